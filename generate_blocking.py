@@ -127,7 +127,7 @@ class Edits:
                     begin, end = self._span(node.value)
                     yield begin, begin, "run_blocking("
                     yield end, end, ")"
-            case ast.Call(ast.Name("caller" | "now_here"), []):
+            case ast.Call(ast.Name("caller" | "task_now"), []):
                 yield *self._span(node), "here.unit"
             case ast.Call(ast.Attribute(attr="_port") | ast.Name("port"), []):
                 yield self._span(node.func)[1], self._span(node)[1], ""  # a client has only one

@@ -193,4 +193,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     """List the public API, including what is not imported yet."""
     own = (name for name in globals() if name.startswith("__") and name.endswith("__"))
-    return sorted({*own, *__all__, "embedded"})
+    return sorted({*own, *__all__})

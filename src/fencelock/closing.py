@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from functools import partial
 
 from fencelock import options
@@ -22,6 +22,7 @@ from fencelock._io import leases_at_exit
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._runtime.clock import now
+from fencelock._runtime.log import log
 from fencelock._runtime.mutex import inside, put_off, started
 from fencelock.options import Seconds
 
@@ -76,7 +77,17 @@ async def ashutdown(*, timeout: Seconds = options.SHUTDOWN) -> bool:
     done, late = await asyncio.wait([*here, *others], timeout=until - now() + SLACK_SECONDS)
     for each in late:
         each.cancel()
-    return not late and all(each.exception() is None and each.result() for each in done)
+    return not late and all(map(_gave_back, done))
+
+
+def _gave_back(closed: asyncio.Future[bool]) -> bool:
+    """Return what a close returned; False when it failed, or its loop ended meanwhile."""
+    if closed.cancelled():
+        return False
+    error = closed.exception()
+    if isinstance(error, Exception):
+        log.warning("a client could not be closed: %s", error)
+    return error is None and closed.result()
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
@@ -88,13 +99,14 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 def _begin(seconds: float, but: asyncio.AbstractEventLoop | None = None) -> Sequence[Future[bool]]:
     """Begin to close all clients, except those of one loop."""
-    futures = [_in_thread(port, seconds) for port in leases_at_exit.watched(BlockingPort)]
     ports = [each for each in leases_at_exit.watched(AioPort) if each.loop is not but]
-    return futures + [
+    # First: what a blocking client gives back may be what the last task of a loop waits for.
+    futures = [
         asyncio.run_coroutine_threadsafe(_shut(each, seconds), each.loop)
         for each in ports
         if each.loop.is_running()
     ]
+    return futures + [_in_thread(port, seconds) for port in leases_at_exit.watched(BlockingPort)]
 
 
 def _open_ports(loop: asyncio.AbstractEventLoop) -> Sequence[AioPort]:
@@ -102,8 +114,21 @@ def _open_ports(loop: asyncio.AbstractEventLoop) -> Sequence[AioPort]:
 
 
 async def _shut(port: AioPort, seconds: float) -> bool:
+    """Close a client of asyncio, also when its loop ends because its waits and leases end.
+
+    ``asyncio.run`` cancels all tasks once, this one too, and waits for their ends: what is left of
+    the work is done then.
+    """
+    until = now() + seconds
     _end_history(port)
-    return await port.shut(seconds, release=True)
+    held = leases_at_exit.held_by(port)
+    try:
+        return await port.shut(seconds, release=True)
+    except asyncio.CancelledError:
+        if now() >= until:
+            raise
+        confirmed = not held or bool(leases_at_exit.held_by(port))  # else a release was cut off
+        return await port.shut(until - now(), release=True) and confirmed
 
 
 def _end_history(port: AioPort | BlockingPort) -> None:
@@ -135,6 +160,6 @@ def _results(futures: Sequence[Future[bool]], until: float) -> bool:
     for each in futures:
         try:
             given &= each.result(max(0.0, until + SLACK_SECONDS - now()))
-        except TimeoutError:
+        except (TimeoutError, CancelledError):  # late, or its loop ended meanwhile
             given = False
     return given

@@ -137,9 +137,8 @@ class Cohort(_Value):
     seconds: float
 
     def __init__(self, *, turns: int = 64, seconds: Seconds = 0.005) -> None:
-        if count("turns", turns) > TURNS_MAX:
-            raise ValueError(f"turns must be at most {TURNS_MAX}, not {turns}")
-        self.__dict__.update(turns=turns, seconds=positive("seconds", seconds))
+        most = count("turns", turns, most=TURNS_MAX)
+        self.__dict__.update(turns=most, seconds=positive("seconds", seconds))
 
 
 class History(_Value):
@@ -214,7 +213,7 @@ class Poll(_Value):
     max_tries: int | None
 
     def __init__(self, *, interval: Seconds = 0.1, max_tries: int | None = None) -> None:
-        tries = None if max_tries is None else count("max_tries", max_tries)
+        tries = None if max_tries is None else count("max_tries", max_tries, most=math.inf)
         self.__dict__.update(interval=positive("interval", interval), max_tries=tries)
 
 
@@ -278,16 +277,27 @@ def span(what: str, value: Any) -> float:
         return value.total_seconds()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{what} must be seconds (int, float or timedelta), not {value!r}")
-    if math.isnan(value):
+    try:
+        seconds = float(value)
+    except OverflowError:  # beyond any bound, and for that the callers have errors
+        seconds = math.inf if value > 0 else -math.inf
+    if math.isnan(seconds):
         raise ValueError(f"{what} must be a number of seconds, not NaN")
-    return float(value)
+    return seconds
+
+
+def shown(value: Any) -> str:
+    """Return a refused number as an error shows it; Python itself writes no int of 5,000 digits."""
+    if isinstance(value, int) and value.bit_length() > 200:  # noqa: PLR2004 - 60 digits
+        return f"a number of some {value.bit_length() * 3 // 10} digits"
+    return repr(value)
 
 
 def positive(what: str, value: Any) -> float:
     """Return a span above 0."""
     seconds = span(what, value)
     if not 0 < seconds < math.inf:
-        raise ValueError(f"{what} must be above 0 and finite, not {value!r}")
+        raise ValueError(f"{what} must be above 0 and finite, not {shown(value)}")
     return seconds
 
 
@@ -297,7 +307,7 @@ def linger(value: Any, ttl: float) -> float:
     if seconds > most:
         raise ValueError(
             f"linger must be at most {most:g} s, a quarter of the ttl and of {LINGER_LEASE:g} s,"
-            f" not {value!r}: others may wait so long"
+            f" not {shown(value)}: others may wait so long"
         )
     return seconds
 
@@ -319,7 +329,8 @@ def lease_ttl(value: Any, what: str = "ttl") -> float:
     seconds = span(what, value)
     if not TTL_MIN <= seconds <= TTL_MAX:
         raise ValueError(
-            f"{what} must be between {TTL_MIN} s and {TTL_MAX:.0f} s (ten years), not {value!r}"
+            f"{what} must be between {TTL_MIN} s and {TTL_MAX:.0f} s (ten years),"
+            f" not {shown(value)}"
         )
     return seconds
 
@@ -351,13 +362,20 @@ def key_prefix(value: Any) -> str:
     return value
 
 
-def count(what: str, value: Any, *, least: int = 1) -> int:
-    """Return a whole number of at least 1, or another bound."""
+def count(what: str, value: Any, *, least: int = 1, most: float = PERMITS_MAX) -> int:
+    """Return a whole number from 1 to a thousand million, or within other bounds."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{what} must be an int, not {value!r}")
     if value < least:
-        raise ValueError(f"{what} must be at least {least}, not {value}")
+        raise ValueError(f"{what} must be at least {least}, not {shown(value)}")
+    if value > most:
+        raise ValueError(f"{what} must be at most {most}, not {shown(value)}")
     return value
+
+
+def renewals(value: Any) -> int | None:
+    """Return how many times a lease is renewed at most, or None."""
+    return None if value is None else count("max_renewals", value, least=0, most=math.inf)
 
 
 # As in ``inspect``, which takes long to import.
@@ -506,7 +524,7 @@ def idle_ttl(value: Any) -> float:
     if not IDLE_TTL_MIN <= seconds <= TTL_MAX:
         raise ValueError(
             f"idle_ttl must be between {IDLE_TTL_MIN:.0f} s and {TTL_MAX:.0f} s (ten years),"
-            f" not {value!r}"
+            f" not {shown(value)}"
         )
     return seconds
 

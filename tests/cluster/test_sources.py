@@ -148,6 +148,17 @@ def test_a_user_with_the_least_rights(shared, connect, name, view):
     waiter.release()
 
 
+def test_a_user_without_a_password_logs_in_as_itself(shared, connect, name):
+    source = shared.url.replace("://", "://open@")
+    with pytest.raises(fencelock.ServerDenied):
+        connect(source).lock(name).acquire(timeout=1)
+    for node in shared.nodes:
+        node.command("ACL", "SETUSER", "open", "on", "nopass", "~*", "&*", "+@all")
+    lock = connect(source).lock(name)
+    assert lock.acquire(timeout=5)
+    lock.release()
+
+
 def test_a_server_that_is_no_node_is_said(connect, name):
     with Server() as server:
         lock = connect(f"redis+cluster://127.0.0.1:{server.port}").lock(name)

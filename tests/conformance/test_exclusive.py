@@ -409,3 +409,29 @@ async def test_a_body_that_outlived_its_lease_is_told(world):
     with pytest.raises(ZeroDivisionError):
         await outlive(ZeroDivisionError)
     await world.until(lambda: world.holder("a") is None)
+
+
+TRIED = {
+    "lock": lambda client: client.lock("a", ttl=9),
+    "rlock": lambda client: client.rlock("a", ttl=9),
+    "of an owner": lambda client: client.rlock("a", owner="me", ttl=9),
+    "kept": lambda client: client.lock("a", ttl=9, linger=0.05),
+    "poll": lambda client: client.lock("a", ttl=9, wait=Poll()),
+    "semaphore": lambda client: client.semaphore("a", 1, ttl=9),
+    "read": lambda client: client.rwlock("a").read,
+    "write": lambda client: client.rwlock("a").write,
+    "multi": lambda client: client.multi(["a", "b"], ttl=9),
+}
+
+
+@pytest.mark.parametrize("kind", TRIED)
+async def test_what_is_free_is_granted_within_any_timeout(world, kind):
+    """A caller may pass what is left of a deadline: "no" would say that another client holds."""
+    handle = TRIED[kind](world.client())
+    for timeout in (1e-12, 1e-9, 1e-6, 1e-5) * 3:
+        assert await handle.acquire(timeout=timeout) is True
+        await handle.release()
+    if kind not in {"of an owner", "read"}:
+        await handle.acquire()
+        assert await TRIED[kind](world.client()).acquire(timeout=1e-9) is False
+        await handle.release()

@@ -421,6 +421,19 @@ async def test_an_option_that_cannot_work_is_refused(world, options, complaint):
         world.client().once("draw", **options)
 
 
+@pytest.mark.parametrize("value", ["7", "a b c d e f g", "1 h 2 3 json 2 ??x", "é"])
+async def test_a_result_of_another_program_is_refused_as_such(world, value):
+    async def draw():
+        raise AssertionError("it ran beside another program")
+
+    once = world.client().once("draw", within=HOUR)
+    world.server.command("SET", result_key(world, "draw"), value, "EX", 60)
+    for use in (once.run(draw), once.outcome(), once.forget()):
+        with pytest.raises(ServerUnsuitable, match=r"draw.* a value of another program") as error:
+            await use
+        assert error.value.code == "WRONGTYPE"
+
+
 async def test_a_loss_can_cancel_a_run(world):
     if world.blocking:
         return

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from fencelock import ServerDenied
+from fencelock import Poll, ServerDenied
 from fencelock.cli.doctor.acl import COMMANDS, MORE, acl_rule
 from tests.conformance.everything import EVERYTHING, elections, locks, once, shares
 from tests.conformance.test_sources import CLIENTS
@@ -182,6 +182,26 @@ async def test_clients_with_replicas_need_what_the_doctor_says(world):
             await each(world, *clients)
         assert refused(world) == []
     world.server = shared
+
+
+@pytest.mark.one_server
+@pytest.mark.parametrize("command", ["evalsha", "eval", "subscribe"])
+async def test_who_may_not_run_scripts_or_listen_is_told_what_poll_needs(world, command):
+    """Nothing is taken that could be neither renewed nor released."""
+    server = world.alone()
+    grant(world, f"-{command}", user="little")
+    client = world.client(as_user(server.tcp_url, "little"))
+    with pytest.raises(ServerDenied, match=rf"lacks \+{command}: .*`wait=Poll\(\)`"):
+        await client.lock("a").acquire(timeout=1)
+    polling = client.lock("a", wait=Poll())
+    if command == "subscribe":
+        assert await polling.acquire(timeout=1)
+        await polling.release()
+        return
+    for timeout in (0, 1):
+        with pytest.raises(ServerDenied, match=rf"lacks \+{command}: .*`wait=Poll\(\)`"):
+            await polling.acquire(timeout=timeout)
+    assert world.holder("a") is None
 
 
 def heard(master: Server) -> bool:

@@ -131,6 +131,19 @@ async def test_sentinels_and_servers_have_passwords_of_their_own(world):
         await wrong.lock("a").acquire(blocking=False)
 
 
+async def test_users_without_passwords_log_in_as_themselves(world):
+    right = url(world, query="?sentinel_username=open").replace("://", "://open@")
+    with pytest.raises(ServerDenied, match="Sentinel"):
+        await world.client(right).lock("a").acquire(blocking=False)
+    for each in world.server.sentinels:
+        each.command("ACL", "SETUSER", "open", "on", "nopass", "&*", "+@all")
+    with pytest.raises(ServerDenied):
+        await world.client(right).lock("a").acquire(blocking=False)
+    for each in world.server.servers:
+        each.command("ACL", "SETUSER", "open", "on", "nopass", "~*", "&*", "+@all")
+    await whole_life(world, right)
+
+
 async def test_the_smallest_permissions_that_do(world):
     """As documented: a Sentinel's user that may ask two questions and greet."""
     rules = "reset on >s1 resetchannels -@all +auth +hello +sentinel|master"

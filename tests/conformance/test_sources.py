@@ -10,7 +10,7 @@ import redis.asyncio
 import valkey
 import valkey.asyncio
 
-from fencelock import AsyncClient, Client, ServerUnreachable
+from fencelock import AsyncClient, Client, ServerDenied, ServerUnreachable
 from tests.conformance.world import World, cluster_node, needs_no_server
 from tests.servers import Server
 from tests.tls import Front, certificate
@@ -125,6 +125,33 @@ async def test_a_password_and_a_minimal_acl_are_enough(world, form):
             await whole_life(world, make(port=server.port, username="app", password=password))
     finally:
         server.command("ACL", "DELUSER", "app")
+
+
+@pytest.mark.one_server
+@pytest.mark.parametrize("form", ["url", "url, empty password", "option", *CLIENTS])
+async def test_a_user_without_a_password_logs_in_as_itself(world, form):
+    """With its own rights, not those of ``default``; or it is refused, as redis-py is."""
+    server = world.server
+    urls = {
+        "url": server.tcp_url.replace("redis://", "redis://little@"),
+        "url, empty password": server.tcp_url.replace("redis://", "redis://little:@"),
+        "option": f"{server.tcp_url}?username=little",
+    }
+    if form in urls:
+        source = urls[form]
+    else:
+        source = CLIENTS[form][0 if world.blocking else 1](port=server.port, username="little")
+    server.command("ACL", "SETUSER", "little", "reset", "on", "nopass", "~*", "&*", "+@all")
+    try:
+        await whole_life(world, source)
+        listed = server.command("CLIENT", "LIST").splitlines()
+        users = [dict(word.split("=", 1) for word in each.split()) for each in listed]
+        assert {each["user"] for each in users if each["name"] == "fencelock"} == {"little"}
+        server.command("ACL", "SETUSER", "little", "resetpass", ">other")
+        with pytest.raises(ServerDenied):
+            await world.client(source).lock("b").acquire()
+    finally:
+        server.command("ACL", "DELUSER", "little")
 
 
 # --- TLS ------------------------------------------------------------------------------------------

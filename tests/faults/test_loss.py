@@ -212,6 +212,24 @@ def test_a_revoked_holder_is_told_after_its_connections_were_killed(
     assert losses.at[view.name] - revoked < REVOKED_SECONDS
 
 
+def test_a_revoked_holder_is_told_after_an_outage(connect, proxy, view, losses, operator):
+    """Its first try to listen again fails: it is not the last."""
+    client = connect(proxy.url, server_timeout=0.5)
+    lock = client.lock(view.name, ttl=60, on_lost=losses)
+    lock.acquire()
+    wait_until(lambda: hears(view, client))
+    proxy.new_connections = "refuse"
+    proxy.drop_all()
+    wait_until(lambda: not hears(view, client), what="it does not listen")
+    threading.Event().wait(2.0)  # nothing tells when a try was given up
+    proxy.new_connections = "pass"
+    wait_until(lambda: hears(view, client), what="it listens again")
+    revoked = now()
+    operator(view)
+    until_told(losses, view.name)
+    assert losses.at[view.name] - revoked < REVOKED_SECONDS
+
+
 def test_the_next_in_line_is_granted_what_was_revoked(connect, view, losses, operator):
     client = connect(view.server.url)
     lock = client.lock(view.name, ttl=30, on_lost=losses)

@@ -119,6 +119,52 @@ def test_a_wait_that_comes_late_leaves_nobody_on_the_list(client, other, proxy, 
     wait_until(lambda: on_list(server, name) == 0, 5, "nobody is on the list")
 
 
+@pytest.mark.parametrize("kind", ["event", "latch"])
+@pytest.mark.parametrize("after", ["deleted", "made anew", "made a lock"])
+def test_a_lost_message_is_made_up_for_although_the_state_is_deleted(  # noqa: PLR0917 - fixtures, by name
+    client, other, proxy, name, kind, after
+):
+    server = proxy.server
+
+    def state(at, count=1):
+        return at.event(name) if kind == "event" else at.latch(name, count)
+
+    waiting = spawn(outcome, state(client).wait, 20)
+    wait_until(lambda: on_list(server, name) == 1)
+    fault = proxy.on("signal", "drop_push")
+    ender = state(other)
+    ender.set() if kind == "event" else ender.count_down()
+    fault.wait()
+    ender.delete()
+    if after == "made anew":
+        later = state(other, 2)
+        later.clear() if kind == "event" else later.count_down()
+    elif after == "made a lock":
+        assert server.command("SET", PREFIX + name, "of another program") == "OK"
+    result, _ = waiting.result(25)
+    assert result is True
+    if after == "deleted":
+        assert server.command("EXISTS", PREFIX + name) == 0
+
+
+@pytest.mark.parametrize("after", ["deleted", "made anew"])
+def test_a_barrier_that_passed_did_so_for_all_although_it_is_deleted(
+    client, other, proxy, name, after
+):
+    server = proxy.server
+    waiting = spawn(outcome, client.barrier(name, 2).wait, 20)
+    wait_until(lambda: server.command("HGET", PREFIX + name, "count") == "1")
+    fault = proxy.on("signal", "drop_push")
+    assert other.barrier(name, 2).wait(15) == 1
+    fault.wait()
+    other.barrier(name, 2).delete()
+    if after == "made anew":
+        others = spawn(outcome, other.barrier(name, 3).wait, 1)
+    assert waiting.result(25)[0] == 0
+    if after == "made anew":
+        assert isinstance(others.result(10)[0], BarrierBroken)
+
+
 @every_loss
 def test_a_party_arrives_once(client, other, proxy, name, how):
     server = proxy.server

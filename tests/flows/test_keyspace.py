@@ -98,9 +98,9 @@ class Sequence:
         answered = [b"%d" % self.random.randrange(100)] * self.random.randrange(2)
         if self.random.random() < 0.5:
             what = self.random.choice([b"set", b"set", b"clear", b"clear", b"look", b"delete"])
-            return scripts.EVENT, SIGNAL[:3], (what, 90000, who, 5000, *answered)
+            return scripts.EVENT, SIGNAL, (what, 90000, who, 5000, *answered)
         what = self.random.choice([b"count_down"] * 4 + [b"reset", b"look", b"delete"])
-        return scripts.LATCH, SIGNAL[:3], (what, 90000, who, 3, 1, 5000, *answered)
+        return scripts.LATCH, SIGNAL, (what, 90000, who, 3, 1, 5000, *answered)
 
     def barrier(self):
         number = self.random.randrange(4)
@@ -118,7 +118,7 @@ class Sequence:
         kind, of = self.random.choice([(b"event", b""), (b"latch", b"3")])
         what = self.random.choice([b"wait", b"wait", b"leave"])
         words = [b"c0", b"", 0, b"c1", b"17", 0, b"", b"", 9]
-        return scripts.EVENT_WAIT, SIGNAL[:2], (kind, 90000, of, what, *words)
+        return scripts.EVENT_WAIT, SIGNAL, (kind, 90000, of, what, *words)
 
     def raw(self):
         key = self.random.choice(KEYS)

@@ -45,7 +45,7 @@ SEEDS = (
     ),
     seed(
         "a check of the state and not of the generation",
-        script("event_wait", "if since ~= '' then return ended >= tonumber(since) end", ""),
+        script("event_wait", "since ~= '' and ended >= tonumber(since)", "false"),
         worlds.PULSE.under(wake=1),
         "I6",
     ),

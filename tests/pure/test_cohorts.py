@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from fencelock._core.deadlines import validity
 from fencelock._core.deadlock.unit_waits import UnitWaits
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock import turns
@@ -64,7 +65,7 @@ def waiter(port, number=1, **options):
 def granted(port, number=1, **options):
     """Return the hold of a waiter that joined, asked and was granted; it is the front."""
     asks = waiter(port, number, **options)
-    line, grant = join(port, asks, COHORT), Grant(7, port.now() + TTL, TTL)
+    line, grant = join(port, asks, COHORT), Grant(7, port.now() + validity(TTL), TTL)
     hold = Hold(port, asks.request, grant.fence, grant.deadline)
     line.begin(port, hold, grant, fresh=True)
     return line, hold

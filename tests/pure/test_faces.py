@@ -73,6 +73,14 @@ def test_an_option_is_a_value():
 
 
 @pytest.mark.parametrize("face", [fencelock.Client, fencelock.AsyncClient])
+def test_a_client_whose_options_were_refused_has_a_repr_for_a_debugger(face):
+    half = face.__new__(face)
+    with pytest.raises(ValueError, match="server_timeout"):
+        half.__init__("redis://localhost:1", server_timeout=-1)
+    assert repr(half) == f"<fencelock.{face.__name__} of nothing>"
+
+
+@pytest.mark.parametrize("face", [fencelock.Client, fencelock.AsyncClient])
 def test_everything_tells_what_it_is_and_its_name(face):
     client, *handles = made_by(face("redis://localhost:1"))
     assert repr(client) == f"<fencelock.{face.__name__} of redis://localhost:1/0>"

@@ -34,6 +34,32 @@ def test_positive_means_above_zero_and_finite(value):
         options.positive("the thing", value)
 
 
+HUGE = [10**400, 10**5000]  # the second one has more digits than Python writes
+
+
+@pytest.mark.parametrize("value", HUGE, ids=["float", "digits"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_number_beyond_any_float_is_out_of_bounds_like_another(value, sign):
+    """It is no bare error about a float, or about digits."""
+    for check in (options.positive, options.count):
+        with pytest.raises(ValueError, match=r"^the thing must be .* a number of some \d+ digits"):
+            check("the thing", sign * value)
+    for bounded in (options.lease_ttl, options.idle_ttl):
+        with pytest.raises(ValueError, match="must be between"):
+            bounded(sign * value)
+    with pytest.raises(ValueError, match="linger must be above"):
+        options.linger(sign * value, 30.0)
+
+
+@pytest.mark.parametrize("value", HUGE, ids=["float", "digits"])
+def test_a_timeout_beyond_any_float_is_too_large_like_another(value):
+    with pytest.raises(OverflowError, match="timeout value is too large"):
+        options.wait_timeout(value)
+    for bounded in (options.acquire_timeout, options.semaphore_timeout):
+        with pytest.raises(OverflowError, match="timeout value is too large"):
+            bounded(value, blocking=True)
+
+
 @pytest.mark.parametrize("value", [0.01, 1, 30, 86_400 * 365, timedelta(days=3650)])
 def test_a_ttl_may_be_ten_milliseconds_to_ten_years(value):
     assert options.lease_ttl(value) > 0

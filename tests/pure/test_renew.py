@@ -224,6 +224,21 @@ def test_a_failed_renewal_is_a_warning_unless_it_will_pass(monkeypatch, caplog, 
     assert str(error) in caplog.text
 
 
+def test_a_renewal_that_fails_again_and_again_is_said_now_and_then(monkeypatch, caplog):
+    monkeypatch.setattr(renew, "put_back", lambda *_: None)
+    port = SimpleNamespace(
+        now=lambda: NOW, jitter=lambda: 0.5, mutex=nullcontext, renewals=RenewalSchedule()
+    )
+    failing, other = hold(), hold()
+    with caplog.at_level("INFO"):
+        for _ in range(500):
+            asyncio.run(renew.failed(port, [failing], ServerDenied("no right", code="NOPERM")))
+        assert 2 <= len(caplog.records) <= 10
+        caplog.clear()
+        asyncio.run(renew.failed(port, [failing, other], ServerDenied("no", code="NOPERM")))
+    assert len(caplog.records) == 1, "the first failure of a lease is always said"
+
+
 def test_a_lease_with_limits_is_not_scheduled_as_the_others_are():
     """It was renewed for the last time, and wants attention at its end."""
     renewals = RenewalSchedule()

@@ -275,6 +275,14 @@ def test_tls_reaches_sentinels_and_master_alike(asynchronous):
     assert "pw" not in source.label
 
 
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_tls_knows_users_without_passwords(asynchronous):
+    url = "rediss+sentinel://u@h1/s?sentinel_username=su"
+    source = resolve(url, asynchronous=asynchronous)
+    assert source.sentinels[0].settings["username"] == "su"
+    assert source.at(OLD).settings["username"] == "u"
+
+
 @pytest.mark.parametrize(
     "url",
     [

@@ -137,6 +137,11 @@ def test_an_address_shows_itself_without_its_password(address):
             Address(username="u", password="é"),
             [(b"HELLO", b"3", b"AUTH", b"u", "é".encode(), b"SETNAME", b"fencelock")],
         ),
+        (
+            Address(username="u"),
+            [(b"HELLO", b"3", b"AUTH", b"u", b"", b"SETNAME", b"fencelock")],
+        ),
+        (Address(password=""), [(b"HELLO", b"3", b"SETNAME", b"fencelock")]),  # as redis-py
     ],
 )
 def test_a_greeting_authenticates_and_selects(address, commands):

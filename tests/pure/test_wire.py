@@ -68,6 +68,17 @@ def test_each_reply_has_its_error(text, kind, code):
     assert isinstance(error.__cause__, ReplyError)
 
 
+@pytest.mark.parametrize("command", ["EVAL", "EVALSHA", "SUBSCRIBE"])
+@pytest.mark.parametrize("quote", ["'", "`"])
+def test_a_command_that_a_server_does_not_have_is_named_without_its_arguments(command, quote):
+    told = f"ERR unknown command {quote}{command}'"
+    error = server_error(ReplyError(f"{told}, with args beginning with: 'return secret' '1'"))
+    assert type(error) is ServerUnsuitable
+    assert "`wait=Poll()`" in str(error)
+    assert "secret" not in str(error)
+    assert told in str(error)
+
+
 @pytest.mark.parametrize("form", [WRAPPED, MARKED], ids=["6.2", "7.0"])
 @pytest.mark.parametrize(("text", "kind", "code"), IN_SCRIPTS)
 def test_inside_a_script_it_is_the_same(form, text, kind, code):

@@ -271,3 +271,76 @@ def test_many_loops_that_begin_at_once_keep_their_connections(world):
         for each in threads:
             each.join()
     assert errors == []
+
+
+@pytest.fixture
+def elsewhere():
+    """Run coroutines in a second loop, in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    running = threading.Thread(target=loop.run_forever)
+    running.start()
+    yield lambda coroutine: asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, loop))
+    loop.call_soon_threadsafe(loop.stop)
+    running.join()
+    loop.close()
+
+
+@pytest.mark.parametrize("cohort", [fencelock.Cohort(seconds=5), None], ids=["cohort", "strict"])
+def test_a_lease_is_renewed_and_released_in_another_loop(world, elsewhere, cohort):
+    """It is done in its own loop, whose tasks wait for the lock, and have their places there."""
+
+    async def main() -> None:
+        client = fencelock.AsyncClient(world.server.url, key_prefix=world.prefix, cohort=cohort)
+        for number in range(5):
+            lock, waiting = (client.lock(f"l{number}", ttl=30) for _ in range(2))
+            await lock.acquire()
+            job = asyncio.ensure_future(waiting.acquire())
+            await world.in_line(1, f"l{number}")
+            await elsewhere(lock.lease.renew(ttl=60))
+            assert lock.lease.remaining() > 40
+            await elsewhere(lock.release())
+            async with asyncio.timeout(0.5):
+                assert await job
+            await elsewhere(inside(waiting))
+        async with client.multi(["m", "n"], ttl=30) as leases:
+            await elsewhere(leases.renew())
+        await elsewhere(client.aclose())
+        await client.aclose()
+
+    async def inside(held: fencelock.AsyncLock) -> None:
+        assert await held.release() is None
+
+    world.run(main())
+    assert world.holder("l0") is None
+
+
+def test_what_a_handle_holds_is_known_where_no_loop_runs(world):
+    client = fencelock.AsyncClient(world.server.url, key_prefix=world.prefix)
+    lock = client.lock("a")
+    assert lock.lease is None
+
+    async def main() -> None:
+        await lock.acquire()
+        assert await asyncio.to_thread(lambda: lock.lease) is lock.lease is not None
+        await lock.release()
+        await client.aclose()
+
+    world.run(main())
+    assert lock.lease is None
+
+
+def test_a_lease_whose_loop_has_ended_is_not_renewed_in_another(world):
+    client = fencelock.AsyncClient(world.server.url, key_prefix=world.prefix)
+    lock = client.lock("a", ttl=30)
+
+    async def renews() -> None:
+        with pytest.raises(fencelock.ServerUnreachable, match="does not run any more"):
+            await lock.lease.renew()
+        await lock.release()
+        await client.aclose()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # asyncio's, of an unclosed transport
+        world.run(lock.acquire())
+        world.run(renews())
+        gc.collect()

@@ -2,10 +2,13 @@
 
 import asyncio
 import contextlib
+from weakref import WeakSet
 
 import pytest
 
+import fencelock
 from fencelock import AsyncLease, LeaseLost, NotHeld
+from fencelock._io import leases_at_exit
 
 
 def lose(world, *, ms: int = 300) -> None:
@@ -289,3 +292,45 @@ async def test_a_cancelled_release_leaves_nothing_proved(world):
     async with other.lock("a", timeout=5):
         with pytest.raises(NotHeld):
             lease.check()
+
+
+@pytest.mark.parametrize("how", ["aclose", "release", "ashutdown", "task", "two"])
+async def test_on_lost_may_close_its_client(world, caplog, monkeypatch, how):
+    """The close does not wait for its caller, and does not cancel it."""
+    monkeypatch.setattr(leases_at_exit, "_holders", WeakSet())  # not those of other tests
+    client, ended = world.client(), asyncio.Queue()
+
+    async def on_lost(lease):
+        if how == "ashutdown":
+            await fencelock.ashutdown()
+        elif how == "task":
+            await asyncio.gather(client.aclose(release=True))
+        else:
+            await client.aclose(release=how == "release")
+        ended.put_nowait(lease.name)
+
+    names = ("a", "b") if how == "two" else ("a",)
+    locks = [client.lock(name, ttl=6, on_lost=on_lost) for name in names]
+    for lock in locks:
+        await lock.acquire()
+    other = world.client()
+    for name in names:
+        await other.revoke(name, reason="test")
+    async with asyncio.timeout(4):
+        assert sorted([await ended.get() for _ in names]) == sorted(names)
+    assert "on_lost" not in caplog.text
+
+
+async def test_an_on_lost_that_outlasts_the_close_is_said_to_be_cancelled(world, caplog):
+    client, began = world.client(), asyncio.Event()
+
+    async def on_lost(_lease):
+        began.set()
+        await asyncio.Event().wait()
+
+    lock = client.lock("a", ttl=6, on_lost=on_lost)
+    await lock.acquire()
+    lose(world, ms=20_000)
+    await began.wait()
+    await client.aclose()
+    assert "an on_lost did not end while its client was closed" in caplog.text

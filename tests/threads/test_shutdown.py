@@ -1,6 +1,7 @@
 """``shutdown`` and ``ashutdown``: what a process holds is given back before it ends."""
 
 import asyncio
+import contextlib
 import signal
 import threading
 from weakref import WeakSet
@@ -169,3 +170,33 @@ def test_the_last_entries_of_the_history_are_sent(server, prefix):
 def test_a_process_without_clients_has_nothing_to_give_back():
     assert fencelock.shutdown()
     assert threading.current_thread() is threading.main_thread()
+
+
+@pytest.mark.parametrize("how", ["shutdown", "ashutdown"])
+@pytest.mark.parametrize("ends", ["its wait", "its lease"])
+def test_a_loop_that_ends_meanwhile_gives_back_all_the_same(client, server, prefix, how, ends):
+    """The shutdown ends what ``main`` waits for, so ``asyncio.run`` cancels all that is left."""
+    ready, gate = threading.Event(), client.lock("a", ttl=60)
+    gate.acquire()
+
+    async def main():
+        aio = fencelock.AsyncClient(server.url, key_prefix=prefix)
+        lost = asyncio.Event()
+        held = [aio.lock(name, ttl=60, on_lost=lambda _: lost.set()) for name in "bc"]
+        for each in held:
+            await each.acquire()
+        waiting = asyncio.ensure_future(aio.lock("a").acquire())
+        await asyncio.sleep(0)
+        ready.set()
+        await (waiting if ends == "its wait" else lost.wait())
+
+    def runs():
+        with contextlib.suppress(fencelock.ClientClosed):
+            asyncio.run(main())
+
+    loop = thread(runs)
+    assert ready.wait(SOON)
+    given = fencelock.shutdown() if how == "shutdown" else asyncio.run(fencelock.ashutdown())
+    assert given in {True, False}  # a release whose answer the loop did not wait for is no yes
+    loop.join(SOON)
+    until(lambda: free(server, prefix), "all is given back")

@@ -24,6 +24,9 @@ UNSERVED_US_MAX_FAULTLESS = 100_000
 # A dead party breaks its generation within this: as barrier.lua counts, and one look later.
 DEAD_US_MAX = 9_500_000
 
+# What is kept beside the places of a barrier that was deleted.
+PAST = frozenset({b"ended", b"at", b"ends"})
+
 
 class Party:
     """One wait under way: whose it is, and the place that it got on the server."""
@@ -126,7 +129,8 @@ class CrossingMonitor(Monitor):
         super().served(request, before)
         if not request.name.startswith("barrier"):
             return
-        state, places = fields(self._world, request.keys[0]), fields(self._world, request.keys[3])
+        state, kept = fields(self._world, request.keys[0]), fields(self._world, request.keys[3])
+        places = {who: place for who, place in kept.items() if who not in PAST}
         if request.name == "barrier_arrive":
             self._arrived(request, places)
         if request.name == "barrier_change" and request.args[3] == b"delete":

@@ -85,7 +85,7 @@ class SignalKeys:
         ValueError: the name ends like a derived key.
     """
 
-    __slots__ = ("all", "change", "name", "state", "watch")
+    __slots__ = ("all", "name", "state", "watch")
 
     def __init__(self, prefix: str, name: str) -> None:
         _refuse_derived(name)
@@ -94,7 +94,6 @@ class SignalKeys:
         self.state: bytes = state
         watch, ids, places = derived(prefix.encode(), state, SIGNAL_KINDS)
         self.watch: tuple[bytes, ...] = (state, watch)
-        self.change: tuple[bytes, ...] = (state, watch, ids)
         self.all: tuple[bytes, ...] = (state, watch, ids, places)
 
 

@@ -16,7 +16,8 @@ from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import retry_delay
 from fencelock._core.port import Port
 from fencelock._core.types import Args, Call, Keys, NoReply, Reply
-from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
+from fencelock._runtime.log import log
+from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.scripts import Script
 
 # Error codes that say "not now": the same request may succeed a moment later.
@@ -130,3 +131,10 @@ def answer_by(port: Port, now: float, give_up_at: float) -> float:
     if give_up_at >= latest:
         return latest
     return min(latest, max(give_up_at, now + ANSWER_SECONDS_MIN))
+
+
+def left_behind(script: Script, error: FencelockError) -> None:
+    """Log that a posted request was refused, or never answered: what it is about ends by itself."""
+    unanswered = isinstance(error, OutcomeUnknown | ServerUnreachable)
+    how = "could not reach the server in time" if unanswered else "was refused by the server"
+    log.warning("a clean-up (%s) %s: %s", script.name, how, error)

@@ -137,9 +137,7 @@ def settings(
         renew=bool(renew) and instant is None,
         fixed_end=instant is not None,
         max_hold=None if max_hold is None else options.positive("max_hold", max_hold),
-        max_renewals=(
-            None if max_renewals is None else options.count("max_renewals", max_renewals, least=0)
-        ),
+        max_renewals=options.renewals(max_renewals),
         on_lost=_on_lost(on_lost, cancels=cancels),
         plain=plain,
         interval=wait.interval if isinstance(wait, Poll) else 0.0,

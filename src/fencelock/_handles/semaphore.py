@@ -74,9 +74,7 @@ class SemaphoreHolds(Holds):
 
     def request_permits(self, port: Port, caller: Caller, permits: int) -> ShareRequest:
         """Return a fresh request for permits by a thread or task."""
-        if options.count("permits", permits) > options.PERMITS_MAX:
-            raise ValueError(f"permits must be at most {options.PERMITS_MAX}, not {permits}")
-        template = self.template(port, permits)
+        template = self.template(port, options.count("permits", permits))
         return ShareRequest(template, port.new_id(), describe(caller, self.settings.label))
 
     def request_for(self, port: Port, caller: Caller) -> ShareRequest:
@@ -180,7 +178,4 @@ class SemaphoreHolds(Holds):
 
 def checked_limit(value: object) -> int:
     """Return a limit: a whole number from 1 to a thousand million."""
-    limit = options.count("limit", value)
-    if limit > options.PERMITS_MAX:
-        raise ValueError(f"limit must be at most {options.PERMITS_MAX}, not {limit}")
-    return limit
+    return options.count("limit", value)

@@ -28,13 +28,13 @@ from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.port import Flows, Replicas
 from fencelock._core.pushes import dispatch
-from fencelock._core.retry import ask
+from fencelock._core.retry import ask, left_behind
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
 from fencelock._io import fork, leases_at_exit
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.ids import RandomIds
 from fencelock._io.link_asyncio import Link
-from fencelock._io.loss_callbacks import call_on_lost
+from fencelock._io.loss_callbacks import call_on_lost, notifying
 from fencelock._io.process_waits import joined
 from fencelock._io.repeat_asyncio import RepeatingTask
 from fencelock._io.sources.kinds import Source
@@ -43,7 +43,7 @@ from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import inside, mutex, put_off
 from fencelock._topology.flows.single import SINGLE
-from fencelock.errors import FencelockError
+from fencelock.errors import FencelockError, ServerUnreachable
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class AioPort:
     needed = 1
     nodes: Sequence[AioPort] = ()  # of a quorum only
     is_node = False  # of a quorum, whose port shuts it
+    elsewhere = False  # its client has ports in other loops
     replicas: Replicas  # only where they count: see replicas_blocking.py
     recorder: Any = None  # of the client's history
 
@@ -101,6 +102,7 @@ class AioPort:
         chance = RandomIds()
         self.new_id, self.jitter = chance.new_id, chance.jitter
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closers: set[asyncio.Task[Any]] = set()  # each runs an ``on_lost`` that closes us
         fork.watch(self)
         leases_at_exit.watch(self)
 
@@ -185,10 +187,10 @@ class AioPort:
         self._waiters[waiter.request.waiter] = waiter
         await self.link.listen(until)
 
-    def _listen_soon(self) -> None:
+    def _listen_soon(self, after: float = LISTEN_AFTER_SECONDS) -> None:
         """Listen for revocations once a lease lasts: short leases cost nothing."""
         if self._hearing is None and not self.link.listening and not self.closing:
-            self._hearing = self.loop.call_later(LISTEN_AFTER_SECONDS, self._hear_now)
+            self._hearing = self.loop.call_later(after, self._hear_now)
 
     def _hear_now(self) -> None:
         self.spawn(self._hear(), "fencelock-ear")
@@ -200,11 +202,15 @@ class AioPort:
             return
         try:
             await self._listen_home(now() + self.server_timeout)
+            self._refused_until = 0.0
             await recheck(self)
             self._set_timer(now())
         except (NoReply, FencelockError) as error:
+            tell = log.debug if self._refused_until else log.info
+            tell("for now, revocations are noticed at the next renewal only: %s", error)
             self._refused_until = now() + REFUSED_SECONDS
-            log.info("for now, revocations are noticed at the next renewal only: %s", error)
+            if self.renewals.busy:
+                self._listen_soon(REFUSED_SECONDS)
         finally:
             self._eager = False
 
@@ -432,9 +438,7 @@ class AioPort:
                 return
             await ask(self, script, keys, args, until)
         except FencelockError as error:
-            log.warning(
-                "a clean-up (%s) could not reach the server in time: %s", script.name, error
-            )
+            left_behind(script, error)
 
     # -- ends -----------------------------------------------------------------------------------
 
@@ -454,12 +458,11 @@ class AioPort:
             await self._finish("fencelock-post", until)
         lose_all(self, "closed")
         await asyncio.sleep(0)  # holders are notified in a turn of their own
-        await self._finish("fencelock-on-lost", until if release else now() + CLOSE_SECONDS)
+        await self._finish_notifying(until if release else now() + CLOSE_SECONDS)
         for timer in (self._timer, self._hearing, self._ticking, self._alarm):
             if timer is not None:
                 timer.cancel()
-        for task in self._tasks:
-            task.cancel()
+        self._cancel_tasks()
         await self.link.close()
         return returned
 
@@ -491,9 +494,22 @@ class AioPort:
 
     async def _finish(self, name: str, until: float) -> None:
         """Wait for the port's tasks of this name, until an instant."""
-        tasks = {task for task in self._tasks if task.get_name() == name}
+        tasks = {task for task in self._tasks if task.get_name() == name} - self._closers
         if tasks:
             await asyncio.wait(tasks, timeout=max(0.0, until - now()))
+
+    async def _finish_notifying(self, until: float) -> None:
+        """Wait for ``on_lost``, until an instant, but not for one that closes this client."""
+        if (caller := notifying.get()) is not None:
+            self._closers.add(caller)
+        await self._finish("fencelock-on-lost", until)
+
+    def _cancel_tasks(self) -> None:
+        """Cancel what is left, except for an ``on_lost`` that waits for the close."""
+        for task in self._tasks - self._closers:
+            if task.get_name() == "fencelock-on-lost":
+                log.warning("an on_lost did not end while its client was closed: it is cancelled")
+            task.cancel()
 
     @property
     def left_open(self) -> bool:
@@ -521,9 +537,35 @@ async def run_release(port: AioPort, handle: object, flow: Coroutine[Any, Any, T
     until then.
     """
     if not inside():
-        return await flow
-    port.loop.call_soon(lambda: port.spawn(_release_late(handle, flow), "fencelock-post"))
+        return await (in_loop_of(port, flow) if port.elsewhere else flow)
+    port.loop.call_soon_threadsafe(
+        lambda: port.spawn(_release_late(handle, flow), "fencelock-post")
+    )
     return None
+
+
+def home_of(hold: Hold | None, port: AioPort) -> AioPort:
+    """Return the port to release a hold by: that of its own loop while it runs, else ``port``.
+
+    The waiters of its cohort are tasks of that loop, and have their places at that port.
+    """
+    own = None if hold is None else hold.port
+    if isinstance(own, AioPort) and own.loop.is_running() and not own.closing:
+        return own
+    return port
+
+
+async def in_loop_of(port: AioPort, flow: Coroutine[Any, Any, T]) -> T:
+    """Await a flow in the loop of its port, from whichever loop.
+
+    Raises ServerUnreachable if that loop does not run: then nothing can be sent there.
+    """
+    if port.is_here:
+        return await flow
+    if not port.loop.is_running():
+        flow.close()
+        raise ServerUnreachable("the event loop in which it was acquired does not run any more")
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(flow, port.loop))
 
 
 async def _release_late(handle: object, flow: Coroutine[Any, Any, object]) -> None:

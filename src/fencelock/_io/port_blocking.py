@@ -28,7 +28,7 @@ from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.port import Flows, Replicas
 from fencelock._core.pushes import dispatch
-from fencelock._core.retry import ask
+from fencelock._core.retry import ask, left_behind
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
 from fencelock._io import fork, leases_at_exit
 from fencelock._io.cleanup_queue import CleanupQueue
@@ -41,7 +41,6 @@ from fencelock._io.renewal_thread import RenewalThread
 from fencelock._io.run_blocking import run_blocking
 from fencelock._io.sources.kinds import Source
 from fencelock._runtime.clock import REST_SECONDS, now
-from fencelock._runtime.log import log
 from fencelock._runtime.mutex import catch_up, inside, mutex, put_off, put_off_work
 from fencelock._topology.flows.single import SINGLE
 from fencelock.errors import FencelockError, NotRenewable
@@ -78,6 +77,7 @@ class BlockingPort:
     needed = 1
     nodes: Sequence[BlockingPort] = ()  # of a quorum only
     is_node = False  # of a quorum, whose port shuts it
+    elsewhere = False  # as of a port of asyncio: here is but one
     replicas: Replicas  # only where they count: see replicas_blocking.py
     recorder: Any = None  # of the client's history
 
@@ -363,9 +363,7 @@ class BlockingPort:
         try:
             await ask(self, script, keys, args, until)
         except FencelockError as error:
-            log.warning(
-                "a clean-up (%s) could not reach the server in time: %s", script.name, error
-            )
+            left_behind(script, error)
 
     # -- ends -----------------------------------------------------------------------------------
 

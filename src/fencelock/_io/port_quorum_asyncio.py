@@ -239,7 +239,7 @@ class AioQuorum(QuorumPortRules, AioPort):
         for ask in asks:
             ask.connection = None
 
-    def _listen_soon(self) -> None:
+    def _listen_soon(self, after: float = 0.0) -> None:
         """Do nothing: the nodes' ports listen for revocations."""
 
     def attend_by(self, when: float) -> None:
@@ -258,11 +258,10 @@ class AioQuorum(QuorumPortRules, AioPort):
         lose_all(self, "closed")
         await asyncio.sleep(0)  # holders are notified in a turn of their own
         await asyncio.gather(*[node.shut(max(0.0, until - now())) for node in self.nodes])
-        await self._finish("fencelock-on-lost", until if release else now() + CLOSE_SECONDS)
+        await self._finish_notifying(until if release else now() + CLOSE_SECONDS)
         for timer in (self._timer, self._ticking):
             if timer is not None:
                 timer.cancel()
-        for task in self._tasks:
-            task.cancel()
+        self._cancel_tasks()
         self.link.closed = True
         return returned

@@ -36,6 +36,8 @@ class LoopPorts:
                     if each.loop.is_closed():
                         del self._ports[key]
                 self._ports[id(loop)] = port
+                for each in self._ports.values():
+                    each.elsewhere = len(self._ports) > 1
         return port
 
     def __del__(self) -> None:

@@ -131,6 +131,22 @@ class RenewalThread:
             os.write(self._pipe[1], b"!")
 
     def _run(self, port: RenewedPort) -> None:
+        """Renew leases until there are none for a while; another thread takes over from a dead one.
+
+        What a hook raises ends nothing, also sys.exit(), or what a debugger raises in a thread.
+        """
+        try:
+            self._renew_all(port)
+        finally:
+            with self._lock:
+                died = self._thread is threading.current_thread()
+                if died:
+                    self._thread, self._ended = None, self._thread
+                    self.wakes_at = inf
+            if died and port.renewals.busy:
+                self._start()
+
+    def _renew_all(self, port: RenewedPort) -> None:
         idle_since = None
         while self._registered():
             if waiting():
@@ -152,7 +168,7 @@ class RenewalThread:
                     self._rest(port, next_at)
                 else:
                     run_blocking(port.flows.maintain(port))
-            except Exception:
+            except BaseException:
                 log.exception("renewing leases failed; retrying")
                 self._hang_up()
                 time.sleep(PAUSE_SECONDS)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from fencelock._io.permissions import lacking
+from fencelock._io.permissions import lacking, missing
 from fencelock._io.resp import INCOMPLETE, Push, ReplyError, pack, reader
 from fencelock.errors import (
     ServerDenied,
@@ -117,9 +117,17 @@ def server_error(error: ReplyError) -> ServerError:
             failure = make(f"{meaning} ({text})", code=code)
             break
     else:
-        failure = ServerError(f"the server answered with an error: {text}", code=code)
+        failure = _unknown(text, code)
     failure.__cause__ = error
     return failure
+
+
+def _unknown(text: str, code: str) -> ServerError:
+    meaning = missing(text)
+    if not meaning:
+        return ServerError(f"the server answered with an error: {text}", code=code)
+    # The rest of such a reply quotes the command: a digest, or a whole script.
+    return ServerUnsuitable(f"{meaning} ({text.partition(', with args')[0]})", code=code)
 
 
 def _code(text: str) -> str:

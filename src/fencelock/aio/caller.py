@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from fencelock._io import port_asyncio
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.ports_per_loop import LoopPorts
 from fencelock._io.select_asyncio import port_maker
@@ -27,6 +28,9 @@ Method = TypeVar("Method", bound=Callable[..., Coroutine[Any, Any, Any]])
 
 # A callback may be a coroutine function, and a lost lease may cancel the body that relies on it.
 ASYNCHRONOUS: Final = True
+
+# A client may be used in several loops.
+home_of, in_loop_of = port_asyncio.home_of, port_asyncio.in_loop_of
 
 # Tasks of ``wait_for``, by the task that waits in it.
 _callers: dict[asyncio.Task[Any], asyncio.Task[Any]] = {}
@@ -41,7 +45,7 @@ def by_caller(method: Method) -> Method:
     def call(*args: Any, **options: Any) -> Coroutine[Any, Any, Any]:
         if len(args) != 1 or options:
             method(*args, **options).close()  # arguments that do not fit are an error here
-        return _as_caller(_now(), method, args, options)
+        return _as_caller(task_now(), method, args, options)
 
     # As ``asyncio.coroutine`` marked it: for ``asyncio.iscoroutinefunction``.
     mark: Any = asyncio.coroutines
@@ -51,13 +55,14 @@ def by_caller(method: Method) -> Method:
 
 def caller() -> asyncio.Task[Any]:
     """Return the task that makes this call."""
-    task = _now()
+    task = task_now()
     if task is None:
         raise RuntimeError("fencelock's asyncio face must be used from a task")
     return task
 
 
-def _now() -> asyncio.Task[Any] | None:
+def task_now() -> asyncio.Task[Any] | None:
+    """Return the task that makes this call; None where no loop runs."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # no loop runs yet, as for ``asyncio.run(lock.acquire())``
@@ -94,11 +99,6 @@ def _waits_for(task: asyncio.Task[Any], other: asyncio.Task[Any]) -> bool:
         else:
             coroutine = getattr(coroutine, "cr_await", None)
     return False
-
-
-def now_here() -> asyncio.Task[Any] | None:
-    """Return the running task, if any: only to look."""
-    return asyncio.current_task()
 
 
 class Cancellable(Protocol):

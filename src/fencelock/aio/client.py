@@ -250,4 +250,5 @@ class AsyncClient(AsyncDecorators):
 
     def __repr__(self) -> str:
         """Show the source, without passwords."""
-        return f"<fencelock.AsyncClient of {self._defaults.server}>"
+        given = getattr(self, "_defaults", None)  # none: its options were refused
+        return f"<fencelock.AsyncClient of {'nothing' if given is None else given.server}>"

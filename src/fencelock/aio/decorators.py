@@ -13,7 +13,7 @@ from fencelock._handles.quorum_limits import refuse
 from fencelock._runtime import process
 from fencelock._runtime.dates import datetime
 from fencelock._runtime.later import Later
-from fencelock.aio.caller import ASYNCHRONOUS, now_here, result_of
+from fencelock.aio.caller import ASYNCHRONOUS, result_of, task_now
 from fencelock.aio.factories import AsyncFactories
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock
@@ -173,7 +173,7 @@ class AsyncDecorators(AsyncFactories):
         from fencelock._handles.decorator import RunningCalls, nested_call_error
 
         lock = handle(call.name)
-        me = (process.generation, now_here(), self._keys(call.name).lock)
+        me = (process.generation, task_now(), self._keys(call.name).lock)
         mark, began = RunningCalls(self._within, me), False
         try:
             if mark.found:

@@ -8,6 +8,7 @@ from fencelock import options
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import renew_now
 from fencelock._handles.multi_lease import BaseMultiLease
+from fencelock.aio.caller import in_loop_of
 from fencelock.lease import BaseLease, named_after
 from fencelock.options import Seconds
 
@@ -36,7 +37,8 @@ class AsyncLease(BaseLease):
         """
         span = None if ttl is None else options.lease_ttl(ttl)
         hold = cast("AsyncHold", self)  # all leases of tasks are
-        await renew_now(hold.held_by(), hold, span)
+        port = hold.held_by()
+        await in_loop_of(port, renew_now(port, hold, span))
 
 
 @named_after(AsyncLease)
@@ -70,4 +72,4 @@ class AsyncMultiLease(BaseMultiLease):
         span = None if ttl is None else options.lease_ttl(ttl)
         self.check()
         port = next(lease.held_by() for lease in self._leases)
-        await renew_all(port, self._leases, span)
+        await in_loop_of(port, renew_all(port, self._leases, span))

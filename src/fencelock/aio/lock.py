@@ -23,7 +23,7 @@ from fencelock._handles.lock import DropFinalizer, Holds, Settings, bound
 from fencelock._io.port_asyncio import AioPort, run_release
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, unnamed
 from fencelock._runtime.process import ProcessBound
-from fencelock.aio.caller import by_caller, caller, now_here, was_stopped, watch
+from fencelock.aio.caller import by_caller, caller, home_of, task_now, was_stopped, watch
 from fencelock.aio.lease import AsyncHold, AsyncLease
 from fencelock.errors import FencelockError
 
@@ -56,7 +56,7 @@ class AsyncLockBase(ProcessBound):
     @property
     def lease(self) -> AsyncLease | None:
         """Return this task's lease of this handle, else the newest of any task, else None."""
-        return self._holds.lease_for(now_here())  # type: ignore[return-value]  # they are of this type
+        return self._holds.lease_for(task_now())  # type: ignore[return-value]  # they are of this type
 
     async def locked(self) -> bool:
         """Ask the server whether any client holds the lock now.
@@ -99,6 +99,8 @@ class AsyncLockBase(ProcessBound):
 
     async def _give_back(self, *, only_own: bool = False) -> int:
         port, task = self._port(), caller()
+        if port.elsewhere:
+            port = home_of(self._holds.lease_for(task), port)
         flow = take_and_release(
             port, lambda taken: self._holds.take(task, taken, only_own=only_own)
         )
@@ -141,6 +143,8 @@ class AsyncLockBase(ProcessBound):
             hold.check()
         else:
             port = self._port()
+            if port.elsewhere:
+                port = home_of(hold, port)
             flow = take_and_release(port, lambda taken: holds.take_of_body(held, taken))
             await run_release(port, self, flow)
 

@@ -16,7 +16,7 @@ from fencelock._handles.multi import MultiHold, MultiHolds, is_busy, is_owned
 from fencelock._io.port_asyncio import AioPort, run_release
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients
 from fencelock._runtime.process import ProcessBound
-from fencelock.aio.caller import by_caller, caller, now_here, was_stopped, watch
+from fencelock.aio.caller import by_caller, caller, task_now, was_stopped, watch
 from fencelock.aio.lease import AsyncHold, AsyncMultiLease
 from fencelock.errors import FencelockError
 from fencelock.options import Seconds
@@ -52,7 +52,7 @@ class AsyncMultiLock(ProcessBound):
     @property
     def lease(self) -> AsyncMultiLease | None:
         """Return this task's lease of this handle, else the newest of any task, else None."""
-        group = self._holds.of(now_here()) or self._holds.newest()
+        group = self._holds.of(task_now()) or self._holds.newest()
         lease = None if group is None else group.lease
         return lease if isinstance(lease, AsyncMultiLease) else None
 

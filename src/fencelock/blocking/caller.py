@@ -5,13 +5,17 @@ As ``aio/caller.py``, name for name; all other files of this folder are generate
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from fencelock._io.port_blocking import BlockingPort
+from fencelock._io.run_blocking import run_blocking
 from fencelock._io.select_blocking import port_for
 
 if TYPE_CHECKING:
     from fencelock._core.lock.history import Recorder
+
+T = TypeVar("T")
 
 ASYNCHRONOUS: Final = False
 
@@ -24,6 +28,16 @@ def was_stopped(held: object, error: BaseException | None) -> bool:
     """Return False: as above."""
     del held, error
     return False
+
+
+def home_of(_hold: object, port: BlockingPort) -> BlockingPort:
+    """Return the client's only port."""
+    return port
+
+
+def in_loop_of(_port: object, flow: Coroutine[Any, Any, T]) -> T:
+    """Run a flow: any thread may."""
+    return run_blocking(flow)
 
 
 def awaited(result: object) -> None:

@@ -253,4 +253,5 @@ class Client(Decorators):
 
     def __repr__(self) -> str:
         """Show the source, without passwords."""
-        return f"<fencelock.Client of {self._defaults.server}>"
+        given = getattr(self, "_defaults", None)  # none: its options were refused
+        return f"<fencelock.Client of {'nothing' if given is None else given.server}>"

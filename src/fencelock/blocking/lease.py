@@ -9,7 +9,7 @@ from fencelock import options
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import renew_now
 from fencelock._handles.multi_lease import BaseMultiLease
-from fencelock._io.run_blocking import run_blocking
+from fencelock.blocking.caller import in_loop_of
 from fencelock.lease import BaseLease, named_after
 from fencelock.options import Seconds
 
@@ -36,7 +36,8 @@ class Lease(BaseLease):
         """
         span = None if ttl is None else options.lease_ttl(ttl)
         hold = cast("BlockingHold", self)  # all leases of threads are
-        run_blocking(renew_now(hold.held_by(), hold, span))
+        port = hold.held_by()
+        in_loop_of(port, renew_now(port, hold, span))
 
 
 @named_after(Lease)
@@ -70,4 +71,4 @@ class MultiLease(BaseMultiLease):
         span = None if ttl is None else options.lease_ttl(ttl)
         self.check()
         port = next(lease.held_by() for lease in self._leases)
-        run_blocking(renew_all(port, self._leases, span))
+        in_loop_of(port, renew_all(port, self._leases, span))

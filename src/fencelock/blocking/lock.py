@@ -24,7 +24,7 @@ from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.run_blocking import run_blocking, run_release
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, unnamed
 from fencelock._runtime.process import ProcessBound, here
-from fencelock.blocking.caller import was_stopped, watch
+from fencelock.blocking.caller import home_of, was_stopped, watch
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.errors import FencelockError
 
@@ -98,6 +98,8 @@ class LockBase(ProcessBound):
 
     def _give_back(self, *, only_own: bool = False) -> int:
         port, thread = self._port, here.unit
+        if port.elsewhere:
+            port = home_of(self._holds.lease_for(thread), port)
         flow = take_and_release(
             port, lambda taken: self._holds.take(thread, taken, only_own=only_own)
         )
@@ -140,6 +142,8 @@ class LockBase(ProcessBound):
             hold.check()
         else:
             port = self._port
+            if port.elsewhere:
+                port = home_of(hold, port)
             flow = take_and_release(port, lambda taken: holds.take_of_body(held, taken))
             run_release(port, self, flow)
 

@@ -34,7 +34,12 @@ async def give_back_all(port: Port, until: float) -> bool:
     while holds := [hold for hold in _latest_first(port) if _cut_off(port, hold)]:
         text = "%d lease(s) were still held and are given back: the client is closed (%s)"
         log.warning(text, len(holds), listed(hold.name for hold in holds))
-        left += await port.flows.hand_back(port, holds, until)
+        try:
+            left += await port.flows.hand_back(port, holds, until)
+        except BaseException:  # the loop ends, or Ctrl-C
+            for hold in holds:
+                port.flows.release_in_background(port, hold, None)
+            raise
         for hold in holds:
             _after(port, hold)
     if left:

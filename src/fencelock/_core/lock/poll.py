@@ -4,6 +4,8 @@ Rules of this file:
 
 - Only the lock's own key is touched; there is no order of arrival and no fence.
 - ``SET NX`` is not idempotent: when its answer is lost, the key is released before another try.
+- Nothing is taken before a client's first release was answered: without ``EVALSHA`` it could not be
+  renewed or released.
 - Whatever ends a try without a lease releases the key (I9).
 """
 
@@ -42,6 +44,7 @@ async def poll_once(port: Port, request: AcquireRequest, give_up_at: float) -> G
         waiter.begin()
         if waiter.sent:
             await port.call(POLL_RELEASE, request.keys.plain, (request.holder,), until, waiter)
+        await _may_release(port, request, until, waiter)
         asked_at = port.now()
         lasting = milliseconds(request.lasting(asked_at))
         command = (b"SET", request.keys.lock, request.holder, b"NX", b"PX", lasting)
@@ -63,6 +66,16 @@ async def poll_once(port: Port, request: AcquireRequest, give_up_at: float) -> G
         raise
     finally:
         port.close(waiter)
+
+
+async def _may_release(port: Port, request: AcquireRequest, until: float, waiter: Waiter) -> None:
+    """Raise a ServerError unless this client may release what it takes; asked once.
+
+    The release is of nobody: a copy of it that comes late must not release what this request took.
+    """
+    if not port.lines.releases:
+        await port.call(POLL_RELEASE, request.keys.plain, (port.new_id(),), until, waiter)
+        port.lines.releases = True
 
 
 async def poll(

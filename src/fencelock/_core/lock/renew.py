@@ -43,6 +43,8 @@ from fencelock.scripts import REVOKED
 
 # How many leases are handled in one go: the other tasks of a loop wait meanwhile.
 LEASES_PER_PAUSE = 1000
+# A lease that cannot be renewed is retried twice a second; not each try is worth a line of the log.
+FAILURES_PER_LINE = 120
 # One silent call may hold up the others for at most this long, and at most a third of a lease.
 CALL_SECONDS_MAX = 1.0
 RECHECK_AFTER_SECONDS = 1.0
@@ -324,7 +326,8 @@ async def notify_refused(port: Port, refused: Mapping[Hold, str], until: float) 
 async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
     """Retry soon, and at each lease's end at the latest."""
     passing = isinstance(error, NoReply) or passes(error)
-    tell = log.info if passing or holds[0].partial else log.warning
+    known = holds[0].failures % FAILURES_PER_LINE and all(hold.failures for hold in holds)
+    tell = log.debug if known else log.info if passing or holds[0].partial else log.warning
     tell(
         "renewal of %d lease(s) failed, retrying while they last: %s",
         len(holds),

@@ -73,8 +73,12 @@ async def _take_turn(  # noqa: PLR0917 - as ``take``
     request.known = False
     try:
         line = join(port, waiter, cohort)
-        if line.front is not waiter and not await _become_front(port, line, waiter, give_up_at):
-            return None
+        if line.front is not waiter:
+            if not await _become_front(port, line, waiter, give_up_at):
+                return None
+            if waiter.given is NOTHING and port.now() >= give_up_at:
+                line.succeed(port, waiter)
+                return None
         return await _begin_turn(port, line, waiter, give_up_at, registry, unit)
     except BaseException:
         _give_up(port, waiter, request)
@@ -194,8 +198,6 @@ async def _ask(port: Port, line: LocalLine, waiter: LocalWaiter, give_up_at: flo
     if given.place is not None and not given.place.stood:
         _answered_by(port, given.place, waiter.arrived_at + port.server_timeout)
     asks = waiter.takes_up()
-    if given.place is None and port.now() >= give_up_at:
-        return None
     request.known = True
     leave = partial(_leave_to_next, port, line, waiter)
     return await queue(port, request, give_up_at, asks, leave)

@@ -104,7 +104,7 @@ class Lines:
 
     __slots__ = (
         *("_gone", "_lines", "closed", "cohorts", "crowded", "foreign", "puzzled"),
-        *("recalls", "revoked", "watches"),
+        *("recalls", "releases", "revoked", "watches"),
     )
 
     def __init__(self) -> None:
@@ -120,6 +120,7 @@ class Lines:
         self.recalls: Recalls = Recalls()  # of leases that may be kept
         self.closed: bool = False  # those that wait for their cohort get an error
         self.puzzled: bool = False  # a message that does not parse was logged
+        self.releases: bool = False  # the server let this client run the release of ``Poll``
 
     def __len__(self) -> int:
         local = sum(len(cohort.waiting) for cohort in list(self.crowded))

@@ -40,7 +40,7 @@ class EventSpec(NamedTuple):
 
     def _ask(self, what: bytes, words: Args) -> ScriptCall:
         head = (self.kind, milliseconds(self.idle_ttl), self._begins, what)
-        return ScriptCall(EVENT_WAIT, self.keys.watch, (*head, *words))
+        return ScriptCall(EVENT_WAIT, self.keys.all, (*head, *words))
 
     def first(self, watcher: StateWaiter, asked_us: int) -> ScriptCall:
         """Ask for the first time, or again without an answer so far."""
@@ -129,7 +129,7 @@ async def _change(
         del answered[: len(done)]
     args = (*head, who, *tail, milliseconds(port.server_timeout), *done)
     reply = await ask(
-        port, script, spec.keys.change, args, port.now() + port.server_timeout, asked=asked
+        port, script, spec.keys.all, args, port.now() + port.server_timeout, asked=asked
     )
     if answered is not None and head[0] != b"look" and not asked.tries:
         answered.append(who)

@@ -29,7 +29,7 @@ from fencelock._core.port import Port
 from fencelock._core.retry import answer_by, ask, persist
 from fencelock._core.types import Reply
 from fencelock._runtime.log import log
-from fencelock.errors import FencelockError
+from fencelock.errors import FencelockError, ServerUnsuitable
 from fencelock.scripts import ONCE_FINISH, ONCE_FORGET, ONCE_START, head
 
 # A result is kept for this long after the run, however long the run took: waiters can read it, and
@@ -223,9 +223,17 @@ async def forget(port: Port, keys: OnceKeys) -> bool:
 
 
 def parsed(kept: bytes) -> FinishedOnce:
-    """Return a result as ``once_finish.lua`` wrote it."""
-    fence, _, started, ended, form, size, rest = kept.split(b" ", 6)
-    info, value = rest[: int(size)], rest[int(size) :]
-    told = json.loads(info)
-    who = f"{told['host']}:{told['pid']}" if "host" in told else ""
-    return FinishedOnce(int(fence), int(started) / 1e6, int(ended) / 1e6, form.decode(), who, value)
+    """Return a result as ``once_finish.lua`` wrote it; ServerUnsuitable if it did not."""
+    try:
+        fence, _, started, ended, form, size, rest = kept.split(b" ", 6)
+        info, value = rest[: int(size)], rest[int(size) :]
+        told = json.loads(info)
+        who = f"{told['host']}:{told['pid']}" if "host" in told else ""
+        times = int(started) / 1e6, int(ended) / 1e6
+        return FinishedOnce(int(fence), *times, form.decode(), who, value)
+    except (ValueError, TypeError, KeyError) as error:
+        raise ServerUnsuitable(
+            "the key of its result holds a value of another program:"
+            " choose another name or key_prefix, or delete that key",
+            code="WRONGTYPE",
+        ) from error

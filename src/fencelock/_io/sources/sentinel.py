@@ -83,7 +83,7 @@ def _host(host: str) -> str:
 
 def _tls_url(place: _Place, number: int, options: dict[str, str]) -> str:
     host, port, user, password = place
-    login = f"{quote(user or '', safe='')}:{quote(password, safe='')}@" if password else ""
+    login = f"{quote(user or '', safe='')}:{quote(password or '', safe='')}@"
     query = f"?{urlencode(options)}" if options else ""
     return f"rediss://{login}{_host(host)}:{port}/{number}{query}"
 

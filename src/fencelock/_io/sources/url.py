@@ -35,10 +35,14 @@ class Address(NamedTuple):
     db: int = 0
 
     def handshake(self) -> list[tuple[bytes, ...]]:
-        """Return the commands that make a fresh connection ours: HELLO 3, AUTH, SELECT."""
+        """Return the commands that make a fresh connection ours: HELLO 3, AUTH, SELECT.
+
+        A user without a password logs in, too, as with redis-py: else ``default`` would act for it.
+        """
         hello: tuple[bytes, ...] = (b"HELLO", b"3")
-        if self.password is not None:
-            hello += (b"AUTH", (self.username or "default").encode(), self.password.encode())
+        if self.username or self.password:
+            user, password = self.username or "default", self.password or ""
+            hello += (b"AUTH", user.encode(), password.encode())
         commands = [(*hello, b"SETNAME", b"fencelock")]
         if self.db:
             commands.append((b"SELECT", str(self.db).encode()))

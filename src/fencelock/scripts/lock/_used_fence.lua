@@ -8,7 +8,6 @@ local function write_used(base, fence)
   if fence == '' then return end
   local options = string.match(redis.call('GET', KEYS[base + 1]) or '', '^%d+( .*)$')
   if not options then return end
-  -- A server that is out of memory refuses SET, unless the script has written before. This changes nothing.
-  redis.call('ZREM', KEYS[base + 2], '')
+-- include: _when_full
   redis.call('SET', KEYS[base + 1], fence .. options, 'KEEPTTL')
 end

@@ -26,6 +26,7 @@ end
 local now, kept = clock(), 'kept ' .. ARGV[5]
 if call('ZSCORE', KEYS[4], kept) then return {0, ''} end
 
+-- include: _when_full
 local line, silent = call('ZRANGE', KEYS[3], 0, -1, 'WITHSCORES'), ''
 for i = 1, #line, 2 do
   local entry = line[i]

@@ -10,6 +10,7 @@
 -- include: _heartbeat
 -- include: lock/_recall
 
+-- include: _when_full
 local now, base, arg = clock(), 1, 2
 local reply = {tonumber(now)}
 

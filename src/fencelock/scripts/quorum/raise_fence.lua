@@ -9,7 +9,8 @@ local call, fence = redis.call, tonumber(ARGV[2])
 local last, rest = string.match(call('GET', KEYS[2]) or '', '^(%d+)( .*)$')
 if not last or redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 if tonumber(last) < fence then
-  local left = call('PTTL', KEYS[2])
-  call('SET', KEYS[2], ARGV[2] .. rest, 'PX', string.format('%d', math.max(left, 1)))
+  local left = string.format('%d', math.max(call('PTTL', KEYS[2]), 1))
+  call('PEXPIRE', KEYS[2], left)  -- a full server takes what follows a write: see _when_full.lua
+  call('SET', KEYS[2], ARGV[2] .. rest, 'PX', left)
 end
 return 1

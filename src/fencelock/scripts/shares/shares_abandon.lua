@@ -7,6 +7,7 @@
 -- include: shares/_shares
 -- include: shares/_shares_line
 
+-- include: _when_full
 local s = open(1)
 if not (s and s.kind) then return {0, 0} end
 local left, released = 0, 0

@@ -8,6 +8,7 @@
 -- include: shares/_shares
 -- include: shares/_shares_line
 
+-- include: _when_full
 local s, refused = open(1)
 if not s then return refused end
 if not s.kind then return {0} end

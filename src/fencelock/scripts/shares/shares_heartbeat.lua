@@ -10,6 +10,7 @@
 -- include: shares/_shares_line
 -- include: _heartbeat
 
+-- include: _when_full
 local now, base, arg, reply = tonumber(clock()), 1, 2, {}
 reply[1] = now
 while base <= #KEYS do

@@ -21,9 +21,9 @@ if ARGV[3] == '0' and call('EXISTS', KEYS[3]) == 0 then
     local at = head and string.find(holds, '\n' .. holder .. ' ', 1, true)
     if at then
       local permits, ends = string.match(holds, '^%S+ (%d+)[^\n]*()', at + 1)
+      call('ZREM', KEYS[1], holder)  -- first, as in _when_full.lua
       call('SET', KEYS[2], head .. taken - permits .. string.sub(holds, 1, at - 1)
         .. string.sub(holds, ends), 'KEEPTTL')
-      call('ZREM', KEYS[1], holder)
       return 1
     end
   end
@@ -31,6 +31,7 @@ end
 
 -- include: shares/_shares
 
+-- include: _when_full
 local s = open(1)
 local held = s and s.kind and call('HGET', KEYS[5], holder)
 if held then give_back(s, holder, tonumber(ARGV[3]), held) end

@@ -14,8 +14,9 @@ local refused, prolonged, shortens = {}, {}, ARGV[2] == '1'
 local function prolong_all(k, ttl)
   if (prolonged[KEYS[k]] or 0) >= ttl then return end
   prolonged[KEYS[k]] = ttl
-  if call('PTTL', KEYS[k]) >= ttl then return end
-  call('PEXPIRE', KEYS[k], ttl)
+  local lasts = call('PTTL', KEYS[k])
+  call('PEXPIRE', KEYS[k], math.max(lasts, ttl))  -- in any case, as a first write: see _when_full.lua
+  if lasts >= ttl then return end
   call('PEXPIRE', KEYS[k + 1], RECORD_MS + ttl)
   call('PEXPIRE', KEYS[k + 2], ttl)
 end
@@ -27,8 +28,8 @@ for i = 1, #KEYS / 3 do
   if type(ends) == 'string' and tonumber(ends) > now then
     local later = now + ttl * 1000
     if shortens or later > tonumber(ends) then
-      call('ZADD', KEYS[k], text(later), holder)
       prolong_all(k, ttl)
+      call('ZADD', KEYS[k], text(later), holder)
     end
   else
     refused[#refused + 1] = i

@@ -10,7 +10,7 @@
 --                 silence
 --   watch   zset  'waiter channel' of the parties that wait, by their last heartbeat (us)
 --   ids     zset  waiters and requests, by the time until which they are remembered (us)
---   places  hash  waiter -> 'generation index' of those waiters
+--   places  hash  waiter -> 'generation index' of those waiters; and `past`, see _signal.lua
 --
 -- ARGV of each script begins with
 --   1 parties   2 how long the barrier is kept unused, ms   3 server_timeout of the client, ms
@@ -26,10 +26,13 @@ local REPEATS_US = repeats_us(ARGV[3])
 -- A party repeats its request to a silent server for this long, after a heartbeat that may be 2 s old.
 local ASKS_US = tonumber(ARGV[3]) * 1000 + AWAY_US
 
+-- Returns a field of this barrier, or of the one of its name that was deleted.
+local function lasting(name) return call('HGET', KEYS[field('gen') and 1 or 4], name) end
+
 -- Returns the outcome of a generation: 'passed', the reason why it broke, or nil while it goes on.
 local function outcome(gen)
-  if tonumber(gen) > number('ended') then return nil end
-  return string.match(field('ends') or '', ' ' .. gen .. ':(%S+)') or 'passed'
+  if tonumber(gen) > tonumber(lasting('ended') or 0) then return nil end
+  return string.match(lasting('ends') or '', ' ' .. gen .. ':(%S+)') or 'passed'
 end
 
 local function finish(how)
@@ -167,7 +170,8 @@ end
 
 local function begin()
   if field('gen') then return end
-  call('DEL', KEYS[2], KEYS[4])  -- an earlier barrier of this name may have left them
-  call('HSET', KEYS[1], 'kind', 'barrier', 'gen', text(now), 'open', 0, 'parties', ARGV[1],
-    'count', 0, 'next', 0, 'free', '', 'heard', text(now))
+  call('DEL', KEYS[2])  -- an earlier barrier of this name may have left it
+  if not call('HGET', KEYS[4], 'ended') then call('DEL', KEYS[4]) end
+  begin_state('barrier')
+  call('HSET', KEYS[1], 'parties', ARGV[1], 'count', 0, 'next', 0, 'free', '', 'heard', text(now))
 end

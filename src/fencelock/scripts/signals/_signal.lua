@@ -8,6 +8,8 @@
 --                open: 1 while no client need wait; and what the kind keeps
 --   watch  zset  the waiters: the last word of each member is a channel; by the last heartbeat (us)
 --   ids    zset  requests that ran, by the time until which they are remembered (us)
+--   past   hash  ended, at and ends of a state that was deleted, for a while; a barrier keeps its places
+--                there, too
 --
 -- Generations are instants of the server, so that they grow even when the key was lost meanwhile.
 -- A client waits for the end of the generation that it found. It is notified once, by one message per
@@ -67,6 +69,25 @@ local function repeated(key, id, timeout_ms, answered)
   call('ZADD', key, text(now + repeats_us(timeout_ms)), id)
   keep_ids(key)
   return false
+end
+
+-- Begins a state. It knows what ended before it was deleted: a waiter may not have heard that.
+local function begin_state(kind)
+  for _, name in ipairs({'ended', 'at', 'ends'}) do
+    local kept = call('HGET', KEYS[4], name)
+    if kept then call('HSET', KEYS[1], name, kept) end
+  end
+  call('HSET', KEYS[1], 'kind', kind, 'gen', next_gen(), 'open', 0)
+end
+
+-- Deletes a state. A message may be lost (I6): a waiter whose generation ended before asks for it later.
+local function delete_state()
+  for _, name in ipairs({'ended', 'at', 'ends'}) do
+    local kept = field(name)
+    if kept then call('HSET', KEYS[4], name, kept) end
+  end
+  call('PEXPIRE', KEYS[4], NETWORK_MS)
+  call('DEL', KEYS[1])
 end
 
 -- Returns true if a live client waits: the last word of each member is its channel.

@@ -11,6 +11,7 @@
 local refusal = wrong_kind('barrier')
 if refusal then return refusal end
 
+-- include: _when_full
 local what, id = ARGV[4], ARGV[5]
 if what == 'pass' then
   if reply_to(id)[1] == 'act' then finish('passed') end
@@ -34,7 +35,7 @@ elseif not call('ZSCORE', KEYS[3], id) then
   end
   if what == 'delete' and field('gen') then
     finish('deleted')
-    call('DEL', KEYS[1], KEYS[4])
+    delete_state()
   end
 end
 keep_keys()

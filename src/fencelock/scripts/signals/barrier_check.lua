@@ -14,6 +14,7 @@
 -- The number of parties may be another one: parties that were here before still get their outcome.
 local refusal = wrong_kind('barrier')
 if refusal then return refusal end
+-- include: _when_full
 local looks, begun = ARGV[4] == 'look', field('gen')
 
 if begun and looks then note_heartbeat() end

@@ -1,6 +1,6 @@
 -- Sets, clears, deletes or reads an event. Idempotent per request id (I4).
 --
--- KEYS  state watch ids   (see _signal.lua)
+-- KEYS  state watch ids past   (see _signal.lua)
 -- ARGV  1 set, clear, delete or look   2 how long the event is kept unused, ms   3 request id
 --       4 server_timeout of the client, ms   then requests that need not be remembered any more
 -- Reply 1 when it is set now, else 0
@@ -20,10 +20,10 @@ if refusal then return refusal end
 local answered = {unpack(ARGV, 5)}
 if ARGV[1] ~= 'look' and not repeated(KEYS[3], ARGV[3], ARGV[4], answered) then
   if ARGV[1] == 'delete' then
-    call('DEL', KEYS[1])  -- its waiters continue to wait
+    delete_state()  -- those that wait now continue to wait
     return 0
   end
-  if not field('gen') then call('HSET', KEYS[1], 'kind', 'event', 'gen', text(now), 'open', 0) end
+  if not field('gen') then begin_state('event') end
   local was, new = field('open'), ARGV[1] == 'set' and '1' or '0'
   call('HSET', KEYS[1], 'open', new)
   if new == '1' and was == '0' then end_generation('open') end

@@ -1,7 +1,7 @@
 -- Returns which waiters may pass: those of an event that is set, or of a latch that is open. The others
 -- stay on the list, or leave it when they gave up (I9). One call for all waiters of a client (I6).
 --
--- KEYS  state watch   (see _signal.lua)
+-- KEYS  state watch ids past   (see _signal.lua)
 -- ARGV  1 kind   2 how long the state is kept unused, ms   3 the count that a latch begins with, or ''
 --       4 wait, or leave
 --       then per waiter: channel, or '' if it wants no notification; the generation it waits for,
@@ -22,24 +22,34 @@ end
 -- include: signals/_signal
 -- include: signals/_latch
 
-local refusal = wrong_kind(kind)
+local refusal, stays = wrong_kind(kind), ARGV[4] == 'wait'
+local known = KEYS[not refusal and field('gen') and 1 or 4]
+local ended, at = tonumber(call('HGET', known, 'ended') or 0), tonumber(call('HGET', known, 'at') or 0)
+
+-- The end of a generation stays true, whatever the name holds since.
+local function has_ended(since) return since ~= '' and ended >= tonumber(since) end
+
+local late, present = {}, refusal and '0' or text(number('gen'))
+for i = 5, #ARGV, 3 do
+  if stays and has_ended(ARGV[i + 1]) then late[#late + 1] = {1, present, 0} end
+end
+if #late == (#ARGV - 4) / 3 then return late end
+
 if refusal then return refusal end
-local stays, of = ARGV[4] == 'wait', field('of')
+local of = field('of')
 local differs = of and of ~= ARGV[3]
 if differs and stays and not may_change(false) then return other_count(ARGV[3]) end
 
-if stays and not field('gen') then
-  call('HSET', KEYS[1], 'kind', kind, 'gen', text(now), 'open', 0)
-end
+if stays and not field('gen') then begin_state(kind) end
 if kind == 'latch' and stays and (not of or differs) then close(ARGV[3]) end
 call('PEXPIRE', KEYS[1], ARGV[2])
 
 -- A waiter passes when its generation has ended, even if the event was cleared since. A waiter whose
 -- request was lost may have been on the list before: then the time since its first request counts.
-local open, gen, ended, at = number('open'), number('gen'), number('ended'), number('at')
+local open, gen = number('open'), number('gen')
 local function passes(since, asked_us)
   if open == 1 then return true end
-  if since ~= '' then return ended >= tonumber(since) end
+  if since ~= '' then return has_ended(since) end
   return asked_us > 0 and at > 0 and at >= now - asked_us
 end
 

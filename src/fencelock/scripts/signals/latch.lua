@@ -1,6 +1,6 @@
 -- Counts a latch down, closes it again, deletes or reads it. Idempotent per request id (I4).
 --
--- KEYS  state watch ids   (see _signal.lua)
+-- KEYS  state watch ids past   (see _signal.lua)
 -- ARGV  1 count_down, reset, delete or look   2 how long the latch is kept unused, ms   3 request id
 --       4 the count it begins with   5 by how much it is counted down
 --       6 server_timeout of the client, ms   then requests that need not be remembered any more
@@ -14,7 +14,7 @@ if refusal then return refusal end
 local what, of = ARGV[1], field('of')
 local answered = {unpack(ARGV, 7)}
 if what == 'delete' then
-  if not repeated(KEYS[3], ARGV[3], ARGV[6], answered) then call('DEL', KEYS[1]) end
+  if not repeated(KEYS[3], ARGV[3], ARGV[6], answered) then delete_state() end
   return tonumber(ARGV[4])
 end
 local differs = of and of ~= ARGV[4]
@@ -26,7 +26,7 @@ if what == 'look' then
 end
 
 repeated(KEYS[3], ARGV[3], ARGV[6], answered)
-if not of then call('HSET', KEYS[1], 'kind', 'latch', 'gen', text(now)) end
+if not of then begin_state('latch') end
 if not of or differs or what == 'reset' then close(ARGV[4]) end
 if what == 'count_down' and number('open') == 0 then
   local left = math.max(0, number('left') - tonumber(ARGV[5]))
