@@ -7,7 +7,8 @@ import threading
 import pytest
 
 from fencelock.instrumentation import set_hooks
-from tests.threads.state import lease_threads, until
+from tests.threads.state import lease_threads
+from tests.waiting import until
 
 
 @pytest.fixture

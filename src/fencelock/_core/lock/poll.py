@@ -71,7 +71,7 @@ async def poll_once(port: Port, request: AcquireRequest, give_up_at: float) -> G
 async def _may_release(port: Port, request: AcquireRequest, until: float, waiter: Waiter) -> None:
     """Raise a ServerError unless this client may release what it takes; asked once.
 
-    The release is of nobody: a copy of it that comes late must not release what this request took.
+    The release is of an id that holds nothing: a late copy must not release what this request took.
     """
     if not port.lines.releases:
         await port.call(POLL_RELEASE, request.keys.plain, (port.new_id(),), until, waiter)
