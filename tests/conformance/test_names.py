@@ -1,10 +1,11 @@
 """Any name, any ttl that can be; the others are refused before anything is sent."""
 
+import contextlib
 from datetime import timedelta
 
 import pytest
 
-from fencelock import LeaseLost, Poll
+from fencelock import LeaseLost, OutcomeUnknown, Poll
 from tests.conformance.world import World, cluster_node, needs_no_server
 
 NAMES = {
@@ -166,10 +167,11 @@ async def test_no_key_ever_lacks_an_expiry(world):
             async with owner, owner:
                 await world.tick()
             short = client.lock("a", ttl=0.3, renew=False)
-            if await short.acquire(timeout=0.001 * turn):
-                await world.until(lambda lease=short.lease: lease.lost)
-                with pytest.raises(LeaseLost):
-                    await short.release()
+            with contextlib.suppress(OutcomeUnknown):  # no answer so soon, on a busy machine
+                if await short.acquire(timeout=0.001 * turn):
+                    await world.until(lambda lease=short.lease: lease.lost)
+                    with pytest.raises(LeaseLost):
+                        await short.release()
             async with client.lock("c", wait=Poll(interval=0.005)):
                 pass
 

@@ -109,4 +109,10 @@ SEEDS = (
         ALONE[0].under(migrate=1),
         "I9 I12",
     ),
+    seed(
+        "a release that is refused for now and not sent again",
+        Without("wire.passes", by="engine.settled"),
+        GIVING_UP[1].under(migrate=1),
+        "I9",
+    ),
 )

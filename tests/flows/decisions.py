@@ -85,6 +85,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "engine.lost_at_release": "_core.lock.release:lost_as",
     "engine.release": "_core.lock.release:take_and_release",
     "engine.release_later": "_core.lock.release:release_in_background",
+    "engine.settled": "_core.lock.release:settled",
     "engine.released": "_core.lock.release:judge",
     # A lease of several locks.
     "joint.acquire": "_core.objects.multi:acquire_all",

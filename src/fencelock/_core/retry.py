@@ -87,7 +87,7 @@ async def persist(
             await again(port, trouble, until, asked)
 
 
-def passes(error: Exception) -> bool:
+def passes(error: BaseException) -> bool:
     """Return True if an error says "not now": the same request may succeed a moment later."""
     return getattr(error, "code", "") in PASSING
 

@@ -23,7 +23,7 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.inspect import held_ids
 from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.port import Port
-from fencelock._core.retry import ask, persist
+from fencelock._core.retry import ask, passes, persist
 from fencelock._core.types import Call, Reply
 from fencelock.errors import (
     FencelockError,
@@ -93,10 +93,11 @@ def undo_strays(port: Port, request: AcquireRequest) -> None:
 def settled(error: BaseException) -> bool:
     """Return True if an error is an answer, so that a retry would change nothing.
 
-    A majority that did not confirm is one: the nodes without an answer are retried already.
+    "Not now" is none. A majority that did not confirm is one: the nodes without an answer are
+    retried already.
     """
     refused = isinstance(error, ServerError) and not isinstance(error, ServerUnreachable)
-    return refused or isinstance(error, (LeaseLost, QuorumNotReached))
+    return (refused and not passes(error)) or isinstance(error, (LeaseLost, QuorumNotReached))
 
 
 def retire(port: Port, hold: Hold) -> None:
