@@ -9,9 +9,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from fencelock._io.select_blocking import port_for
+from fencelock._runtime.first_instruction import from_first_instruction
 
 if TYPE_CHECKING:
     from fencelock._core.lock.history import Recorder
+
+__all__ = ["from_first_instruction"]
 
 ASYNCHRONOUS: Final = False
 
