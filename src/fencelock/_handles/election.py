@@ -22,6 +22,7 @@ from fencelock._core.objects.election import CANDIDATE_BYTES_MAX, ElectionKeys, 
 from fencelock._core.port import Port
 from fencelock._handles.body import Body, ending
 from fencelock._handles.lock import Caller, Holds, Settings, describe
+from fencelock._runtime import process
 from fencelock.errors import NotAcquired
 
 
@@ -120,7 +121,7 @@ class CandidateHolds(Holds):
         return use
 
     def leave(self, use: LeadershipUse) -> Hold | None:
-        """Note the end of a body; return the hold to release if nobody relies on it any more.
+        """Note the end of a body; return the hold to release if no other code relies on it.
 
         Done twice, it changes nothing. Under the port's mutex.
         """
@@ -176,7 +177,7 @@ class CandidateHolds(Holds):
 
     def begin(self, use: LeadershipUse) -> list[Hold]:
         """Note that the candidate campaigns; return the holds that it lost before, to release."""
-        if self.campaigning is not None:
+        if self.campaigning is not None and self.campaigning.generation == process.generation:
             text = f"{self.candidate!r} campaigns for {self.keys.name!r} already"
             raise NotAcquired(text, **self.about())
         self.campaigning = use

@@ -122,10 +122,11 @@ class AsyncElection(ProcessBound):
         seconds = options.acquire_timeout(timeout, blocking=blocking)
         use = LeadershipUse(None, caller(), inside=False)
         try:
-            return await self._stand(use, seconds)
+            elected = await self._stand(use, seconds)
         except BaseException:
             self._lock.undo(use)
             raise
+        return elected
 
     async def _stand(self, use: LeadershipUse, seconds: float | None) -> bool:
         """Join the leadership, or campaign; the frame that called undoes it after an interrupt."""
@@ -224,10 +225,10 @@ class AsyncElection(ProcessBound):
                 raise self._holds.not_granted()
             if self._holds.cancels:
                 watch(use)
-            return use.held  # type: ignore[no-any-return]  # it is of our type
         except BaseException:
             self._lock.undo(use)
             raise
+        return use.held  # type: ignore[no-any-return]  # it is of our type
 
     @from_first_instruction
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -253,7 +254,7 @@ class AsyncElection(ProcessBound):
             self._lock.undo(use)
 
     async def _leave(self, use: LeadershipUse, error: BaseException | None) -> None:
-        """End a body; resign if nobody else relies on the leadership."""
+        """End a body; resign if no other code relies on the leadership."""
         what = f"to resign from {self.name!r}"
         if use is UNSURE:
             raise_release_error(self._holds.unsure(), error, what)

@@ -112,10 +112,11 @@ class AsyncLockBase(ProcessBound):
         """
         body = Body(sys._getframe().f_back, caller())  # noqa: SLF001 - see body.py
         try:
-            return self._entered(body, await self._enter(body, self._holds.settings.timeout))
+            lease = self._entered(body, await self._enter(body, self._holds.settings.timeout))
         except BaseException:
             self._undo(body)
             raise
+        return lease
 
     def _entered(self, body: Body, hold: Hold | None) -> AsyncLease:
         """Return the lease for a body that begins; a loss may cancel the body from here on."""
@@ -239,10 +240,11 @@ class AsyncLock(AsyncLockBase):
             holds.refuse_second(unit)
         request = holds.request(port, unit)
         try:
-            return await acquire(port, request, seconds, holds, unit) is not None
+            hold = await acquire(port, request, seconds, holds, unit)
         except BaseException:  # a signal's exception may come when the flow had ended
             self._withdraw(request)
             raise
+        return hold is not None
 
     @by_caller
     async def release(self) -> None:
@@ -292,10 +294,11 @@ class AsyncRLock(AsyncLockBase):
             self._holds.doubt_timeout()
         body = Body(None, caller())
         try:
-            return await self._enter(body, seconds) is not None
+            hold = await self._enter(body, seconds)
         except BaseException:
             self._undo(body)
             raise
+        return hold is not None
 
     @by_caller
     async def release(self) -> int:

@@ -86,10 +86,11 @@ class AsyncMultiLock(ProcessBound):
         seconds = options.acquire_timeout(timeout, blocking=blocking)
         body = Body(None, caller())
         try:
-            return await self._obtain(body, seconds) is not None
+            group = await self._obtain(body, seconds)
         except BaseException:
             self._undo(body)
             raise
+        return group is not None
 
     @by_caller
     async def release(self) -> None:
@@ -165,10 +166,10 @@ class AsyncMultiLock(ProcessBound):
                 for hold in group.holds:
                     watch(hold)
             self._holds.bodies.begin(body)
-            return group.lease  # type: ignore[return-value]  # the group was made with our type
         except BaseException:
             self._undo(body)
             raise
+        return group.lease  # type: ignore[return-value]  # the group was made with our type
 
     @from_first_instruction
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:

@@ -52,10 +52,11 @@ class AsyncRWLockSide(AsyncLockBase):
         seconds = options.acquire_timeout(timeout, blocking=blocking)
         body = Body(None, caller())
         try:
-            return await self._enter(body, seconds) is not None
+            hold = await self._enter(body, seconds)
         except BaseException:
             self._undo(body)
             raise
+        return hold is not None
 
     @by_caller
     async def release(self) -> int:

@@ -73,10 +73,11 @@ class AsyncSemaphore(AsyncLockBase):
         seconds = options.semaphore_timeout(timeout, blocking=blocking)
         body = Body(None, caller())
         try:
-            return await self._take(body, seconds, permits) is not None
+            hold = await self._take(body, seconds, permits)
         except BaseException:
             self._undo(body)
             raise
+        return hold is not None
 
     @by_caller
     async def release(self, n: int = 1) -> None:
@@ -208,10 +209,10 @@ class AsyncPermitsContext:
             self._bodies.begin(body)
             if hold.request.options.on_lost == "cancel":
                 watch(hold)
-            return hold  # type: ignore[return-value]  # acquire() was given its type
         except BaseException:
             self._abandon({"body": body}, None)
             raise
+        return hold  # type: ignore[return-value]  # acquire() was given its type
 
     def _abandon(self, known: dict[str, Any], frame: FrameType | None) -> None:
         """Take back what is left of a body that raised, perhaps before it was looked for."""

@@ -124,10 +124,11 @@ class Election(ProcessBound):
         seconds = options.acquire_timeout(timeout, blocking=blocking)
         use = LeadershipUse(None, here.unit, inside=False)
         try:
-            return self._stand(use, seconds)
+            elected = self._stand(use, seconds)
         except BaseException:
             self._lock.undo(use)
             raise
+        return elected
 
     def _stand(self, use: LeadershipUse, seconds: float | None) -> bool:
         """Join the leadership, or campaign; the frame that called undoes it after an interrupt."""
@@ -226,10 +227,10 @@ class Election(ProcessBound):
                 raise self._holds.not_granted()
             if self._holds.cancels:
                 watch(use)
-            return use.held  # type: ignore[no-any-return]  # it is of our type
         except BaseException:
             self._lock.undo(use)
             raise
+        return use.held  # type: ignore[no-any-return]  # it is of our type
 
     @from_first_instruction
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -255,7 +256,7 @@ class Election(ProcessBound):
             self._lock.undo(use)
 
     def _leave(self, use: LeadershipUse, error: BaseException | None) -> None:
-        """End a body; resign if nobody else relies on the leadership."""
+        """End a body; resign if no other code relies on the leadership."""
         what = f"to resign from {self.name!r}"
         if use is UNSURE:
             raise_release_error(self._holds.unsure(), error, what)

@@ -110,10 +110,11 @@ class LockBase(ProcessBound):
         """
         body = Body(sys._getframe().f_back, here.unit)  # noqa: SLF001 - see body.py
         try:
-            return self._entered(body, self._enter(body, self._holds.settings.timeout))
+            lease = self._entered(body, self._enter(body, self._holds.settings.timeout))
         except BaseException:
             self._undo(body)
             raise
+        return lease
 
     def _entered(self, body: Body, hold: Hold | None) -> Lease:
         """Return the lease for a body that begins; a loss may cancel the body from here on."""
@@ -236,10 +237,11 @@ class Lock(LockBase):
             holds.refuse_second(unit)
         request = holds.request(port, unit)
         try:
-            return run_blocking(acquire(port, request, seconds, holds, unit)) is not None
+            hold = run_blocking(acquire(port, request, seconds, holds, unit))
         except BaseException:  # a signal's exception may come when the flow had ended
             self._withdraw(request)
             raise
+        return hold is not None
 
     def release(self) -> None:
         """Release this thread's hold, or the newest one when this thread has none.
@@ -286,10 +288,11 @@ class RLock(LockBase):
             self._holds.doubt_timeout()
         body = Body(None, here.unit)
         try:
-            return self._enter(body, seconds) is not None
+            hold = self._enter(body, seconds)
         except BaseException:
             self._undo(body)
             raise
+        return hold is not None
 
     def release(self) -> int:
         """Leave the lock once; return how many holds are left (0: released).

@@ -84,10 +84,11 @@ class MultiLock(ProcessBound):
         seconds = options.acquire_timeout(timeout, blocking=blocking)
         body = Body(None, here.unit)
         try:
-            return self._obtain(body, seconds) is not None
+            group = self._obtain(body, seconds)
         except BaseException:
             self._undo(body)
             raise
+        return group is not None
 
     def release(self) -> None:
         """Release all that this thread holds by this handle, or else the newest of any thread.
@@ -161,10 +162,10 @@ class MultiLock(ProcessBound):
                 for hold in group.holds:
                     watch(hold)
             self._holds.bodies.begin(body)
-            return group.lease  # type: ignore[return-value]  # the group was made with our type
         except BaseException:
             self._undo(body)
             raise
+        return group.lease  # type: ignore[return-value]  # the group was made with our type
 
     @from_first_instruction
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:

@@ -51,10 +51,11 @@ class RWLockSide(LockBase):
         seconds = options.acquire_timeout(timeout, blocking=blocking)
         body = Body(None, here.unit)
         try:
-            return self._enter(body, seconds) is not None
+            hold = self._enter(body, seconds)
         except BaseException:
             self._undo(body)
             raise
+        return hold is not None
 
     def release(self) -> int:
         """Leave this side once; return how many holds of it this thread has left (0: released).
