@@ -22,7 +22,7 @@ SEEDS = (
     ),
     seed(
         "a lock is taken to be released by the unit that acquired it",
-        Change(unit_waits, "port is None or port.waits.lent(hold)", "port is None"),
+        Change(chase, "if all(step.certain for step in probe.path):", "if True:"),
         worlds.LENT,
         "deadlock",
     ),

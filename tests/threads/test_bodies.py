@@ -2,9 +2,11 @@
 
 import contextlib
 import sys
+import threading
 
 import pytest
 
+import fencelock
 from fencelock import FencelockError, LeaseLost, NotHeld
 from tests.threads.state import ended, thread, until
 
@@ -221,3 +223,25 @@ def test_a_client_of_threads_is_used_by_generators_of_many_threads(client):
     with ThreadPoolExecutor(8) as pool, ThreadPoolExecutor(20) as callers:
         assert all(callers.map(request, range(60)))
     assert handle.available() == 60
+
+
+def test_a_suspended_body_is_no_certain_part_of_a_deadlock(server, prefix, caplog):
+    """It may end in another thread, as here: the first waits in vain, but not for ever."""
+    with fencelock.Client(server.url, key_prefix=prefix, deadlock_after=0.3) as client:
+        a, b = client.lock("a"), client.lock("b")
+        bodies, both, got = [dependency(a), dependency(b)], threading.Barrier(2), []
+
+        def work(body, wanted):
+            next(body)
+            both.wait()
+            with wanted:
+                got.append(wanted)
+
+        units = [thread(work, bodies[0], b), thread(work, bodies[1], a)]
+        until(lambda: "perhaps a deadlock" in caplog.text)
+        assert got == []
+        for body in bodies:
+            ends(body)
+        for unit in units:
+            ended(unit)
+        assert len(got) == 2

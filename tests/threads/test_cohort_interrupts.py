@@ -12,7 +12,7 @@ import fencelock
 from fencelock import Cohort
 from fencelock._core.lock.cohort import LocalLine
 from tests.threads.state import ended, thread, until
-from tests.threads.test_interrupt_points import entered, every_point, give_back, pytestmark
+from tests.threads.test_interrupt_points import entered, every_point, pytestmark
 
 __all__ = ["pytestmark"]
 
@@ -69,7 +69,6 @@ def between(options):
         later = thread(behind)
         with strike:
             entered(handle)
-        give_back(handle)
         over.append(None)
         ended(later)
         turns.end(strike.where)
@@ -91,7 +90,6 @@ def taken_again(client, other, strike):
     entered(handle)
     with strike:
         entered(handle)
-    give_back(handle)
     until(lambda: not client._port.lines.cohorts)
     return handle, other.lock("a")
 

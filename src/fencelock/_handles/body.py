@@ -30,15 +30,18 @@ RESUMED: Final = GENERATORS | 0x80  # and coroutines
 class Body:
     """One ``with``, or one ``acquire``: who began it, and what it asked for and holds."""
 
-    __slots__ = ("at", "code", "frame", "generation", "held", "request", "unit")
+    __slots__ = ("at", "code", "frame", "generation", "held", "request", "roams", "unit")
 
     def __init__(self, frame: FrameType | None, unit: object) -> None:
         self.unit: object = unit
         self.frame: int = 0
         self.code: CodeType | None = None
         self.at: int = 0
+        self.roams: bool = True  # it may end in another thread or task than it began in
         if frame is not None:
             self.frame, self.code, self.at = id(frame), frame.f_code, frame.f_lasti
+            generator = bool(frame.f_code.co_flags & GENERATORS)
+            self.roams = generator or frame.f_globals.get("__name__") == "contextlib"
         self.generation: int = process.generation
         self.request: Any = None
         self.held: Any = None  # None until it holds anything, and once that is taken back
@@ -92,7 +95,8 @@ class Bodies:
         """Note that a body begins, with its hold, which the end of the body releases."""
         held = body.held
         for each in (held,) if isinstance(held, Hold) else held.holds:
-            each.bound = True
+            each.frame = body.frame, body.code
+            each.bound = each.bound or not body.roams
         self._begun.append(body)
 
     def ending(self, frame: FrameType | None, unit: object) -> Body | None:
