@@ -28,7 +28,7 @@ SEEDS = (
     ),
     seed(
         "a unit that waits for itself is found as late as others",
-        Change(unit_waits, "not known and _is_held_by_itself(port, request)", "False"),
+        Change(unit_waits, "not known and _is_held_by_itself(port, request, wait.frames)", "False"),
         worlds.ITSELF,
         "deadlock",
     ),

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from typing import Annotated, Any
 
 import pytest
@@ -14,6 +13,7 @@ fastapi = pytest.importorskip("fastapi")
 httpx = pytest.importorskip("httpx")
 
 REQUESTS = 60
+SOON = 8.0
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +36,7 @@ def answers(app, paths):
 def test_each_request_keeps_its_permit_until_its_own_end(server):
     """As found: 31 of 60 requests lost their permit to the end of another one."""
     app, threads = fastapi.FastAPI(), set()
+    worked = [threading.Event() for _ in range(REQUESTS)]
     with fencelock.Client(server.url) as client:
         handle = client.semaphore("requests", REQUESTS)
 
@@ -47,7 +48,10 @@ def test_each_request_keeps_its_permit_until_its_own_end(server):
 
         @app.get("/{number}")
         def work(number: int, lease: Annotated[Any, fastapi.Depends(permit)]):
-            time.sleep(0.01 * (number % 5))  # they do not end in the order in which they began
+            if number % 2:
+                worked[number - 1].set()
+            else:  # so they do not end in the order in which they began
+                assert worked[number].wait(SOON)
             lease.check()
             return number
 
