@@ -315,7 +315,6 @@ class Lender(Unit):
         hold = await self.acquire(request, None)
         if hold is None:
             return
-        self.port.waits.lend(hold)  # as it did before: this is known
         self.world.monitor.began(hold)
         self.world.start(self.client, self.given_back(hold, self.port.now() + lasts))
         await self.port.sleep(self.port.now() + 0.1)

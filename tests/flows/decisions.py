@@ -139,7 +139,6 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "deadlock.entered": "_core.deadlock.unit_waits:entered",
     "deadlock.held_by_itself": "_core.deadlock.unit_waits:_is_held_by_itself",
     "deadlock.left": "_core.deadlock.unit_waits:left",
-    "deadlock.lent": "_core.deadlock.unit_waits:UnitWaits.lent",
     "deadlock.passes": "_core.deadlock.chase:_pass",
     "deadlock.refuse": "_core.deadlock.chase:refuse",
     "deadlock.wait_ends": "_core.deadlock.unit_waits:UnitWaits.end",

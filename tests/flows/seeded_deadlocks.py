@@ -43,7 +43,9 @@ SEEDS = (
     ),
     seed(
         "a lock is taken to be released by the unit that acquired it",
-        Fault("deadlock.lent", never),
+        Statement(
+            "deadlock.came_back", "if all((step.certain for step in probe.path)):", "if True:"
+        ),
         worlds.LENT,
         "deadlock",
     ),

@@ -113,14 +113,6 @@ def test_a_release_means_ones_own_hold_else_the_newest():
         taken(kept, "a")
 
 
-@pytest.mark.parametrize("unit", ["a", "x"])
-def test_a_release_by_another_unit_is_remembered(unit):
-    kept = holds("a")
-    waits = kept.newest().port.waits
-    taken(kept, unit)
-    assert waits.lent(held()) == (unit == "x")
-
-
 def test_of_two_holds_of_one_unit_the_newest_counts():
     kept = holds("a", "a")
     newest = kept.newest()

@@ -12,7 +12,7 @@ import fencelock
 from fencelock import Cohort
 from fencelock._core.lock.cohort import LocalLine
 from tests.threads.state import ended, thread
-from tests.threads.test_interrupt_points import entered, every_point, give_back, pytestmark
+from tests.threads.test_interrupt_points import entered, every_point, pytestmark
 from tests.waiting import until
 
 __all__ = ["pytestmark"]
@@ -70,7 +70,6 @@ def between(options):
         later = thread(behind)
         with strike:
             entered(handle)
-        give_back(handle)
         over.append(None)
         ended(later)
         turns.end(strike.where)
@@ -92,7 +91,6 @@ def taken_again(client, other, strike):
     entered(handle)
     with strike:
         entered(handle)
-    give_back(handle)
     until(lambda: not client._port.lines.cohorts)
     return handle, other.lock("a")
 

@@ -211,7 +211,78 @@ for number in pipe:
 lock.release()
 """
 
+BODIES = """
+from contextlib import ExitStack
+
+makes = {
+    "lock": lambda: client.lock("a"),
+    "rlock": lambda: client.rlock("a"),
+    "semaphore": lambda: client.semaphore("s", 2),
+    "permits": lambda: client.semaphore("s", 2).permits(2),
+    "read": lambda: client.rwlock("rw").read,
+    "write": lambda: client.rwlock("rw").write,
+    "election": lambda: client.election("e"),
+    "multi": lambda: client.multi(["a", "b"]),
+    "multi of one": lambda: client.multi(["a"]),
+    "multi of handles": lambda: client.multi([client.lock("a"), client.semaphore("s", 2)]),
+}
+
+def suspended(handle):
+    with handle as lease:
+        yield lease
+
+def leaves(handle):
+    try:
+        with ExitStack() as stack:
+            stack.push(handle)
+            raise KeyError
+    except KeyError:
+        pass
+
+def held(lease):
+    lease.renew()  # the server still has it
+    lease.check()
+
+for kind, make in makes.items():
+    handle = make()
+    with handle as lease:
+        in_child(lambda: leaves(handle))
+        if hasattr(handle, "release"):
+            in_child(lambda: raises((LeaseLost, NotHeld), handle.release))
+        held(lease)
+    generator = suspended(make())
+    lease = next(generator)
+
+    def drop():
+        global generator
+        del generator
+
+    in_child(drop)
+    held(lease)
+    generator.close()
+    handle = make()
+    if hasattr(handle, "acquire"):
+        assert handle.acquire(), kind
+        in_child(lambda: raises((LeaseLost, NotHeld), handle.release))
+        held(handle.lease)
+        handle.release()
+"""
+
+CAMPAIGNS = """
+leader, candidate = (client.election("e", candidate=name) for name in ("first", "second"))
+assert leader.campaign()
+thread = threading.Thread(target=candidate.campaign)
+thread.start()
+until(leader.candidates)
+in_child(lambda: candidate.campaign(timeout=0.1))  # the parent's campaign is not the child's
+leader.resign()
+thread.join()
+candidate.resign()
+"""
+
 STORIES = {
+    "a child leaves a body of its parent": BODIES,
+    "a child of a candidate campaigns": CAMPAIGNS,
     "a child holds no permits and no side of its parent": SHARES,
     "a child holds nothing": HOLDS_NOTHING,
     "a child closes its parent's descriptors": SHARES_NO_PIPE,

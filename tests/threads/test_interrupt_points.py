@@ -6,7 +6,7 @@ import threading
 import pytest
 
 import fencelock
-from fencelock import AcquireTimeout, LeaseLost, OutcomeUnknown
+from fencelock import AcquireTimeout, OutcomeUnknown
 from fencelock._io.bounded_call_blocking import within
 from fencelock._runtime.clock import now
 from tests.replication import replicated
@@ -34,7 +34,22 @@ MADE = {
     "read": lambda client, **options: client.rwlock("a", **options).read,
     "write": lambda client, **options: client.rwlock("a", **options).write,
     "multi": lambda client, **options: client.multi(["a", "b"], **options),
+    "locked": lambda *args, **options: Decorated(*args, **options),  # noqa: PLW0108 - it is below
 }
+
+
+class Decorated:
+    """A decorated function that is called as a body."""
+
+    def __init__(self, client, **options):
+        self._semaphore = client.lock("a", **options)
+        self._call = client.locked("a", **options)(lambda: None)
+
+    def __enter__(self):
+        self._call()
+
+    def __exit__(self, *_):
+        """Do nothing: the call has ended."""
 
 
 def entered(handle):
@@ -47,14 +62,6 @@ def entered(handle):
     except KeyboardInterrupt:
         return False
     return True
-
-
-def give_back(handle):
-    """Release what the handle knows of: a strike inside ``with`` itself may leave it that."""
-    held = known(handle)
-    while held.lease is not None and not held.lease.lost:
-        with contextlib.suppress(LeaseLost):  # the release that was struck ran
-            held.release()
 
 
 def known(handle):
@@ -72,8 +79,8 @@ def struck(server, prefix, story, tried, **options):
     client, other = (fencelock.Client(server.url, key_prefix=prefix, **options) for _ in range(2))
     strike = Strike(tried)
     handle, after = story(client, other, strike)
-    give_back(handle)
     where = f"nothing is left of a strike: {strike.where}"
+    assert known(handle).lease is None or known(handle).lease.lost, where
     assert len(client._port.lines) == 0, where
     assert not fronts(client), where
     for each in (known(handle), after):  # the handle's own client has no waiter or turn left over
@@ -106,6 +113,82 @@ def alone(kind, *, warm):
         return handle, known(after)
 
     return story
+
+
+def known_free(client, where):
+    """Fail if the client has anything left, which the program has no way to give back."""
+    until(lambda: client._port.renewals.holds == 0, f"nothing is held or renewed: {where}")
+    assert not fronts(client), where
+
+
+REENTERED = {
+    "rlock": lambda client, **options: client.rlock("a", **options),
+    "write": lambda client, **options: client.rwlock("a", reentrant=True, **options).write,
+    "read": lambda client, **options: client.rwlock("a", **options).read,
+}
+
+
+@pytest.mark.parametrize("how", ["with", "acquire"])
+@pytest.mark.parametrize("options", [{}, {"renew": False}], ids=["renewed", "fixed"])
+@pytest.mark.parametrize("kind", REENTERED)
+def test_ctrl_c_at_every_point_of_an_inner_entry_leaves_the_outer_one(
+    server, prefix, kind, options, how
+):
+    """As found: its count stayed too high, so the outer end released nothing."""
+
+    def play(number, tried):
+        strike = Strike(tried)
+        client = fencelock.Client(server.url, key_prefix=f"{prefix}{number}:")
+        handle = REENTERED[kind](client, **options)
+        with handle as lease:
+            with contextlib.suppress(KeyboardInterrupt):
+                if how == "with":
+                    with strike, handle:
+                        pass
+                else:
+                    with strike:
+                        handle.acquire()
+                    handle.release()
+            assert lease.remaining() > 0, strike.where
+        known_free(client, strike.where)
+        client._port.shut(0)
+        return strike.where
+
+    at_every_point(play, least=10)
+
+
+@pytest.mark.parametrize("how", ["with", "campaign"])
+@pytest.mark.parametrize("leads", [False, True], ids=["elected", "joins"])
+def test_ctrl_c_at_every_point_of_a_campaign(server, prefix, leads, how):
+    """As found: it led for ever, unknown to its program, or could never campaign again."""
+
+    def play(number, tried):
+        strike = Strike(tried)
+        client = fencelock.Client(server.url, key_prefix=f"{prefix}{number}:")
+        election = client.election("a")
+        with election if leads else contextlib.nullcontext():
+            struck = False
+            try:
+                if how == "with":
+                    with strike, election:
+                        pass
+                else:
+                    with strike:
+                        assert election.campaign()
+            except KeyboardInterrupt:
+                struck = True
+            assert not leads or election.is_leader, strike.where
+            if how == "campaign" and not struck and not leads:
+                election.resign()
+        if not struck and leads and how == "campaign" and election.is_leader:
+            election.resign()  # it campaigned: the body's end is not its own
+        known_free(client, strike.where)
+        assert election.campaign(timeout=8), strike.where
+        election.resign()
+        client._port.shut(0)
+        return strike.where
+
+    at_every_point(play, least=10)
 
 
 def in_line(kind, timeout):

@@ -37,6 +37,7 @@ TIMED_OUT: Final = "timed_out"
 GAVE_UP: Final = "gave_up"  # it was cancelled or interrupted
 FAILED: Final = "failed"  # by an error, which it raises
 DEADLOCK: Final = "deadlock"  # it was chosen to end a circle of waiters
+SUSPECTED: Final = "suspected_deadlock"  # the same, but others may end it; the request goes on
 # Those of a lease; the last two end it.
 RENEWED: Final = "renewed"
 RENEWAL_FAILED: Final = "renewal_failed"  # it is retried while the lease lasts
@@ -47,7 +48,7 @@ LOST: Final = "lost"
 REVOKED: Final = "revoked"
 
 KINDS: Final = (
-    *(REQUESTED, WAITING, GRANTED, REFUSED, TIMED_OUT, GAVE_UP, FAILED, DEADLOCK),
+    *(REQUESTED, WAITING, GRANTED, REFUSED, TIMED_OUT, GAVE_UP, FAILED, DEADLOCK, SUSPECTED),
     *(RENEWED, RENEWAL_FAILED, RECALLED, RELEASED, LOST, REVOKED),
 )
 
@@ -172,6 +173,12 @@ class Acquisition(Subject):
             now = self._port.now()
             waited = now - self.began
             report(LockEvent(kind, self, now, waited=waited, error=error, reason=reason))
+
+    def suspected(self, error: BaseException) -> None:
+        """Report a deadlock that may end by itself: the request goes on."""
+        now = self._port.now()
+        waited = now - self.began
+        report(LockEvent(SUSPECTED, self, now, waited=waited, reason="uncertain", error=error))
 
     def _ends(self) -> bool:
         ending, self._ending = self._ending, []

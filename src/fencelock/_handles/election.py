@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import socket
+from types import FrameType
 from typing import Any
 
 from fencelock import options
@@ -19,7 +20,9 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.request import AcquireRequest, RequestTemplate
 from fencelock._core.objects.election import CANDIDATE_BYTES_MAX, ElectionKeys, mark
 from fencelock._core.port import Port
+from fencelock._handles.body import Body, ending
 from fencelock._handles.lock import Caller, Holds, Settings, describe
+from fencelock._runtime import process
 from fencelock.errors import NotAcquired
 
 
@@ -35,17 +38,16 @@ def candidate_name(value: Any) -> str:
     return name
 
 
-class LeadershipUse:
-    """One thread or task that relies on a leadership; ``inside`` a body of ``with``.
+class LeadershipUse(Body):
+    """One thread or task that relies on a leadership, its lease ``held``; ``inside`` a body.
 
     ``body``, ``cancelled`` and ``cancelling`` are those of ``Hold``.
     """
 
-    __slots__ = ("body", "cancelled", "cancelling", "inside", "lease", "unit")
+    __slots__ = ("body", "cancelled", "cancelling", "inside")
 
-    def __init__(self, unit: object, lease: Hold, *, inside: bool) -> None:
-        self.unit: object = unit
-        self.lease: Hold = lease
+    def __init__(self, frame: FrameType | None, unit: object, *, inside: bool) -> None:
+        super().__init__(frame, unit)
         self.inside: bool = inside
         self.body: Any = None
         self.cancelled: bool = False
@@ -72,7 +74,7 @@ class CandidateHolds(Holds):
         self._ending: Hold | None = None  # the last user is leaving it just now
         self.election: ElectionKeys = keys
         self.candidate: str = candidate
-        self.campaigning: bool = False
+        self.campaigning: LeadershipUse | None = None
 
     def request(self, port: Port, caller: Caller) -> AcquireRequest:
         """Return a fresh request by a thread or task."""
@@ -91,51 +93,63 @@ class CandidateHolds(Holds):
         hold = self.newest()
         return hold is not None and hold.remaining() > 0
 
-    def join(self, unit: object, *, inside: bool) -> LeadershipUse | None:
-        """Note that a thread or task relies on the leadership; None when there is none.
+    def join(self, use: LeadershipUse) -> bool:
+        """Note that a thread or task relies on the leadership; False when there is none.
 
         Under the port's mutex.
         """
         hold = self.newest()
         if hold is None or hold is self._ending or hold.remaining() <= 0:
-            return None
-        return self.leadership_use(unit, hold, inside=inside)
+            return False
+        self.rely(use, hold)
+        return True
 
-    def leadership_use(self, unit: object, lease: Hold, *, inside: bool) -> LeadershipUse:
+    def rely(self, use: LeadershipUse, lease: Hold) -> None:
         """Note that a thread or task relies on this leadership. Under the port's mutex."""
-        leadership_use = LeadershipUse(unit, lease, inside=inside)
-        if inside or not self._campaigned(unit, lease):
-            self._uses.append(leadership_use)
-        return leadership_use
+        use.held = lease
+        if use.inside or not self._campaigned(use.unit, lease):
+            self._uses.append(use)
 
     def _campaigned(self, unit: object, lease: Hold) -> list[LeadershipUse]:
-        of_unit = [each for each in self._uses if each.unit == unit and each.lease is lease]
+        of_unit = [each for each in self._uses if each.unit == unit and each.held is lease]
         return [each for each in of_unit if not each.inside]
 
-    def leave(self, unit: object) -> tuple[LeadershipUse | None, Hold | None]:
-        """Note the end of the newest body of a thread or task, or else of any.
+    def ending(self, frame: FrameType | None, unit: object) -> LeadershipUse | None:
+        """Return the body that a frame ends; see ``ending``."""
+        bodies = [each for each in tuple(self._uses) if each.inside]
+        use: LeadershipUse | None = ending(bodies, frame, unit)
+        return use
 
-        Returns its use, and the hold to release when no other thread or task relies on it. Under
-        the port's mutex.
+    def leave(self, use: LeadershipUse) -> Hold | None:
+        """Note the end of a body; return the hold to release if no other code relies on it.
+
+        Done twice, it changes nothing. Under the port's mutex.
         """
-        bodies = [each for each in self._uses if each.inside and not each.lease.forked]
-        if not bodies:
-            return None, None
-        leadership_use = ([each for each in bodies if each.unit == unit] or bodies)[-1]
-        bodies.remove(leadership_use)
-        self._uses.remove(leadership_use)
-        if not any(
-            each.unit == leadership_use.unit and each.lease is leadership_use.lease
-            for each in bodies
-        ):
-            for each in self._campaigned(leadership_use.unit, leadership_use.lease):
+        if use in self._uses:
+            self._uses.remove(use)
+        alike = [each for each in self._uses if each.unit == use.unit and each.held is use.held]
+        if use.inside and not any(each.inside for each in alike):
+            for each in alike:
                 self._uses.remove(each)
-        hold = self._hold_of(leadership_use.lease)
-        relied_on = any(each.lease is leadership_use.lease for each in self._uses)
-        if hold is None or relied_on or self.campaigning:
-            return leadership_use, None
-        self._ending = leadership_use.lease
-        return leadership_use, hold
+        hold = self._hold_of(use.held)
+        relied_on = any(each.held is use.held for each in self._uses)
+        if hold is None or relied_on or self.campaigning is not None:
+            return None
+        self._ending = hold
+        return hold
+
+    def take_back(self, body: Body) -> Hold | None:
+        """End an interrupted body, or campaign; return the hold to release, if any is left.
+
+        Under the port's mutex.
+        """
+        if self.campaigning is body:
+            self.campaigning = None
+        made = [each for each in self._now() if each.request is body.request is not None]
+        if made:  # it was elected just now
+            body.held = made[0]
+        hold = None if body.held is None else self.leave(body)  # type: ignore[arg-type]  # see aio/election.py
+        return hold if hold is not None and self.remove(hold) else None
 
     def _hold_of(self, lease: Hold) -> Hold | None:
         return next((hold for hold in tuple(self._now()) if hold is lease), None)
@@ -145,7 +159,7 @@ class CandidateHolds(Holds):
         removed = super().remove(hold)
         if removed and self._hold_of(hold) is None:
             for each in tuple(self._uses):
-                if each.lease is hold and not each.inside:
+                if each.held is hold and not each.inside:
                     self._uses.remove(each)
         return removed
 
@@ -156,17 +170,17 @@ class CandidateHolds(Holds):
 
     def _cancel(self, lease: Hold) -> None:
         """Cancel the bodies of a leadership that was lost."""
-        for leadership_use in tuple(self._uses):
-            if leadership_use.lease is lease and leadership_use.body is not None:
-                leadership_use.cancelled = True
-                leadership_use.body.cancel(f"lease of {lease.name!r} is lost")
+        for use in tuple(self._uses):
+            if use.held is lease and use.body is not None:
+                use.cancelled = True
+                use.body.cancel(f"lease of {lease.name!r} is lost")
 
-    def begin(self) -> list[Hold]:
+    def begin(self, use: LeadershipUse) -> list[Hold]:
         """Note that the candidate campaigns; return the holds that it lost before, to release."""
-        if self.campaigning:
+        if self.campaigning is not None and self.campaigning.generation == process.generation:
             text = f"{self.candidate!r} campaigns for {self.keys.name!r} already"
             raise NotAcquired(text, **self.about())
-        self.campaigning = True
+        self.campaigning = use
         return [hold for hold in tuple(self._now()) if hold.lost and self.remove(hold)]
 
     def leading(self) -> Hold:

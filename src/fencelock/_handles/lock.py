@@ -20,11 +20,11 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from fencelock import options
 from fencelock._core import events
-from fencelock._core.deadlock.unit_waits import released_by_another
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold, HoldRegistry
 from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
 from fencelock._core.port import Port
+from fencelock._handles.body import Bodies, Body, unsure
 from fencelock._handles.quorum_limits import refuse
 from fencelock._runtime import process
 from fencelock._runtime.dates import datetime
@@ -264,41 +264,6 @@ class Droppable(Protocol):
         """Stop renewing holds that no code can release any more."""
 
 
-class Bodies:
-    """The holds of the bodies of ``with`` of one handle, newest last, until the bodies end.
-
-    The end of a body releases what its beginning acquired, or what its own thread or task has
-    instead; never what another thread or task holds through the same handle.
-    """
-
-    __slots__ = ("_begun",)
-
-    def __init__(self) -> None:
-        self._begun: list[Any] = []
-
-    def begin(self, held: Any) -> None:
-        """Note that a body begins, with its hold, which the end of the body releases."""
-        for each in (held,) if isinstance(held, Hold) else held.holds:
-            each.bound = True
-        self._begun.append(held)
-
-    def end(self, unit: object) -> Any:
-        """Return the hold of the body that a thread or task ends; None when none began.
-
-        One that began in another thread or task may end here.
-        """
-        begun = tuple(self._begun)
-        mine = [each for each in begun if each.unit == unit] or begun
-        if not mine:
-            return None
-        self._begun.remove(mine[-1])
-        return mine[-1]
-
-    def hold(self, held: Any) -> bool:
-        """Return True if a body that has not ended yet holds this too."""
-        return held in self._begun
-
-
 class DropFinalizer:
     """Calls ``dropped`` of a handle's holds once the handle is gone; its finalizer makes it.
 
@@ -317,17 +282,12 @@ class DropFinalizer:
         self._holds.dropped()
 
 
-def bound(holds: Holds, hold: Hold | None) -> Hold | None:
-    """Note that only the thread or task that acquired can release a hold of such a lock."""
-    if hold is not None:
-        hold.bound = holds.settings.owner is None
-    return hold
-
-
 class Holds(HoldRegistry):
     """The holds of one handle, newest last."""
 
     __slots__ = ("_generation", "_holds", "_template", "bodies", "keys", "settings")
+
+    counts: bool = False  # ``Hold.count`` is how often a thread or task has entered
 
     def __init__(self, keys: LockKeys, settings: Settings, hold_type: type[Hold]) -> None:
         super().__init__(hold_type)
@@ -342,7 +302,7 @@ class Holds(HoldRegistry):
         """Return the holds of this process: after a fork there are none."""
         if self._generation != process.generation:
             self._generation = process.generation
-            self._holds, self.bodies = [], Bodies()
+            self._holds = []
         return self._holds
 
     def all(self) -> tuple[Hold, ...]:
@@ -368,9 +328,17 @@ class Holds(HoldRegistry):
         waiter, told = template.mark + port.new_id(), describe(caller, settings.label)
         return AcquireRequest(template, waiter, told, settings.owner)
 
-    def request_for(self, port: Port, caller: Caller) -> AcquireRequest:
-        """Return a fresh request by a thread or task, as a part of a multi makes it."""
-        return self.request(port, caller)
+    def again(self, unit: object) -> Hold | None:
+        """Return the hold that a thread or task enters once more, or None.
+
+        Raises NotAcquired where it may not enter again.
+        """
+        if self.settings.strict:
+            self.refuse_second(unit)
+        return None
+
+    def answered(self, port: Port, request: AcquireRequest, hold: Hold | None) -> None:
+        """Take note of how a request by a thread or task has ended."""
 
     def part(self, settings: Settings) -> Holds:
         """Return the holds of the same lock for a multi, with the multi's settings."""
@@ -422,10 +390,6 @@ class Holds(HoldRegistry):
                 return hold
         return None
 
-    def made_by(self, request: AcquireRequest) -> list[Hold]:
-        """Return the hold that a request brought, in a list of at most one."""
-        return [hold for hold in self._now() if hold.request is request]
-
     def newest(self) -> Hold | None:
         """Return the newest hold of any thread or task."""
         try:
@@ -446,23 +410,46 @@ class Holds(HoldRegistry):
             hold = self.of(unit) or (self._ownerless() if only_own else self.newest())
             if hold is None:
                 raise self.not_held()
-            if hold.unit != unit:
-                released_by_another(hold)
             if self.take_out(hold, hold, taken):
                 return
 
-    def of_body(self, held: Hold) -> Hold:
-        """Return the hold that the end of a body means; NotHeld when it was released inside."""
-        hold = held if held in self._now() else self.of(held.unit)
-        if hold is None:
-            raise self.not_held()
-        return hold
+    def of_body(self, body: Body) -> Hold:
+        """Return the hold that the end of a body means; NotHeld when it was released inside.
 
-    def take_of_body(self, held: Hold, taken: list[Hold]) -> None:
+        What was acquired instead by the same thread or task counts, unless it is another body's.
+        """
+        holds = self._now()
+        if body.held in holds:
+            return body.held  # type: ignore[no-any-return]  # it is in a list of holds
+        for hold in reversed(holds):
+            if hold.unit == body.unit and not self.bodies.hold(body, hold):
+                return hold
+        self.bodies.discard(body)
+        raise self.not_held()
+
+    def take_of_body(self, body: Body, taken: list[Hold]) -> None:
         """Take out the hold that the end of a body means; NotHeld when it was released inside."""
-        hold = self.of_body(held)
+        hold = self.of_body(body)
         while not self.take_out(hold, hold, taken):
-            hold = self.of_body(held)  # another thread was faster: it may mean an older one
+            hold = self.of_body(body)  # another thread was faster: it may mean an older one
+        self.bodies.discard(body)
+
+    def take_back(self, body: Body) -> Hold | None:
+        """End an interrupted body, or acquire; return the hold to release, if any is left."""
+        self.bodies.discard(body)
+        hold = body.held
+        if hold is None and body.request is not None:
+            hold = next((each for each in self._now() if each.request is body.request), None)
+        if hold is None or hold.forked:
+            return None
+        if self.counts and hold.count > 1:
+            hold.count, body.held = hold.count - 1, None
+            return None
+        return hold if self.remove(hold) else None
+
+    def unsure(self) -> NotHeld:
+        """Return the error for the end of a body that may be any of several."""
+        return unsure(repr(self.keys.name), **self.about())
 
     def take_out(self, hold: Hold, noted: Noted, taken: list[Noted]) -> bool:
         """Take out a hold, and note it in the releasing flow's list; False as ``remove``.
@@ -540,3 +527,24 @@ class Holds(HoldRegistry):
         )
         log.warning(text)
         warnings.warn(text, ResourceWarning, stacklevel=5)
+
+
+class ReentrantHolds(Holds):
+    """The holds of a handle that a thread or task enters again and again."""
+
+    __slots__ = ()
+
+    counts = True
+
+    def again(self, unit: object) -> Hold | None:
+        """Return the hold that a thread or task enters once more, or None; LeaseLost if lost."""
+        hold = None if self.settings.owner else self.of(unit)
+        if hold is not None:
+            hold.check()
+        return hold
+
+    def answered(self, port: Port, request: AcquireRequest, hold: Hold | None) -> None:
+        """Note that only the thread or task that acquired can release, unless an owner can."""
+        del port, request
+        if hold is not None:
+            hold.bound = self.settings.owner is None

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from fencelock import options
-from fencelock._core.deadlock.unit_waits import released_by_another
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.inspect import holder_of
@@ -15,7 +14,8 @@ from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.objects.multi import release_all
 from fencelock._core.objects.semaphore_rwlock import held_of
 from fencelock._core.port import Port
-from fencelock._handles.lock import Bodies, Caller, Holds, Settings
+from fencelock._handles.body import Bodies, Body, unsure
+from fencelock._handles.lock import Caller, Holds, Settings
 from fencelock._handles.multi_lease import BaseMultiLease
 from fencelock._handles.rwlock import SideHolds
 from fencelock._handles.semaphore import SemaphoreHolds
@@ -129,7 +129,7 @@ class MultiHolds:
 
     def requests(self, port: Port, caller: Caller) -> list[AcquireRequest]:
         """Return fresh requests by a thread or task, in the order of the keys."""
-        return [part.request_for(port, caller) for part in self.parts]
+        return [part.request(port, caller) for part in self.parts]
 
     def group(self, holds: Sequence[Hold], unit: object) -> MultiHold:
         """Keep the holds that were granted together."""
@@ -152,51 +152,60 @@ class MultiHolds:
                 return self._on_lost(group.lease)
         return None
 
+    def _now(self) -> list[MultiHold]:
+        """Return the groups of this process: after a fork there are none."""
+        return [each for each in tuple(self._groups) if not each.holds[0].forked]
+
     def of(self, unit: object) -> MultiHold | None:
         """Return the newest group of a thread or task of this process."""
-        for group in reversed(tuple(self._groups)):
-            if group.unit == unit and not group.holds[0].forked:
-                return group
-        return None
+        return next((each for each in reversed(self._now()) if each.unit == unit), None)
 
     def newest(self) -> MultiHold | None:
         """Return the newest group of any thread or task."""
-        living = [each for each in tuple(self._groups) if not each.holds[0].forked]
-        return living[-1] if living else None
+        groups = self._now()
+        return groups[-1] if groups else None
 
-    def take(self, unit: object, taken: list[Hold], held: MultiHold | None = None) -> None:
+    def of_body(self, body: Body) -> MultiHold | None:
+        """Return the group that the end of a body means, or None; as ``Holds.of_body``."""
+        groups = self._now()
+        if body.held in groups:
+            return body.held  # type: ignore[no-any-return]  # it is in a list of groups
+        for group in reversed(groups):
+            if group.unit == body.unit and not self.bodies.hold(body, group):
+                return group
+        return None
+
+    def take(self, unit: object, taken: list[Hold], body: Body | None = None) -> None:
         """Take out the group that a release by ``unit`` means; NotHeld when there is none.
 
-        ``held``: the group of a body that ends; then no other thread's or task's is taken. Its
-        holds are put into ``taken`` first: after an interrupt, the caller releases what is there.
+        With the body that ends, no other body's and no other thread's or task's is taken. The holds
+        are put into ``taken`` first: after an interrupt, the caller releases what is there.
         """
         while True:
-            if held is None:
-                group = self.of(unit) or self.newest()
-            else:
-                group = held if held in self._groups else self.of(held.unit)
+            group = self.of_body(body) if body else self.of(unit) or self.newest()
             if group is None:
+                if body is not None:
+                    self.bodies.discard(body)
                 text = ", ".join(map(repr, self.names))
                 raise NotHeld(
                     f"not locked: release of {text} without holding them",
                     server=self.settings.server,
                 )
-            for hold in group.holds:
-                if hold.unit != unit:
-                    released_by_another(hold)
             taken[:] = group.holds
             self._left.append(group)
             if self._remove(group):
+                if body is not None:
+                    self.bodies.discard(body)
                 return
             taken.clear()  # another thread was faster
             self._left.remove(group)
 
-    async def release(self, port: Port, unit: object, held: MultiHold | None = None) -> None:
+    async def release(self, port: Port, unit: object, body: Body | None = None) -> None:
         """Release the group that a release by ``unit`` means; ends as ``release_all``."""
         taken: list[Hold] = []
 
         def take(holds: list[Hold]) -> None:
-            self.take(unit, holds, held)
+            self.take(unit, holds, body)
             taken[:] = holds
 
         await release_all(port, take)
@@ -218,19 +227,23 @@ class MultiHolds:
         text = f"{names} were not all granted within their timeout of {timeout:g} s"
         return AcquireTimeout(text, server=self.settings.server)
 
-    def withdraw(self, requests: Iterable[AcquireRequest]) -> list[Hold]:
-        """Take out the holds of these requests, which never reached their caller."""
-        known = {id(request) for request in requests}
+    def take_back(self, body: Body) -> list[Hold]:
+        """End an interrupted body, or acquire; return the holds to release that are left."""
+        self.bodies.discard(body)
+        known = {id(request) for request in body.request or ()}
         found: list[Hold] = []
-        for group in tuple(self._groups):
-            if id(group.holds[0].request) in known:
-                self._remove(group)
+        for group in self._now():
+            if id(group.holds[0].request) in known and self._remove(group):
                 found += group.holds
         for part in self.parts:
             found += [
                 hold for hold in part.all() if id(hold.request) in known and part.remove(hold)
             ]
         return found
+
+    def unsure(self) -> NotHeld:
+        """Return the error for the end of a body that may be any of several."""
+        return unsure(", ".join(map(repr, self.names)), server=self.settings.server)
 
     def show(self, handle: object) -> str:
         """Return a handle's repr, in the form of ``threading``'s locks."""

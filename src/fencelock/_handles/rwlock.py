@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.objects.semaphore_rwlock import (
     ALL,
     RWLOCK,
     WRITE,
     ShareRequest,
     ShareTemplate,
+    lost_nested,
     state,
 )
 from fencelock._core.port import Port
@@ -68,6 +70,8 @@ class SideHolds(Holds):
 
     __slots__ = ("_reentrant", "_side", "_sides")
 
+    counts = True
+
     def __init__(
         self,
         keys: LockKeys,
@@ -113,10 +117,6 @@ class SideHolds(Holds):
             raise self._refused(WRITES_ALREADY)
         return own[0]
 
-    def request_for(self, port: Port, caller: Caller) -> ShareRequest:
-        """Return a fresh request for this side; NotAcquired when it would wait for itself."""
-        return self.request_side(port, caller, self.nested_under(caller))
-
     def part(self, settings: Settings) -> SideHolds:
         """Return the same side for a multi, registered with the client like all sides."""
         made = (self.keys, settings, self.hold_type, self._sides, self._side)
@@ -125,8 +125,9 @@ class SideHolds(Holds):
     def _refused(self, why: str) -> NotAcquired:
         return NotAcquired(f"{self.keys.name!r}: {why}", **self.about())
 
-    def request_side(self, port: Port, caller: Caller, nested_under: Hold | None) -> ShareRequest:
-        """Return a fresh request for this side by a thread or task."""
+    def request(self, port: Port, caller: Caller) -> ShareRequest:
+        """Return a fresh request for this side; NotAcquired when it would wait for itself."""
+        nested_under = self.nested_under(caller)
         template, settings = self._template, self.settings
         if (
             not isinstance(template, ShareTemplate)
@@ -142,6 +143,16 @@ class SideHolds(Holds):
                 permits=self._side,
             )
         return ShareRequest(template, port.new_id(), describe(caller, settings.label), nested_under)
+
+    def answered(self, port: Port, request: AcquireRequest, hold: Hold | None) -> None:
+        """Note that only the thread or task that acquired can release this side.
+
+        Raises LeaseLost when it was not granted, as the side that it holds was lost meanwhile.
+        """
+        if hold is not None:
+            hold.bound = True
+        elif isinstance(request, ShareRequest) and request.other is not None:
+            raise lost_nested(port, request.other)
 
     async def busy(self, port: Port) -> bool:
         """Return True if a thread or task that asks for this side now has to wait."""

@@ -23,6 +23,7 @@ from fencelock._core.objects.semaphore_rwlock import (
     state,
 )
 from fencelock._core.port import Port
+from fencelock._handles.body import Bodies, Body
 from fencelock._handles.lock import Caller, Holds, Settings, describe
 from fencelock.errors import NotHeld, OverReleased, ServerUnsuitable
 
@@ -77,7 +78,7 @@ class SemaphoreHolds(Holds):
         template = self.template(port, options.count("permits", permits))
         return ShareRequest(template, port.new_id(), describe(caller, self.settings.label))
 
-    def request_for(self, port: Port, caller: Caller) -> ShareRequest:
+    def request(self, port: Port, caller: Caller) -> ShareRequest:
         """Return a fresh request for one permit."""
         return self.request_permits(port, caller, 1)
 
@@ -121,17 +122,13 @@ class SemaphoreHolds(Holds):
             self._declared = limit
             self._templates = {}
 
-    def take_permits(
-        self, unit: object, count: int, taken: list[tuple[Hold, int]], *, only_own: bool = False
-    ) -> None:
+    def take_permits(self, unit: object, count: int, taken: list[tuple[Hold, int]]) -> None:
         """Take permits out; note their holds, each with the number that it keeps.
 
         They are noted first, for the same reason as in ``take_out``.
         """
         options.count("n", count)
         holds = [hold for hold in reversed(self._now()) if hold.count > 0]
-        if only_own:
-            holds = [hold for hold in holds if hold.unit == unit]
         held = sum(hold.count for hold in holds)
         if held < count:
             raise self.too_many(count, held)
@@ -140,6 +137,9 @@ class SemaphoreHolds(Holds):
             if count > 0:
                 parts.append((hold, max(0, hold.count - count)))
                 count -= hold.count
+        self._take(parts, taken)
+
+    def _take(self, parts: list[tuple[Hold, int]], taken: list[tuple[Hold, int]]) -> None:
         try:
             taken += parts
             self._leave(parts)
@@ -154,9 +154,17 @@ class SemaphoreHolds(Holds):
             if keep == 0:
                 self.remove(hold)
 
-    def take_rest(self, hold: Hold, taken: list[tuple[Hold, int]]) -> None:
-        """Take out the unreleased permits of a hold; NotHeld when none is left."""
-        if not self.take_out(hold, (hold, 0), taken):
+    def take_permits_of_body(self, body: Body, taken: list[tuple[Hold, int]]) -> None:
+        """Take out what a body still holds, or the permit that was acquired instead; NotHeld."""
+        hold = self.of_body(body)
+        self._take([(hold, 0 if hold is body.held else hold.count - 1)], taken)
+        self.bodies.discard(body)
+
+    def take_rest(self, body: Body, bodies: Bodies, taken: list[tuple[Hold, int]]) -> None:
+        """Take out the unreleased permits of a body, and the body; NotHeld when none is left."""
+        held = self.take_out(body.held, (body.held, 0), taken)
+        bodies.discard(body)
+        if not held:
             raise self.not_held()
 
     def too_many(self, count: int, held: int) -> NotHeld:

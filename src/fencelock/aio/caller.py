@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fencelock._core.lock.history import Recorder
 
 Method = TypeVar("Method", bound=Callable[..., Coroutine[Any, Any, Any]])
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 # A callback may be a coroutine function, and a lost lease may cancel the body that relies on it.
 ASYNCHRONOUS: Final = True
@@ -51,6 +52,11 @@ def by_caller(method: Method) -> Method:
     mark: Any = asyncio.coroutines
     call._is_coroutine = mark._is_coroutine  # type: ignore[attr-defined]  # noqa: SLF001 - see above
     return call  # type: ignore[return-value]  # it is called and awaited as the method is
+
+
+def from_first_instruction(function: Function) -> Function:
+    """Return the function: Ctrl-C cancels a task where it waits, and nowhere else."""
+    return function
 
 
 def caller() -> asyncio.Task[Any]:

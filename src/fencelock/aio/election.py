@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Callable
+from types import FrameType
+from typing import Any
 
 from fencelock import options
 from fencelock._core.lock.hold import Hold
@@ -18,13 +21,14 @@ from fencelock._core.objects.election import (
     leader,
     next_change,
 )
+from fencelock._handles.body import UNSURE
 from fencelock._handles.election import CandidateHolds, LeadershipUse
 from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import Settings
 from fencelock._io.port_asyncio import AioPort, run_release
 from fencelock._runtime.hints import made_by_clients
 from fencelock._runtime.process import ProcessBound
-from fencelock.aio.caller import awaited, caller, was_stopped, watch
+from fencelock.aio.caller import awaited, caller, from_first_instruction, was_stopped, watch
 from fencelock.aio.lease import AsyncHold, AsyncLease
 from fencelock.aio.lock import AsyncLock
 from fencelock.errors import FencelockError, NotHeld
@@ -42,13 +46,17 @@ class AsyncLeaderLock(AsyncLock):
         super().__init__(port, holds.keys, holds.settings)
         self._holds = holds
 
-    async def obtain(self, seconds: float | None) -> Hold | None:
+    async def obtain(self, use: LeadershipUse, seconds: float | None) -> Hold | None:
         """Stand for election; None when it was not elected in time."""
-        return await self._obtain(seconds)
+        return await self._enter(use, seconds)
 
-    def withdraw(self, hold: Hold) -> None:
-        """Release a leadership that never reached its caller."""
-        self._withdraw(hold)
+    def undo(self, use: LeadershipUse) -> None:
+        """Take back a campaign or body that was interrupted."""
+        port = self._port()
+        with port.mutex():
+            hold = self._holds.take_back(use)
+        if hold is not None:
+            give_up(port, hold)
 
 
 class AsyncElection(ProcessBound):
@@ -112,24 +120,30 @@ class AsyncElection(ProcessBound):
             ServerError, OutcomeUnknown, ValueError, OverflowError: as ``AsyncLock.acquire``.
         """
         seconds = options.acquire_timeout(timeout, blocking=blocking)
-        return await self._stand(seconds) is not None
+        use = LeadershipUse(None, caller(), inside=False)
+        try:
+            elected = await self._stand(use, seconds)
+        except BaseException:
+            self._lock.undo(use)
+            raise
+        return elected
 
-    async def _stand(self, seconds: float | None, *, inside: bool = False) -> LeadershipUse | None:
-        holds, task, port = self._holds, caller(), self._port()
+    async def _stand(self, use: LeadershipUse, seconds: float | None) -> bool:
+        """Join the leadership, or campaign; the frame that called undoes it after an interrupt."""
+        holds, port = self._holds, self._port()
         with port.mutex():
-            leadership_use = holds.join(task, inside=inside)
-        if leadership_use is not None:
-            return leadership_use
-        for lost in holds.begin():
+            if holds.join(use):
+                return True
+        for lost in holds.begin(use):
             give_up(port, lost)
         try:
-            hold = await self._lock.obtain(seconds)
+            hold = await self._lock.obtain(use, seconds)
             if hold is None:
-                return None
+                return False
             with port.mutex():
-                leadership_use = holds.leadership_use(task, hold, inside=inside)
+                holds.rely(use, hold)
         finally:
-            holds.campaigning = False
+            holds.campaigning = None
         announce(port, holds.election)
         if self._on_elected is not None:
             try:
@@ -137,7 +151,7 @@ class AsyncElection(ProcessBound):
             except BaseException as error:
                 await self._end(hold, error)
                 raise
-        return leadership_use
+        return True
 
     async def resign(self) -> None:
         """Give up the leadership; the next candidate in line is elected.
@@ -205,37 +219,53 @@ class AsyncElection(ProcessBound):
         Raises:
             AcquireTimeout: it was not elected in time; and all that ``campaign`` raises.
         """
-        leadership_use = await self._stand(self._holds.settings.timeout, inside=True)
-        if leadership_use is None:
-            raise self._holds.not_granted()
-        if self._holds.cancels:
-            watch(leadership_use)
-        return leadership_use.lease  # type: ignore[return-value]  # it is of our type
+        use = LeadershipUse(sys._getframe().f_back, caller(), inside=True)  # noqa: SLF001 - see body.py
+        try:
+            if not await self._stand(use, self._holds.settings.timeout):
+                raise self._holds.not_granted()
+            if self._holds.cancels:
+                watch(use)
+        except BaseException:
+            self._lock.undo(use)
+            raise
+        return use.held  # type: ignore[no-any-return]  # it is of our type
 
+    @from_first_instruction
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Resign, unless other tasks still lead by this handle, or it was handed over.
 
         Raises:
+            NotHeld: several bodies of this handle are open, and which one ends is unknown.
             LeaseLost: the leadership had ended before; and all that ``resign`` raises. When the
                 body raised, its error goes on and this one is logged.
         """
-        port = self._port()
-        with port.mutex():
-            leadership_use, hold = self._holds.leave(caller())
-        stopped = (
-            leadership_use is not None
-            and leadership_use.body is not None
-            and was_stopped(leadership_use, error)
-        )
+        try:
+            use = self._holds.ending(sys._getframe().f_back, caller())  # noqa: SLF001 - as above
+            if use is not None:
+                await self._leave(use, error)
+        except BaseException:
+            self._abandon(locals(), sys._getframe().f_back)  # noqa: SLF001 - as above
+            raise
+
+    def _abandon(self, known: dict[str, Any], frame: FrameType | None) -> None:
+        """Take back what is left of a body whose end raised, perhaps before it was looked for."""
+        use = known["use"] if "use" in known else self._holds.ending(frame, caller())
+        if use is not None and use is not UNSURE:
+            self._lock.undo(use)
+
+    async def _leave(self, use: LeadershipUse, error: BaseException | None) -> None:
+        """End a body; resign if no other code relies on the leadership."""
+        what = f"to resign from {self.name!r}"
+        if use is UNSURE:
+            raise_release_error(self._holds.unsure(), error, what)
+            return
+        with self._port().mutex():
+            hold = self._holds.leave(use)
+        stopped = use.body is not None and was_stopped(use, error)
         if hold is not None:
             await self._end(hold, error, stopped=stopped)
-        elif (
-            leadership_use is not None
-            and leadership_use.lease.lost
-            and not leadership_use.lease.forked
-        ):
-            trouble = leadership_use.lease.lost_error()
-            raise_release_error(trouble, error, f"to resign from {self.name!r}", stopped=stopped)
+        elif use.held.lost:
+            raise_release_error(use.held.lost_error(), error, what, stopped=stopped)
 
     async def _end(self, hold: Hold, error: BaseException | None, *, stopped: bool = False) -> None:
         """Give a leadership up, unless another task does; the error of a body goes first."""
@@ -248,9 +278,6 @@ class AsyncElection(ProcessBound):
             return  # resigned, or handed over, in this moment
         except FencelockError as trouble:
             raise_release_error(trouble, error, f"to resign from {self.name!r}", stopped=stopped)
-        except BaseException:  # a signal handler raised: otherwise it would never be given up
-            self._lock.withdraw(hold)
-            raise
         announce(port, holds.election)
 
     def __repr__(self) -> str:

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.release import release_in_background, retire
 from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.objects.multi import acquire_all
+from fencelock._handles.body import UNSURE, Body
 from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import DropFinalizer, Holds, Settings
 from fencelock._handles.multi import MultiHold, MultiHolds, is_busy, is_owned
 from fencelock._io.port_asyncio import AioPort, run_release
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients
 from fencelock._runtime.process import ProcessBound
-from fencelock.aio.caller import by_caller, caller, task_now, was_stopped, watch
+from fencelock.aio.caller import (
+    by_caller,
+    caller,
+    from_first_instruction,
+    task_now,
+    was_stopped,
+    watch,
+)
 from fencelock.aio.lease import AsyncHold, AsyncMultiLease
 from fencelock.errors import FencelockError
 from fencelock.options import Seconds
@@ -74,7 +84,13 @@ class AsyncMultiLock(ProcessBound):
             ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
         """
         seconds = options.acquire_timeout(timeout, blocking=blocking)
-        return await self._obtain(seconds) is not None
+        body = Body(None, caller())
+        try:
+            group = await self._obtain(body, seconds)
+        except BaseException:
+            self._undo(body)
+            raise
+        return group is not None
 
     @by_caller
     async def release(self) -> None:
@@ -114,22 +130,26 @@ class AsyncMultiLock(ProcessBound):
         owned = [await is_owned(port, part) for part in self._holds.parts]
         return all(owned)
 
-    async def _obtain(self, seconds: float | None) -> MultiHold | None:
-        holds, port, unit = self._holds, self._port(), caller()
+    async def _obtain(self, body: Body, seconds: float | None) -> MultiHold | None:
+        """Acquire all; the frame that called undoes it after an interrupt."""
+        holds, port, unit = self._holds, self._port(), body.unit
         asked: list[AcquireRequest] = []
+        body.request = asked
 
         def requests() -> Sequence[AcquireRequest]:
             asked[:] = holds.requests(port, unit)
             return asked[:]
 
-        try:
-            granted = await acquire_all(port, requests, seconds, holds.parts, unit)
-            return None if granted is None else holds.group(granted, unit)
-        except BaseException:  # a signal's exception may come when the flow had ended
-            for hold in holds.withdraw(asked):
-                retire(port, hold)
-                release_in_background(port, hold)
-            raise
+        granted = await acquire_all(port, requests, seconds, holds.parts, unit)
+        body.held = None if granted is None else holds.group(granted, unit)
+        return body.held  # type: ignore[no-any-return]  # see above
+
+    def _undo(self, body: Body) -> None:
+        """Take back what a body holds, or an acquire whose caller never got it."""
+        port = self._port()
+        for hold in self._holds.take_back(body):
+            retire(port, hold)
+            release_in_background(port, hold)
 
     async def __aenter__(self) -> AsyncMultiLease:
         """Acquire all within the handle's ``timeout`` and return the lease.
@@ -137,30 +157,53 @@ class AsyncMultiLock(ProcessBound):
         Raises:
             AcquireTimeout: not all were granted in time; and all that ``acquire`` raises.
         """
-        group = await self._obtain(self._holds.settings.timeout)
-        if group is None:
-            raise self._holds.not_granted()
-        if self._holds.settings.options.on_lost == "cancel":
-            for hold in group.holds:
-                watch(hold)
-        self._holds.bodies.begin(group)
+        body = Body(sys._getframe().f_back, caller())  # noqa: SLF001 - see body.py
+        try:
+            group = await self._obtain(body, self._holds.settings.timeout)
+            if group is None:
+                raise self._holds.not_granted()
+            if self._holds.settings.options.on_lost == "cancel":
+                for hold in group.holds:
+                    watch(hold)
+            self._holds.bodies.begin(body)
+        except BaseException:
+            self._undo(body)
+            raise
         return group.lease  # type: ignore[return-value]  # the group was made with our type
 
+    @from_first_instruction
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Release all of them, as ``release`` does.
 
         Raises:
+            NotHeld: several bodies of this handle are open, and which one ends is unknown.
             LeaseLost: a lease had ended before; and all that ``release`` raises. When the body
                 raised, its error goes on and this one is logged.
         """
-        port, task = self._port(), caller()
-        held = self._holds.bodies.end(task)
-        group = held or self._holds.of(task)
-        # Each of them that was lost has cancelled the body: each takes its own cancellation back.
-        watched = [hold for hold in group.holds if hold.body is not None] if group else []
-        stopped = [was_stopped(hold, error) for hold in watched]
         try:
-            await run_release(port, self, self._holds.release(port, task, held))
+            body = self._holds.bodies.ending(sys._getframe().f_back, caller())  # noqa: SLF001 - as above
+            await self._end(body, error)
+        except BaseException:
+            self._abandon(locals(), sys._getframe().f_back)  # noqa: SLF001 - as above
+            raise
+
+    def _abandon(self, known: dict[str, Any], frame: FrameType | None) -> None:
+        """Take back what is left of a body whose end raised, perhaps before it was looked for."""
+        body = known["body"] if "body" in known else self._holds.bodies.ending(frame, caller())
+        if body is not None:
+            self._undo(body)
+
+    async def _end(self, body: Body | None, error: BaseException | None) -> None:
+        """End a body; the error of the body goes first."""
+        port, task, stopped = self._port(), caller(), [False]
+        try:
+            if body is UNSURE:
+                raise self._holds.unsure()
+            group = body.held if body is not None else self._holds.of(task)
+            # Each of them that was lost has cancelled the body, and takes that back.
+            watched = [hold for hold in group.holds if hold.body is not None] if group else []
+            stopped = [was_stopped(hold, error) for hold in watched]
+            await run_release(port, self, self._holds.release(port, task, body))
         except FencelockError as trouble:
             raise_release_error(trouble, error, f"release of {self.names!r}", stopped=any(stopped))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
@@ -16,6 +17,7 @@ from fencelock._core.objects.once import (
     running,
     start,
 )
+from fencelock._handles.body import Body
 from fencelock._handles.decorator import OnceSettings, RunningCalls, nested_call_error
 from fencelock._handles.lock import Settings
 from fencelock._handles.name_template import NameTemplate
@@ -194,7 +196,9 @@ class AsyncOnceLock(AsyncLock):
 
     def entered(self, hold: Hold) -> AsyncLease:
         """Return the lease for the body."""
-        return self._entered(hold)
+        body = Body(sys._getframe().f_back, caller())  # noqa: SLF001 - see body.py
+        body.held = hold
+        return self._entered(body, hold)
 
     async def begin(self) -> Hold | FinishedOnce | None:
         """Start the run, or return its result; None when time is up."""
@@ -203,8 +207,7 @@ class AsyncOnceLock(AsyncLock):
         try:
             return await start(port, request, holds.settings.timeout, holds, unit)
         except BaseException:  # a signal's exception may come when the flow had ended
-            for hold in holds.made_by(request):
-                self._withdraw(hold)
+            self._withdraw(request)
             raise
 
     async def end(self, hold: Hold, within: float, value: Any) -> Outcome[Any]:

@@ -6,16 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fencelock import options
-from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.renew import renew_now
-from fencelock._core.objects.semaphore_rwlock import held_of, lost_nested
-from fencelock._handles.lock import bound
+from fencelock._core.objects.semaphore_rwlock import held_of
+from fencelock._handles.body import Body
 from fencelock._handles.rwlock import SideHolds
 from fencelock._io.port_asyncio import AioPort
 from fencelock._runtime.hints import SIDES, Elsewhere, made_by_clients, unnamed
 from fencelock._runtime.process import ProcessBound
 from fencelock.aio.caller import by_caller, caller
-from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLockBase
 
 if TYPE_CHECKING:
@@ -53,7 +50,13 @@ class AsyncRWLockSide(AsyncLockBase):
             ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
         """
         seconds = options.acquire_timeout(timeout, blocking=blocking)
-        return await self._enter(seconds) is not None
+        body = Body(None, caller())
+        try:
+            hold = await self._enter(body, seconds)
+        except BaseException:
+            self._undo(body)
+            raise
+        return hold is not None
 
     @by_caller
     async def release(self) -> int:
@@ -94,29 +97,6 @@ class AsyncRWLockSide(AsyncLockBase):
         """
         mine = tuple(self._holds.holder_ids())
         return bool(mine) and await held_of(self._port(), self._holds.keys, mine) > 0
-
-    async def _enter(self, seconds: float | None) -> Hold | None:
-        task = caller()
-        hold = self._holds.again(task)
-        if hold is not None:
-            if not hold.request.options.renew:
-                await renew_now(self._port(), hold, None, shortens=False)
-            hold.count += 1
-            return hold
-        nested_under = self._holds.nested_under(task)
-        request = self._holds.request_side(self._port(), task, nested_under)
-        hold = bound(self._holds, await self._obtain(seconds, request))
-        if hold is None and nested_under is not None:
-            raise lost_nested(self._port(), nested_under)
-        return hold
-
-    async def __aenter__(self) -> AsyncLease:
-        """Enter within the handle's ``timeout`` and return the lease.
-
-        Raises:
-            AcquireTimeout: it was not granted in time; and all that ``acquire`` raises.
-        """
-        return self._entered(await self._enter(self._holds.settings.timeout))
 
 
 class AsyncReadLock(AsyncRWLockSide):

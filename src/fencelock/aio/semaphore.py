@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Coroutine
+from types import FrameType
 from typing import Any, cast
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
+from fencelock._core.lock.acquire import acquire
 from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.semaphore_rwlock import held_of, release_permits, set_limit
+from fencelock._handles.body import UNSURE, Bodies, Body
 from fencelock._handles.exit_errors import raise_release_error
-from fencelock._handles.lock import Bodies, Settings
+from fencelock._handles.lock import Settings
 from fencelock._handles.semaphore import SemaphoreHolds, checked_limit
 from fencelock._io.port_asyncio import AioPort, run_release
 from fencelock._runtime.hints import made_by_clients
-from fencelock.aio.caller import by_caller, caller, was_stopped, watch
+from fencelock.aio.caller import by_caller, caller, from_first_instruction, was_stopped, watch
 from fencelock.aio.lease import AsyncHold, AsyncLease
 from fencelock.aio.lock import AsyncLockBase
 from fencelock.errors import FencelockError, ServerUnsuitable
@@ -67,7 +71,13 @@ class AsyncSemaphore(AsyncLockBase):
             OverflowError: a timeout that cannot be, as in ``threading``.
         """
         seconds = options.semaphore_timeout(timeout, blocking=blocking)
-        return await self._permits(seconds, permits) is not None
+        body = Body(None, caller())
+        try:
+            hold = await self._take(body, seconds, permits)
+        except BaseException:
+            self._undo(body)
+            raise
+        return hold is not None
 
     @by_caller
     async def release(self, n: int = 1) -> None:
@@ -136,20 +146,10 @@ class AsyncSemaphore(AsyncLockBase):
         agreed = await set_limit(port, self._holds.template(port), wanted)
         self._holds.changed_limit(wanted, agreed)
 
-    async def __aenter__(self) -> AsyncLease:
-        """Acquire one permit within the handle's ``timeout`` and return its lease.
-
-        Raises:
-            AcquireTimeout: it was not granted in time; and all that ``acquire`` raises.
-        """
-        return self._entered(await self._enter(1))
-
-    async def _end_body(self, held: Hold) -> None:
-        """Give back one permit of the task whose body ends."""
-        port, holds, unit = self._port(), self._holds, held.unit
-        flow = release_permits(
-            port, lambda taken: holds.take_permits(unit, 1, taken, only_own=True)
-        )
+    async def _end_body(self, body: Body) -> None:
+        """Give back the permit of a body."""
+        port, holds = self._port(), self._holds
+        flow = release_permits(port, lambda taken: holds.take_permits_of_body(body, taken))
         await run_release(port, self, flow)
 
     def permits(self, n: int) -> AsyncPermitsContext:
@@ -160,44 +160,37 @@ class AsyncSemaphore(AsyncLockBase):
         Raises:
             ValueError: fewer than 1.
         """
-        return AsyncPermitsContext(self, options.count("n", n), self._enter_body)
+        return AsyncPermitsContext(self, options.count("n", n), self._take, self._undo)
 
-    async def _permits(self, seconds: float | None, permits: int) -> Hold | None:
-        request = self._holds.request_permits(self._port(), caller(), permits)
+    async def _take(self, body: Body, seconds: float | None, permits: int) -> Hold | None:
+        """Acquire permits; the frame that called undoes it after an interrupt."""
+        holds, port, unit = self._holds, self._port(), body.unit
+        request = body.request = holds.request_permits(port, unit, permits)
         try:
-            return await self._obtain(seconds, request)
+            body.held = await acquire(port, request, seconds, holds, unit)
         except ServerUnsuitable as refused:
-            self._holds.refuse_too_many(permits, refused)
+            holds.refuse_too_many(permits, refused)
             raise
-
-    async def _enter_body(self, permits: int) -> Hold:
-        hold = await self._enter(permits)
-        if hold.request.options.on_lost == "cancel":
-            watch(hold)
-        return hold
-
-    async def _enter(self, permits: int) -> Hold:
-        hold = await self._permits(self._holds.settings.timeout, permits)
-        if hold is None:
-            raise self._holds.not_granted()
-        return hold
+        return body.held  # type: ignore[no-any-return]  # acquire() returned it
 
 
 class AsyncPermitsContext:
     """What an ``async with`` acquires several permits by; made by ``AsyncSemaphore.permits``."""
 
-    __slots__ = ("_bodies", "_enter", "_holds", "_permits", "_port", "_semaphore")
+    __slots__ = ("_bodies", "_holds", "_permits", "_port", "_semaphore", "_take", "_undo")
 
     def __init__(
         self,
         semaphore: AsyncSemaphore,
         permits: int,
-        enter: Callable[[int], Coroutine[Any, Any, Hold]],
+        take: Callable[[Body, float | None, int], Coroutine[Any, Any, Hold | None]],
+        undo: Callable[[Body], None],
     ) -> None:
         self._semaphore = semaphore
         self._port, holds = semaphore.__shared__()
         self._holds = cast("SemaphoreHolds", holds)
-        self._enter = enter
+        self._take = take
+        self._undo = undo
         self._permits = permits
         self._bodies: Bodies = Bodies()
 
@@ -208,10 +201,27 @@ class AsyncPermitsContext:
             AcquireTimeout: they were not granted in time; and all that ``AsyncSemaphore.acquire``
                 raises.
         """
-        hold = await self._enter(self._permits)
-        self._bodies.begin(hold)
+        body = Body(sys._getframe().f_back, caller())  # noqa: SLF001 - see body.py
+        try:
+            hold = await self._take(body, self._holds.settings.timeout, self._permits)
+            if hold is None:
+                raise self._holds.not_granted()
+            self._bodies.begin(body)
+            if hold.request.options.on_lost == "cancel":
+                watch(hold)
+        except BaseException:
+            self._abandon({"body": body}, None)
+            raise
         return hold  # type: ignore[return-value]  # acquire() was given its type
 
+    def _abandon(self, known: dict[str, Any], frame: FrameType | None) -> None:
+        """Take back what is left of a body that raised, perhaps before it was looked for."""
+        body = known["body"] if "body" in known else self._bodies.ending(frame, caller())
+        if body is not None:
+            self._bodies.discard(body)
+            self._undo(body)
+
+    @from_first_instruction
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Release the permits that the body still holds; otherwise as ``AsyncSemaphore.release``.
 
@@ -219,15 +229,28 @@ class AsyncPermitsContext:
             LeaseLost, NotHeld, OutcomeUnknown, ServerUnreachable: as ``AsyncSemaphore.release``,
                 unless the body raised itself.
         """
-        semaphore, hold = self._semaphore, self._bodies.end(caller())
-        holds = self._holds
-        stopped = hold.body is not None and was_stopped(hold, error)
         try:
-            port = self._port()
-            flow = release_permits(port, lambda taken: holds.take_rest(hold, taken))
-            await run_release(port, semaphore, flow)
+            body = self._bodies.ending(sys._getframe().f_back, caller())  # noqa: SLF001 - as above
+            await self._end(body, error)
+        except BaseException:
+            self._abandon(locals(), sys._getframe().f_back)  # noqa: SLF001 - as above
+            raise
+
+    async def _end(self, body: Body | None, error: BaseException | None) -> None:
+        """End a body; the error of the body goes first."""
+        holds, stopped = self._holds, False
+        try:
+            if body is None:
+                raise holds.not_held()
+            if body is UNSURE:
+                raise holds.unsure()
+            stopped = body.held.body is not None and was_stopped(body.held, error)
+            port, bodies = self._port(), self._bodies
+            flow = release_permits(port, lambda taken: holds.take_rest(body, bodies, taken))
+            await run_release(port, self._semaphore, flow)
         except FencelockError as trouble:
-            raise_release_error(trouble, error, f"release of {semaphore.name!r}", stopped=stopped)
+            name = self._semaphore.name
+            raise_release_error(trouble, error, f"release of {name!r}", stopped=stopped)
 
 
 class AsyncBoundedSemaphore(AsyncSemaphore):

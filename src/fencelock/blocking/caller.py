@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.run_blocking import run_blocking
 from fencelock._io.select_blocking import port_for
+from fencelock._runtime.first_instruction import from_first_instruction
 
 if TYPE_CHECKING:
     from fencelock._core.lock.history import Recorder
+
+__all__ = ["from_first_instruction"]
 
 T = TypeVar("T")
 

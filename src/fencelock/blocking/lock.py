@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
@@ -18,13 +20,19 @@ from fencelock._core.lock.release import (
 )
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.lock.request import AcquireRequest
+from fencelock._handles.body import UNSURE, Body
 from fencelock._handles.exit_errors import raise_release_error
-from fencelock._handles.lock import DropFinalizer, Holds, Settings, bound
+from fencelock._handles.lock import DropFinalizer, Holds, ReentrantHolds, Settings
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.run_blocking import run_blocking, run_release
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, unnamed
 from fencelock._runtime.process import ProcessBound, here
-from fencelock.blocking.caller import home_of, was_stopped, watch
+from fencelock.blocking.caller import (
+    from_first_instruction,
+    home_of,
+    was_stopped,
+    watch,
+)
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.errors import FencelockError
 
@@ -35,6 +43,8 @@ class LockBase(ProcessBound):
 
     __slots__ = ("__weakref__", "_finalizer", "_holds", "_port")
 
+    _kind = Holds
+
     if not TYPE_CHECKING:
         extend = Elsewhere(RENEW)
         reacquire = Elsewhere(RENEW)
@@ -43,7 +53,7 @@ class LockBase(ProcessBound):
     @made_by_clients
     def __init__(self, port: BlockingPort, keys: LockKeys, settings: Settings) -> None:
         self._port = port
-        self._holds = Holds(keys, settings, BlockingHold)
+        self._holds = self._kind(keys, settings, BlockingHold)
 
     def __shared__(self) -> tuple[BlockingPort, Holds]:
         """Return its port and its holds, for what else this client makes of the handle."""
@@ -78,20 +88,48 @@ class LockBase(ProcessBound):
         mine = self._holds.holder_ids()
         return bool(mine) and run_blocking(holder_of(self._port, self._holds.keys)) in mine
 
-    def _obtain(self, seconds: float | None, request: AcquireRequest | None = None) -> Hold | None:
-        port, holds, unit = self._port, self._holds, here.unit
-        if request is None:
-            request = holds.request(port, unit)
-        try:
-            return run_blocking(acquire(port, request, seconds, holds, unit))
-        except BaseException:  # a signal's exception may come when the flow had ended
-            for hold in holds.made_by(request):
-                self._withdraw(hold)
-            raise
+    def _enter(self, body: Body, seconds: float | None) -> Hold | None:
+        """Acquire, or enter once more; the frame that called undoes it after an interrupt."""
+        holds, port, unit = self._holds, self._port, body.unit
+        hold = holds.again(unit)
+        if hold is None:
+            request = body.request = holds.request(port, unit)
+            hold = body.held = run_blocking(acquire(port, request, seconds, holds, unit))
+            holds.answered(port, request, hold)
+            return hold
+        if not hold.request.options.renew:
+            run_blocking(renew_now(port, hold, None, shortens=False))
+        # Together: a signal handler may run between any two calls.
+        hold.count, body.held = hold.count + 1, hold
+        return hold
 
-    def _withdraw(self, hold: Hold) -> None:
-        """Release a hold that never reached the caller."""
-        if self._holds.remove(hold):
+    def __enter__(self) -> Lease:
+        """Enter within the handle's ``timeout`` and return the lease.
+
+        Raises:
+            AcquireTimeout: it was not granted in time; and all that ``acquire`` raises.
+        """
+        body = Body(sys._getframe().f_back, here.unit)  # noqa: SLF001 - see body.py
+        try:
+            lease = self._entered(body, self._enter(body, self._holds.settings.timeout))
+        except BaseException:
+            self._undo(body)
+            raise
+        return lease
+
+    def _entered(self, body: Body, hold: Hold | None) -> Lease:
+        """Return the lease for a body that begins; a loss may cancel the body from here on."""
+        if hold is None:
+            raise self._holds.not_granted()
+        self._holds.bodies.begin(body)
+        if hold.request.options.on_lost == "cancel" and hold.body is None:
+            watch(hold)
+        return hold  # type: ignore[return-value]  # acquire() was given its type
+
+    def _undo(self, body: Body) -> None:
+        """Take back what a body holds, or an acquire whose caller never got it."""
+        hold = self._holds.take_back(body)
+        if hold is not None:
             port = self._port
             retire(port, hold)
             release_in_background(port, hold)
@@ -105,46 +143,56 @@ class LockBase(ProcessBound):
         )
         return run_release(port, self, flow) or 0
 
-    def _entered(self, hold: Hold | None) -> Lease:
-        """Return the lease for a body that begins; a loss may cancel the body from here on."""
-        if hold is None:
-            raise self._holds.not_granted()
-        self._holds.bodies.begin(hold)
-        if hold.request.options.on_lost == "cancel" and hold.body is None:
-            watch(hold)
-        return hold  # type: ignore[return-value]  # acquire() was given its type
-
+    @from_first_instruction
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Release, as ``release`` does.
 
         Raises:
+            NotHeld: several bodies of this handle are open, and which one ends is unknown.
             LeaseLost: the lease had ended before; and all that ``release`` raises. When the body
                 raised, its error goes on and this one is logged.
         """
-        bodies = self._holds.bodies
-        held = bodies.end(here.unit)
-        last = held is not None and not bodies.hold(held)
-        stopped = last and held.body is not None and was_stopped(held, error)
         try:
-            if held is None:
+            body = self._holds.bodies.ending(sys._getframe().f_back, here.unit)  # noqa: SLF001 - as above
+            self._end(body, error)
+        except BaseException:
+            self._abandon(locals(), sys._getframe().f_back)  # noqa: SLF001 - as above
+            raise
+
+    def _abandon(self, known: dict[str, Any], frame: FrameType | None) -> None:
+        """Take back what is left of a body whose end raised, perhaps before it was looked for."""
+        body = known["body"] if "body" in known else self._holds.bodies.ending(frame, here.unit)
+        if body is not None:
+            self._undo(body)
+
+    def _end(self, body: Body | None, error: BaseException | None) -> None:
+        """End a body; the error of the body goes first."""
+        stopped = False
+        try:
+            if body is None:
                 self.release()
-            else:
-                self._end_body(held)
+                return
+            if body is UNSURE:
+                raise self._holds.unsure()
+            last = body.held.body is not None and not self._holds.bodies.hold(body)
+            stopped = last and was_stopped(body.held, error)
+            self._end_body(body)
         except FencelockError as trouble:
             raise_release_error(trouble, error, f"release of {self.name!r}", stopped=stopped)
 
-    def _end_body(self, held: Hold) -> None:
+    def _end_body(self, body: Body) -> None:
         """Release what a body held, or leave it once."""
         holds = self._holds
-        hold = holds.of_body(held)
-        if hold.count > 1:
-            hold.count -= 1
+        hold = holds.of_body(body)
+        if holds.counts and hold.count > 1:
+            hold.count, body.held = hold.count - 1, None
+            holds.bodies.discard(body)
             hold.check()
         else:
             port = self._port
             if port.elsewhere:
                 port = home_of(hold, port)
-            flow = take_and_release(port, lambda taken: holds.take_of_body(held, taken))
+            flow = take_and_release(port, lambda taken: holds.take_of_body(body, taken))
             run_release(port, self, flow)
 
     def release(self) -> int | None:
@@ -189,9 +237,16 @@ class Lock(LockBase):
         seconds = None if usual else options.acquire_timeout(timeout, blocking=blocking)
         if self._holds.settings.lone_timeout:
             self._holds.doubt_timeout()
-        if self._holds.settings.strict:
-            self._holds.refuse_second(here.unit)
-        return self._obtain(seconds) is not None
+        port, holds, unit = self._port, self._holds, here.unit
+        if holds.settings.strict:
+            holds.refuse_second(unit)
+        request = holds.request(port, unit)
+        try:
+            hold = run_blocking(acquire(port, request, seconds, holds, unit))
+        except BaseException:  # a signal's exception may come when the flow had ended
+            self._withdraw(request)
+            raise
+        return hold is not None
 
     def release(self) -> None:
         """Release this thread's hold, or the newest one when this thread has none.
@@ -206,15 +261,11 @@ class Lock(LockBase):
         """
         self._give_back()
 
-    def __enter__(self) -> Lease:
-        """Acquire within the handle's ``timeout`` and return the lease.
-
-        Raises:
-            AcquireTimeout: it was not granted in time; and all that ``acquire`` raises.
-        """
-        if self._holds.settings.strict:
-            self._holds.refuse_second(here.unit)
-        return self._entered(self._obtain(self._holds.settings.timeout))
+    def _withdraw(self, request: AcquireRequest) -> None:
+        """Release what a request brought that never reached the caller."""
+        body = Body(None, None)
+        body.request = request
+        self._undo(body)
 
 
 class RLock(LockBase):
@@ -225,6 +276,8 @@ class RLock(LockBase):
     """
 
     __slots__ = ()
+
+    _kind = ReentrantHolds
 
     def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
         """Acquire the lock, or enter it once more; otherwise as ``Lock.acquire``.
@@ -238,7 +291,13 @@ class RLock(LockBase):
         seconds = options.acquire_timeout(timeout, blocking=blocking)
         if self._holds.settings.lone_timeout:
             self._holds.doubt_timeout()
-        return self._enter(seconds) is not None
+        body = Body(None, here.unit)
+        try:
+            hold = self._enter(body, seconds)
+        except BaseException:
+            self._undo(body)
+            raise
+        return hold is not None
 
     def release(self) -> int:
         """Leave the lock once; return how many holds are left (0: released).
@@ -264,17 +323,3 @@ class RLock(LockBase):
         if left is None:
             raise self._holds.not_held()
         return left
-
-    def _enter(self, seconds: float | None) -> Hold | None:
-        hold = None if self._holds.settings.owner else self._holds.of(here.unit)
-        if hold is None:
-            return bound(self._holds, self._obtain(seconds))
-        hold.check()
-        if not hold.request.options.renew:
-            run_blocking(renew_now(self._port, hold, None, shortens=False))
-        hold.count += 1
-        return hold
-
-    def __enter__(self) -> Lease:
-        """Enter within the handle's ``timeout`` and return the lease; see ``Lock``."""
-        return self._entered(self._enter(self._holds.settings.timeout))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
@@ -17,6 +18,7 @@ from fencelock._core.objects.once import (
     running,
     start,
 )
+from fencelock._handles.body import Body
 from fencelock._handles.decorator import OnceSettings, RunningCalls, nested_call_error
 from fencelock._handles.lock import Settings
 from fencelock._handles.name_template import NameTemplate
@@ -190,7 +192,9 @@ class OnceLock(Lock):
 
     def entered(self, hold: Hold) -> Lease:
         """Return the lease for the body."""
-        return self._entered(hold)
+        body = Body(sys._getframe().f_back, here.unit)  # noqa: SLF001 - see body.py
+        body.held = hold
+        return self._entered(body, hold)
 
     def begin(self) -> Hold | FinishedOnce | None:
         """Start the run, or return its result; None when time is up."""
@@ -199,8 +203,7 @@ class OnceLock(Lock):
         try:
             return run_blocking(start(port, request, holds.settings.timeout, holds, unit))
         except BaseException:  # a signal's exception may come when the flow had ended
-            for hold in holds.made_by(request):
-                self._withdraw(hold)
+            self._withdraw(request)
             raise
 
     def end(self, hold: Hold, within: float, value: Any) -> Outcome[Any]:

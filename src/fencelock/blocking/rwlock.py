@@ -6,16 +6,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fencelock import options
-from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.renew import renew_now
-from fencelock._core.objects.semaphore_rwlock import held_of, lost_nested
-from fencelock._handles.lock import bound
+from fencelock._core.objects.semaphore_rwlock import held_of
+from fencelock._handles.body import Body
 from fencelock._handles.rwlock import SideHolds
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.run_blocking import run_blocking
 from fencelock._runtime.hints import SIDES, Elsewhere, made_by_clients, unnamed
 from fencelock._runtime.process import ProcessBound, here
-from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import LockBase
 
 if TYPE_CHECKING:
@@ -52,7 +49,13 @@ class RWLockSide(LockBase):
             ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
         """
         seconds = options.acquire_timeout(timeout, blocking=blocking)
-        return self._enter(seconds) is not None
+        body = Body(None, here.unit)
+        try:
+            hold = self._enter(body, seconds)
+        except BaseException:
+            self._undo(body)
+            raise
+        return hold is not None
 
     def release(self) -> int:
         """Leave this side once; return how many holds of it this thread has left (0: released).
@@ -92,29 +95,6 @@ class RWLockSide(LockBase):
         """
         mine = tuple(self._holds.holder_ids())
         return bool(mine) and run_blocking(held_of(self._port, self._holds.keys, mine)) > 0
-
-    def _enter(self, seconds: float | None) -> Hold | None:
-        thread = here.unit
-        hold = self._holds.again(thread)
-        if hold is not None:
-            if not hold.request.options.renew:
-                run_blocking(renew_now(self._port, hold, None, shortens=False))
-            hold.count += 1
-            return hold
-        nested_under = self._holds.nested_under(thread)
-        request = self._holds.request_side(self._port, thread, nested_under)
-        hold = bound(self._holds, self._obtain(seconds, request))
-        if hold is None and nested_under is not None:
-            raise lost_nested(self._port, nested_under)
-        return hold
-
-    def __enter__(self) -> Lease:
-        """Enter within the handle's ``timeout`` and return the lease.
-
-        Raises:
-            AcquireTimeout: it was not granted in time; and all that ``acquire`` raises.
-        """
-        return self._entered(self._enter(self._holds.settings.timeout))
 
 
 class ReadLock(RWLockSide):

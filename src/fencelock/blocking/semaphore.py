@@ -3,21 +3,25 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import cast
+from types import FrameType
+from typing import Any, cast
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
+from fencelock._core.lock.acquire import acquire
 from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.semaphore_rwlock import held_of, release_permits, set_limit
+from fencelock._handles.body import UNSURE, Bodies, Body
 from fencelock._handles.exit_errors import raise_release_error
-from fencelock._handles.lock import Bodies, Settings
+from fencelock._handles.lock import Settings
 from fencelock._handles.semaphore import SemaphoreHolds, checked_limit
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.run_blocking import run_blocking, run_release
 from fencelock._runtime.hints import made_by_clients
 from fencelock._runtime.process import here
-from fencelock.blocking.caller import was_stopped, watch
+from fencelock.blocking.caller import from_first_instruction, was_stopped, watch
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import LockBase
 from fencelock.errors import FencelockError, ServerUnsuitable
@@ -67,7 +71,13 @@ class Semaphore(LockBase):
             OverflowError: a timeout that cannot be, as in ``threading``.
         """
         seconds = options.semaphore_timeout(timeout, blocking=blocking)
-        return self._permits(seconds, permits) is not None
+        body = Body(None, here.unit)
+        try:
+            hold = self._take(body, seconds, permits)
+        except BaseException:
+            self._undo(body)
+            raise
+        return hold is not None
 
     def release(self, n: int = 1) -> None:
         """Release ``n`` permits: this thread's, the newest first, then those of any other.
@@ -134,20 +144,10 @@ class Semaphore(LockBase):
         agreed = run_blocking(set_limit(port, self._holds.template(port), wanted))
         self._holds.changed_limit(wanted, agreed)
 
-    def __enter__(self) -> Lease:
-        """Acquire one permit within the handle's ``timeout`` and return its lease.
-
-        Raises:
-            AcquireTimeout: it was not granted in time; and all that ``acquire`` raises.
-        """
-        return self._entered(self._enter(1))
-
-    def _end_body(self, held: Hold) -> None:
-        """Give back one permit of the thread whose body ends."""
-        port, holds, unit = self._port, self._holds, held.unit
-        flow = release_permits(
-            port, lambda taken: holds.take_permits(unit, 1, taken, only_own=True)
-        )
+    def _end_body(self, body: Body) -> None:
+        """Give back the permit of a body."""
+        port, holds = self._port, self._holds
+        flow = release_permits(port, lambda taken: holds.take_permits_of_body(body, taken))
         run_release(port, self, flow)
 
     def permits(self, n: int) -> PermitsContext:
@@ -158,44 +158,37 @@ class Semaphore(LockBase):
         Raises:
             ValueError: fewer than 1.
         """
-        return PermitsContext(self, options.count("n", n), self._enter_body)
+        return PermitsContext(self, options.count("n", n), self._take, self._undo)
 
-    def _permits(self, seconds: float | None, permits: int) -> Hold | None:
-        request = self._holds.request_permits(self._port, here.unit, permits)
+    def _take(self, body: Body, seconds: float | None, permits: int) -> Hold | None:
+        """Acquire permits; the frame that called undoes it after an interrupt."""
+        holds, port, unit = self._holds, self._port, body.unit
+        request = body.request = holds.request_permits(port, unit, permits)
         try:
-            return self._obtain(seconds, request)
+            body.held = run_blocking(acquire(port, request, seconds, holds, unit))
         except ServerUnsuitable as refused:
-            self._holds.refuse_too_many(permits, refused)
+            holds.refuse_too_many(permits, refused)
             raise
-
-    def _enter_body(self, permits: int) -> Hold:
-        hold = self._enter(permits)
-        if hold.request.options.on_lost == "cancel":
-            watch(hold)
-        return hold
-
-    def _enter(self, permits: int) -> Hold:
-        hold = self._permits(self._holds.settings.timeout, permits)
-        if hold is None:
-            raise self._holds.not_granted()
-        return hold
+        return body.held  # type: ignore[no-any-return]  # acquire() returned it
 
 
 class PermitsContext:
     """What a ``with`` acquires several permits by; made by ``Semaphore.permits``."""
 
-    __slots__ = ("_bodies", "_enter", "_holds", "_permits", "_port", "_semaphore")
+    __slots__ = ("_bodies", "_holds", "_permits", "_port", "_semaphore", "_take", "_undo")
 
     def __init__(
         self,
         semaphore: Semaphore,
         permits: int,
-        enter: Callable[[int], Hold],
+        take: Callable[[Body, float | None, int], Hold | None],
+        undo: Callable[[Body], None],
     ) -> None:
         self._semaphore = semaphore
         self._port, holds = semaphore.__shared__()
         self._holds = cast("SemaphoreHolds", holds)
-        self._enter = enter
+        self._take = take
+        self._undo = undo
         self._permits = permits
         self._bodies: Bodies = Bodies()
 
@@ -206,10 +199,27 @@ class PermitsContext:
             AcquireTimeout: they were not granted in time; and all that ``Semaphore.acquire``
                 raises.
         """
-        hold = self._enter(self._permits)
-        self._bodies.begin(hold)
+        body = Body(sys._getframe().f_back, here.unit)  # noqa: SLF001 - see body.py
+        try:
+            hold = self._take(body, self._holds.settings.timeout, self._permits)
+            if hold is None:
+                raise self._holds.not_granted()
+            self._bodies.begin(body)
+            if hold.request.options.on_lost == "cancel":
+                watch(hold)
+        except BaseException:
+            self._abandon({"body": body}, None)
+            raise
         return hold  # type: ignore[return-value]  # acquire() was given its type
 
+    def _abandon(self, known: dict[str, Any], frame: FrameType | None) -> None:
+        """Take back what is left of a body that raised, perhaps before it was looked for."""
+        body = known["body"] if "body" in known else self._bodies.ending(frame, here.unit)
+        if body is not None:
+            self._bodies.discard(body)
+            self._undo(body)
+
+    @from_first_instruction
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Release the permits that the body still holds; otherwise as ``Semaphore.release``.
 
@@ -217,15 +227,28 @@ class PermitsContext:
             LeaseLost, NotHeld, OutcomeUnknown, ServerUnreachable: as ``Semaphore.release``,
                 unless the body raised itself.
         """
-        semaphore, hold = self._semaphore, self._bodies.end(here.unit)
-        holds = self._holds
-        stopped = hold.body is not None and was_stopped(hold, error)
         try:
-            port = self._port
-            flow = release_permits(port, lambda taken: holds.take_rest(hold, taken))
-            run_release(port, semaphore, flow)
+            body = self._bodies.ending(sys._getframe().f_back, here.unit)  # noqa: SLF001 - as above
+            self._end(body, error)
+        except BaseException:
+            self._abandon(locals(), sys._getframe().f_back)  # noqa: SLF001 - as above
+            raise
+
+    def _end(self, body: Body | None, error: BaseException | None) -> None:
+        """End a body; the error of the body goes first."""
+        holds, stopped = self._holds, False
+        try:
+            if body is None:
+                raise holds.not_held()
+            if body is UNSURE:
+                raise holds.unsure()
+            stopped = body.held.body is not None and was_stopped(body.held, error)
+            port, bodies = self._port, self._bodies
+            flow = release_permits(port, lambda taken: holds.take_rest(body, bodies, taken))
+            run_release(port, self._semaphore, flow)
         except FencelockError as trouble:
-            raise_release_error(trouble, error, f"release of {semaphore.name!r}", stopped=stopped)
+            name = self._semaphore.name
+            raise_release_error(trouble, error, f"release of {name!r}", stopped=stopped)
 
 
 class BoundedSemaphore(Semaphore):

@@ -11,9 +11,10 @@ Rules of this file:
   all edges existed at the instant between the rounds, and the cycle is a true one.
 - A wait refuses only itself, and only as the youngest of its cycle. So of a cycle one wait is
   refused, whichever looks. It closed the cycle as it began, so it finds it when it looks first.
-- An edge counts if it is certain: see ``is_edge``, and the scripts. A thread that waits for its own
-  hold is a cycle only if no other thread can release that hold, and if no timeout ends the wait:
-  then no other wait is held up.
+- A wait is refused only if all edges of its cycle are certain: see ``is_certain``, and the scripts.
+  Another cycle is reported, once for each wait, and left alone.
+- A thread that waits for its own hold is a cycle only if that is certain, and if no timeout ends
+  the wait: then no other wait is held up.
 - A message may be lost, and a probe may be given up anywhere: that costs time, as the wait looks
   again. The server keeps nothing.
 - Only a unit that holds something looks: no other can be in a cycle.
@@ -25,9 +26,10 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from fencelock._core.deadlock.probe import PathProbe, Step, pack, unpack, youngest
-from fencelock._core.deadlock.unit_waits import AGAIN_SECONDS_MAX, UnitWait, is_edge
+from fencelock._core.deadlock.unit_waits import AGAIN_SECONDS_MAX, UnitWait, is_certain, is_edge
 from fencelock._core.description import described
 from fencelock._core.lock.hold import Hold
+from fencelock._runtime.log import log
 from fencelock.errors import Blocked, Deadlock
 from fencelock.scripts import ANSWER
 
@@ -71,11 +73,12 @@ def _pass(hold: Hold, probe: PathProbe) -> None:
     with port.mutex():
         wait = port.waits.of(whole.unit) if is_edge(whole) else None
         fresh = wait is not None and port.waits.passes(probe.round, wait)
-    probe = probe.blocked_by(_text(hold.request.holder), hold.fence)
+    certain = wait is not None and is_certain(whole, wait.frames)
+    probe = probe.blocked_by(_text(hold.request.holder), hold.fence, certain=certain)
     if wait is None or probe.strays():
         return
     if _text(wait.id) == probe.begun_by:
-        if len(probe.path) > 1 or (whole.bound and wait.patient):
+        if len(probe.path) > 1 or (certain and wait.patient):
             _came_back(wait, probe)
     elif fresh and not probe.passes_twice(_text(wait.id)):
         _send_on(wait, probe)
@@ -86,7 +89,11 @@ def _came_back(wait: UnitWait, probe: PathProbe) -> None:
     if not probe.cycle:
         _send_on(wait, PathProbe(probe.search, (), probe.path))
     elif youngest(probe.path).wait == _text(wait.id):
-        refuse(wait, probe.path)
+        if all(step.certain for step in probe.path):
+            refuse(wait, probe.path)
+        elif not wait.suspected:
+            wait.suspected = True
+            _suspect(wait, probe.path)
 
 
 def _send_on(wait: UnitWait, probe: PathProbe) -> None:
@@ -116,6 +123,16 @@ def refuse(wait: UnitWait, cycle: Sequence[Step]) -> None:
     if not waiter.local:  # a thread that reads its own connection is woken by a message there
         args = (waiter.channel, waiter.request.waiter, b"again")
         port.run_in_background(ANSWER, wait.request.keys.plain, args)
+
+
+def _suspect(wait: UnitWait, cycle: Sequence[Step]) -> None:
+    """Report a cycle that may end by itself: another thread or task may release a hold of it."""
+    error = Deadlock(
+        wait.request.keys.name, cycle=tuple(map(_blocked, cycle)), server=wait.port.label
+    )
+    log.warning("perhaps a %s; it is left alone, as others may release what was acquired", error)
+    if wait.request.acquisition is not None:
+        wait.request.acquisition.suspected(error)
 
 
 def error_of(port: AnyPort, wait: UnitWait) -> Deadlock:

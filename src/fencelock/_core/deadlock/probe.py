@@ -29,6 +29,7 @@ class Step(NamedTuple):
     info: str  # the waiter, described as `show` prints it
     holder: str = ""  # the id of the tenure that blocks it
     fence: int = 0  # and which turn of that tenure
+    certain: int = 1  # 0 if another thread or task than the one that waits may end that
 
 
 class PathProbe(NamedTuple):
@@ -53,9 +54,9 @@ class PathProbe(NamedTuple):
         """Return the probe as it leaves a wait."""
         return self._replace(path=(*self.path, step))
 
-    def blocked_by(self, holder: str, fence: int) -> PathProbe:
+    def blocked_by(self, holder: str, fence: int, *, certain: bool = True) -> PathProbe:
         """Return the probe as it arrives at the hold that blocks the last wait."""
-        last = self.path[-1]._replace(holder=holder, fence=fence)
+        last = self.path[-1]._replace(holder=holder, fence=fence, certain=int(certain))
         return self._replace(path=(*self.path[:-1], last))
 
     def passes_twice(self, wait: str) -> bool:
@@ -94,7 +95,7 @@ def unpack(text: bytes) -> PathProbe | None:
 def _step(words: Any) -> Step:
     """Return one step; ValueError or TypeError when it is none."""
     step = Step(*words)
-    if [type(word) for word in step] != [str, int, str, str, str, int]:
+    if [type(word) for word in step] != [str, int, str, str, str, int, int]:
         raise ValueError
     return step
 

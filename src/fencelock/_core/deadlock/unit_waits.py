@@ -12,7 +12,9 @@ Rules of this file:
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from math import inf
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
@@ -35,9 +37,6 @@ OWN_AGAIN_SECONDS = 0.05
 OWN_SOUGHT_MAX = 32
 # How many probes are remembered, so that each passes a wait only once.
 PASSED_MAX = 1000
-# How many names are remembered that one unit acquires and another one releases. Beyond that every
-# name counts as one of these.
-LENT_MAX = 1000
 SEMAPHORE: Final = b"semaphore"  # the kind, as in semaphore_rwlock.py, which imports the port
 
 
@@ -51,6 +50,8 @@ class UnitWait:
     searches: int = 0  # how often it has looked
     arrived_us: int = 0  # on the server's clock; see ``arrival``
     cycle: Any = None  # the cycle for which it is refused
+    suspected: bool = False  # it is in a cycle that may end by itself, which was reported
+    frames: AbstractSet[object] = frozenset()  # those that wait until it ends
 
     def __init__(self, port: AnyPort, waiter: AnyWaiter, due: float) -> None:
         self.port: AnyPort = port
@@ -101,10 +102,9 @@ def _known_instant(front: Any) -> tuple[int, float]:
 class UnitWaits:
     """The waits of one process, by thread or task, and the ports by which these hold locks."""
 
-    __slots__ = ("_lent", "_of", "_passed", "ports")
+    __slots__ = ("_of", "_passed", "ports")
 
     def __init__(self) -> None:
-        self._lent: set[bytes] = set()
         self._of: dict[Any, UnitWait] = {}
         self._passed: dict[tuple[bytes, bytes], None] = {}
         # In the order in which they came, so that the simulator can repeat what was done.
@@ -150,26 +150,11 @@ class UnitWaits:
             del self._passed[next(iter(self._passed))]
         return True
 
-    def lend(self, hold: Hold) -> None:
-        """Note that another unit than the one that acquired a hold releases it."""
-        if len(self._lent) < LENT_MAX:
-            self._lent.add(_lent_as(hold))
-
-    def lent(self, hold: Hold) -> bool:
-        """Return True if other units have released holds of the same name, or template."""
-        return len(self._lent) == LENT_MAX or _lent_as(hold) in self._lent
-
-
-def _lent_as(hold: Hold) -> bytes:
-    return hold.request.options.template.encode() or hold.request.keys.lock
-
 
 def is_edge(hold: Hold) -> bool:
-    """Return True if others wait for the very thread or task that made this hold.
+    """Return True if others may wait for the very thread or task that made this hold.
 
-    A hold counts if its body or its kind binds it to one. Any thread may release another lock, so
-    it counts until one does: from then on locks of that name do not. A permit of a semaphore that
-    no ``with`` holds is often released by others, and never counts.
+    A permit of a semaphore that no ``with`` holds is often released by others, and never counts.
     """
     if not hold.open or hold.released or hold.loss is not None or hold.request.owned:
         return False
@@ -177,15 +162,33 @@ def is_edge(hold: Hold) -> bool:
         return False
     template: Any = hold.request.template
     permit = template.batch == SHARES and template.kind == SEMAPHORE
-    port = hold.port  # read once: a release drops it
-    return hold.bound or not (permit or port is None or port.waits.lent(hold))
+    return hold.bound or hold.frame is not None or not permit
 
 
-def released_by_another(hold: Hold) -> None:
-    """Note that another unit than the one that acquired a hold releases it."""
-    port = hold.port  # read once: a release drops it
-    if port is not None:
-        port.waits.lend(hold)
+def is_certain(hold: Hold, frames: AbstractSet[object]) -> bool:
+    """Return True if nothing but what these frames wait for can end a hold.
+
+    Only its thread or task can release it, or one of the frames is that of its ``with``. Any other
+    lock may be released by another thread, which may run the rest of a generator, too.
+    """
+    return hold.bound or (hold.frame is not None and hold.frame in frames)
+
+
+def frames_of(unit: Any) -> AbstractSet[object]:
+    """Return the frames that wait for a call of a thread or task; it runs just now."""
+    found: set[object] = set()
+    frame: Any = sys._getframe()  # noqa: SLF001 - its own callers
+    while frame is not None:
+        found.add((id(frame), frame.f_code))
+        frame = frame.f_back
+    # Python 3.11's ``wait_for`` runs the call in another task, for which this one waits.
+    coroutine = unit.get_coro() if hasattr(unit, "get_coro") else None
+    while coroutine is not None:
+        frame = getattr(coroutine, "cr_frame", None)
+        if frame is not None:
+            found.add((id(frame), frame.f_code))
+        coroutine = getattr(coroutine, "cr_await", None)
+    return found
 
 
 class _NoWait(UnitWait):
@@ -209,9 +212,10 @@ def entered(port: AnyPort, waiter: AnyWaiter, give_up_at: float) -> UnitWait:
     if wait is None:
         wait = UnitWait(port, waiter, port.now() + request.options.deadlock_after)
         wait.patient = give_up_at == inf
+        wait.frames = frames_of(request.unit)
         # The holder of a cohort is known: its waiters see by themselves whether it is their own.
         known = waiter.local and isinstance(waiter.line.front, Hold)
-        if wait.patient and not known and _is_held_by_itself(port, request):
+        if wait.patient and not known and _is_held_by_itself(port, request, wait.frames):
             wait.due, wait.pause = port.now(), OWN_AGAIN_SECONDS
         if not waiter.local:
             wait.arrival()  # now: it may have to ask again
@@ -221,7 +225,7 @@ def entered(port: AnyPort, waiter: AnyWaiter, give_up_at: float) -> UnitWait:
     return wait
 
 
-def _is_held_by_itself(port: AnyPort, request: AcquireRequest) -> bool:
+def _is_held_by_itself(port: AnyPort, request: AcquireRequest, frames: AbstractSet[object]) -> bool:
     """Return True if a thread or task asks for what it holds itself, by the same client.
 
     Whether that keeps it from being granted, the server knows: other holders may make room.
@@ -230,7 +234,7 @@ def _is_held_by_itself(port: AnyPort, request: AcquireRequest) -> bool:
         found = any(
             hold.request.keys.lock == request.keys.lock
             and hold.whole.unit is request.unit
-            and hold.whole.bound
+            and is_certain(hold.whole, frames)
             and is_edge(hold.whole)
             for hold in port.renewals.some(OWN_SOUGHT_MAX)
         )

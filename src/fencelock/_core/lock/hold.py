@@ -107,6 +107,7 @@ class Hold(BaseLease):
         "deadline",
         "end",
         "failures",
+        "frame",
         "gave",
         "granted_at",
         "kind",
@@ -159,6 +160,7 @@ class Hold(BaseLease):
         self.unchanged: bool = False  # see ``BaseLease.unchanged``
         self.unit: Any = unit  # the thread id or task that acquired it
         self.bound: bool = False  # only that thread or task can release it
+        self.frame: object = None  # of the ``with`` that holds it; see body.py of the handles
         self.body: Any = None  # the task whose body a loss cancels
         self.cancelled: bool = False  # it was cancelled for that reason
         self.cancelling: int = 0  # cancellations that the body's task had before ours

@@ -16,7 +16,7 @@ from functools import partial
 
 from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlock.chase import error_of, look, own_cycle
-from fencelock._core.deadlock.unit_waits import entered, is_edge
+from fencelock._core.deadlock.unit_waits import entered, is_certain, is_edge
 from fencelock._core.lock import release as alone
 from fencelock._core.lock.acquire import FOR_EVER, attempt, begin, depart, queue, undo
 from fencelock._core.lock.cohort import (
@@ -29,6 +29,7 @@ from fencelock._core.lock.cohort import (
     try_kept,
 )
 from fencelock._core.lock.hold import Grant, Hold, HoldRegistry
+from fencelock._core.lock.inspect import holder_of
 from fencelock._core.lock.poll import poll
 from fencelock._core.lock.request import AcquireRequest, Stray
 from fencelock._core.lock.waiter import Waiter
@@ -135,11 +136,11 @@ async def _try_turn(  # noqa: PLR0917 - as ``take``
     return hold
 
 
-async def _become_front(
+async def _become_front(  # noqa: C901 - one turn of the wait looks at all that may end it
     port: Port, line: LocalLine, waiter: LocalWaiter, give_up_at: float
 ) -> bool:
     """Wait for the cohort; False when the time is up."""
-    wait = entered(port, waiter, give_up_at)
+    wait, asked = entered(port, waiter, give_up_at), None
     while line.front is not waiter:
         if port.lines.closed:
             raise closed()
@@ -155,8 +156,11 @@ async def _become_front(
             if now >= front.deadline:
                 line.succeed(port, front)
                 continue
-            if give_up_at == FOR_EVER and _waits_for_itself(front, waiter):
-                raise own_cycle(port, wait, front)
+            if give_up_at == FOR_EVER and front is not asked and _waits_for_itself(front, waiter):
+                asked = front  # it may just have been revoked: the server knows
+                if await _is_held(port, front):
+                    raise own_cycle(port, wait, front)
+                continue
             until = min(until, front.deadline)
         if now >= wait.due:
             look(port, wait, now)
@@ -168,8 +172,21 @@ async def _become_front(
 
 def _waits_for_itself(front: Hold, waiter: LocalWaiter) -> bool:
     """Return True if a thread or task waits for a hold that only it can release."""
-    unit = waiter.request.unit
-    return unit is not None and front.unit is unit and front.bound and is_edge(front)
+    request = waiter.request
+    return (
+        request.unit is not None
+        and front.unit is request.unit
+        and is_certain(front, request.unit_wait.frames)
+        and is_edge(front)
+    )
+
+
+async def _is_held(port: Port, front: Hold) -> bool:
+    """Ask the server whether a hold is still there; False also when it cannot tell."""
+    try:
+        return await holder_of(port, front.request.keys) == front.request.holder
+    except ServerError:
+        return False
 
 
 def _turn_of(port: Port, waiter: LocalWaiter) -> Grant | None:

@@ -317,13 +317,13 @@ async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
         for hold in holds:
             retire(port, hold)
         until = port.now() + port.server_timeout
-        ours = [hold for hold in holds if not hold.closed]
+        ours = [hold for hold in holds if not (hold.closed or hold.forked)]
         if ours:
             await _give_back(port, [hold.request for hold in ours], given, until)
     except BaseException as error:
         for hold in holds:
             retire(port, hold)
-        given.post_rest(port, [hold.request for hold in holds], error)
+        given.post_rest(port, [hold.request for hold in holds if not hold.forked], error)
         _end(holds, error)
         raise
     finally:

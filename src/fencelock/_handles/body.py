@@ -1,0 +1,128 @@
+"""The bodies of ``with`` of a handle, until they end.
+
+Rules of this file:
+
+- A body is known by the frame that began it. The frame of a generator's ``with`` is the same at
+  both ends, whichever thread or task runs it.
+- Only the number of a frame is kept, with its code and the instruction: a frame would keep all
+  locals of its callers alive. A number may come again when its frame has ended. So another thread
+  or task matches only where a function can go on there, and the same instruction never does: the
+  two ends of a ``with`` are two.
+- The search for a body changes nothing. A body is taken out once its hold is being released.
+- A child has none of its parent's bodies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import CodeType, FrameType
+from typing import Any, Final
+
+from fencelock._core.lock.hold import Hold
+from fencelock._runtime import process
+from fencelock.errors import NotHeld
+
+# Flags of ``inspect``, which loads for long.
+GENERATORS: Final = 0x20 | 0x200  # also asynchronous ones
+RESUMED: Final = GENERATORS | 0x80  # and coroutines
+
+
+class Body:
+    """One ``with``, or one ``acquire``: who began it, and what it asked for and holds."""
+
+    __slots__ = ("at", "code", "frame", "generation", "held", "request", "roams", "unit")
+
+    def __init__(self, frame: FrameType | None, unit: object) -> None:
+        self.unit: object = unit
+        self.frame: int = 0
+        self.code: CodeType | None = None
+        self.at: int = 0
+        self.roams: bool = True  # it may end in another thread or task than it began in
+        if frame is not None:
+            self.frame, self.code, self.at = id(frame), frame.f_code, frame.f_lasti
+            generator = bool(frame.f_code.co_flags & GENERATORS)
+            self.roams = generator or frame.f_globals.get("__name__") == "contextlib"
+        self.generation: int = process.generation
+        self.request: Any = None
+        self.held: Any = None  # None until it holds anything, and once that is taken back
+
+    def began_in(self, frame: FrameType, unit: object) -> bool:
+        """Return True if it began in this frame, which has not ended since."""
+        return (
+            self.frame == id(frame)
+            and self.code is frame.f_code
+            and self.at != frame.f_lasti
+            and (self.unit == unit or bool(frame.f_code.co_flags & RESUMED))
+        )
+
+
+UNSURE: Final = Body(None, None)  # stands for a body of which it is unknown whether it ends
+
+
+def ending(begun: Sequence[Any], frame: FrameType | None, unit: object) -> Any:
+    """Return which of these bodies a frame ends; None when none is open, ``UNSURE`` if any may be.
+
+    The newest that this frame began. Else, as for an ``ExitStack``, the newest of its thread or
+    task, where one whose frame still runs ends by itself. Else the only one.
+    """
+    begun = [each for each in begun if each.generation == process.generation]
+    if len(begun) <= 1:
+        return begun[0] if begun else None
+    for body in reversed(begun):
+        if frame is not None and body.began_in(frame, unit):
+            return body
+    mine = [each for each in begun if each.unit == unit]
+    if len(mine) > 1:
+        running = set()
+        while frame is not None:
+            running.add((id(frame), frame.f_code))
+            frame = frame.f_back
+        apart = [each for each in mine if (each.frame, each.code) not in running]
+        called = [each for each in apart if not each.code or not each.code.co_flags & GENERATORS]
+        mine = called or apart or mine
+    return mine[-1] if mine else UNSURE
+
+
+class Bodies:
+    """The open bodies of one handle, oldest first."""
+
+    __slots__ = ("_begun",)
+
+    def __init__(self) -> None:
+        self._begun: list[Body] = []
+
+    def begin(self, body: Body) -> None:
+        """Note that a body begins, with its hold, which the end of the body releases."""
+        held = body.held
+        for each in (held,) if isinstance(held, Hold) else held.holds:
+            each.frame = body.frame, body.code
+            each.bound = each.bound or not body.roams
+        self._begun.append(body)
+
+    def ending(self, frame: FrameType | None, unit: object) -> Body | None:
+        """Return the body that a frame ends; see ``ending``."""
+        body: Body | None = ending(tuple(self._begun), frame, unit)
+        return body
+
+    def discard(self, body: Body) -> None:
+        """Take a body out; harmless when that was done."""
+        if body in self._begun:
+            try:
+                self._begun.remove(body)
+            except ValueError:  # another thread did
+                return
+
+    def hold(self, body: Body, held: object = None) -> bool:
+        """Return True if a body other than this one holds the same, or what is given."""
+        held = held or body.held
+        return any(each.held is held for each in tuple(self._begun) if each is not body)
+
+
+def unsure(what: str, **about: str) -> NotHeld:
+    """Return the error for the end of a body that may be any of several."""
+    text = (
+        f"which body with {what} ends here is unknown: several are open, begun by other threads or"
+        " tasks, so nothing was released; make a handle for each, or put the with statement into a"
+        " generator"
+    )
+    return NotHeld(text, **about)
