@@ -182,6 +182,7 @@ async def test_a_port_that_stays_silent(world, way):
 
 
 @pytest.mark.one_server
+@pytest.mark.prompt  # it loads no longer than a patient call waits
 @pytest.mark.slow
 async def test_a_server_that_loads(world):
     """LOADING is waited for as long as there is time, then unreachable."""

@@ -237,9 +237,10 @@ class ClusterCohortMonitor(CohortMonitor, ClusterMonitor):
 
 
 class SentinelCohortMonitor(CohortMonitor, SentinelMonitor):
-    """Checks cohorts behind Sentinels."""
+    """Checks cohorts behind Sentinels, where an old master that woke up may serve a request."""
 
     commands_max = 4
+    redirects = True
 
 
 def in_cluster(name, *roles):

@@ -11,7 +11,7 @@ def both(scenarios):
 def by_turns(scenarios):
     """Return each scenario for tasks or for threads, as its name decides.
 
-    For many worlds under many faults: each fault meets both faces, and ``deep`` explores all.
+    For many worlds under many faults: each fault meets both faces, in one world or another.
     """
     ways = (lambda each: each, lambda each: each.threads())
     return [ways[crc32(each.name.encode()) % 2](each) for each in scenarios]

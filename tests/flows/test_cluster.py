@@ -50,6 +50,7 @@ LARGE = [
         scenario.under(**{fault: 1})
         for scenario in (clusters.TWICE, clusters.TWO, clusters.TWO_WORKING, clusters.TRIES)
         for fault in ("unserved", "isolated")
+        if scenario is not clusters.TWO_WORKING or fault != "unserved"  # that one is deep
     ),
     *(
         scenario.under(**{fault: 1})
@@ -67,6 +68,7 @@ DEEP = [
     clusters.AGAIN.under(freeze=1),
     clusters.IMPATIENT.under(freeze=1),
     clusters.TWO.under(freeze=1),
+    clusters.TWO_WORKING.under(unserved=1),
 ]
 SCHEDULES = 2000
 

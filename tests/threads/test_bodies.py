@@ -8,7 +8,8 @@ import pytest
 
 import fencelock
 from fencelock import FencelockError, LeaseLost, NotHeld
-from tests.threads.state import ended, thread, until
+from tests.threads.state import ended, thread
+from tests.waiting import until
 
 # Of these several can be held by one handle at a time.
 SHARED = {
