@@ -111,7 +111,9 @@ def plan():
     yield LONG.under(migrate=1)
     for scenario in (*ALL, PATIENT, *COUNTED_ALL):
         for faults in (*({fault: 1} for fault in FAULTS), *TOGETHER):
-            late = scenario is PATIENT and "unserved" in faults and len(faults) > 1
+            # A pause and an outage together take most of a client's five seconds.
+            late = scenario is PATIENT and ("unserved" in faults or "pause" in faults)
+            late = late and len(faults) > 1
             yield (MORE_PATIENT if late else scenario).under(**faults)
     for scenario in COUNTED_ALL:
         for fault in FAULTS:

@@ -343,3 +343,15 @@ def test_a_renewal_in_wire_form_says_what_the_request_says(owned):
     assert same([30.0, 7.25])
     holds[0].request.holder = b"another"
     assert same([30.0, 30.0])
+
+
+def test_a_hold_that_is_moved_leaves_no_earlier_instant_behind():
+    """The thread that renews would look again and again until that instant has passed."""
+    schedule = RenewalSchedule()
+    moved, other = hold(deadline=NOW + 30.0), hold(deadline=NOW + 30.0)
+    schedule.add_all([moved, other], NOW + 0.001)
+    schedule.add_all([other], NOW + 0.015)
+    schedule.add_all([moved], NOW + 0.016)  # in the same bucket
+    assert schedule.next_at() == NOW + 0.015
+    schedule.add(other, NOW + 5.0)
+    assert schedule.next_at() == NOW + 0.016

@@ -90,6 +90,7 @@ class RenewalSchedule:
         if hold.bucket != UNPLACED:  # take it out of any other
             before = self._buckets.get(hold.bucket)
             if before is not None:
+                before.stale = True
                 before.pop(hold, None)
         hold.bucket = number
         bucket[hold] = when
@@ -114,8 +115,11 @@ class RenewalSchedule:
                     last = hold.bucket
                     before = self._buckets.get(last)
                 if before is not None:
+                    before.stale = True
                     before.pop(hold, None)
                 hold.bucket = number
+            else:
+                bucket.stale = True
             bucket[hold] = when
             if under_way:
                 under_way.pop(hold, None)
