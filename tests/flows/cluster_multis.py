@@ -112,7 +112,7 @@ SEEDS = (
     seed(
         "a release that is refused for now and not sent again",
         Without("wire.passes", by="engine.settled"),
-        GIVING_UP[1].under(migrate=1),
+        GIVING_UP[0].under(migrate=1),
         "I9",
     ),
 )
