@@ -238,7 +238,7 @@ def wanted() -> str:
 
 
 def usable() -> bool:
-    """Tell whether the environment is whole: not half made, too old, or without its Python."""
+    """Return True if the environment is whole: not half made, too old, or without its Python."""
     probe = "import pip, sys; sys.exit(sys.version_info < (3, 11))"
     return PYTHON.exists() and quiet(PYTHON, "-c", probe).returncode == 0
 
