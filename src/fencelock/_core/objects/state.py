@@ -78,7 +78,8 @@ class StateWaiter(Waiter):
     place: Any = None  # what else the state was given for it, such as an index
 
     def __init__(self, signal: WaitableState, who: bytes) -> None:
-        self.request = WaiterRef(who)  # type: ignore[assignment]  # ports read no more of it
+        # Ports read no more of it.
+        self.request: WaiterRef = WaiterRef(who)  # type: ignore[assignment]
         self.signal = signal
         self.heard: dict[bytes, bytes] = {}
 
@@ -95,7 +96,7 @@ class StateWaiter(Waiter):
     def owe(self, strays: tuple[Stray, ...]) -> None:
         """Note connections that may still bring a copy of a request: it is undone there, too."""
         new = tuple(stray for stray in strays if stray not in self.request.strays)
-        self.request = WaiterRef(self.who, self.request.strays + new)  # type: ignore[assignment]  # as above
+        self.request = WaiterRef(self.who, self.request.strays + new)
 
     def settle(self, gen: bytes) -> None:
         """Note the generation to wait for; its end may have been announced before this reply."""

@@ -221,7 +221,7 @@ def _last_request(port: Port, watcher: StateWaiter, *, late: bool) -> ScriptCall
             watch.owes = watch.owes or shared
         if shared and watcher.signal.rules.lingers:  # the last of them to leave undoes these, too
             next(iter(waiters)).owe(watcher.request.strays)
-            watcher.request = WaiterRef(watcher.who)  # type: ignore[assignment]  # as in state.py
+            watcher.request = WaiterRef(watcher.who)
     return watcher.signal.leave(watcher, late=late, shared=shared)
 
 
