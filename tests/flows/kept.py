@@ -4,7 +4,7 @@ import contextlib
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from fencelock._core.lock.inspect import holder_of
-from fencelock._core.lock.kept import KeptLease, give_up_all
+from fencelock._core.lock.kept import give_up_all
 from fencelock.errors import FencelockError
 from fencelock.options import Cohort
 from tests.flows.scenarios import RENEWED, Scenario, foreigner, operator, single, user
@@ -115,19 +115,19 @@ class KeptMonitor(TurnsMonitor):
         """See that an idle lease is short on the server, and not idle for too long."""
         view = self.view()
         left = view.end_us - EPOCH_US - self._world.skew_us - self._world.now_us
-        ours = view.holder == line.front.request.holder
+        ours = view.holder == line.spare.request.holder
         longer = not self._world.budgets.keys().isdisjoint({"back", "jump"})
         if ours and not longer and left > HANDOFF_TTL_SECONDS * 1e6 + DRIFT_US:
             raise Violation("I7", f"an idle lease lasts {left / 1e6} s on the server")
         if line.recalled:
             raise Violation("kept", "a lease that was recalled is kept")
-        if client.port.now() > line.front.until + 0.1 and self.is_punctual(client):
+        if client.port.now() > line.kept_until + 0.1 and self.is_punctual(client):
             raise Violation("kept", "a lease is idle for too long")
 
     def _left_by(self, request, view):
         """A world may end while a lease is idle: then its time is not up."""
         lines = [line for _, line in self._lines()]
-        idle = any(is_idle(line) and line.front.request.holder == request.holder for line in lines)
+        idle = any(is_idle(line) and line.spare.request.holder == request.holder for line in lines)
         return "" if idle else super()._left_by(request, view)
 
     def _lines(self):
@@ -140,7 +140,7 @@ class KeptMonitor(TurnsMonitor):
         """Check that nothing is left of a tenure but a lease that is idle."""
         super().end()
         for client, line in self._lines():
-            if not is_idle(line) or client.port.now() > line.front.until + 0.1:
+            if not is_idle(line) or client.port.now() > line.kept_until + 0.1:
                 raise Violation("I9", f"{client.name} still has a tenure")
         for client in self._world.clients:
             recalls, lines = client.port.lines.recalls, client.port.lines.cohorts
@@ -149,7 +149,7 @@ class KeptMonitor(TurnsMonitor):
 
 
 def is_idle(line):
-    return isinstance(line.front, KeptLease)
+    return line.kept is not None
 
 
 def wanted(actor, options):

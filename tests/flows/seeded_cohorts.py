@@ -2,7 +2,7 @@
 
 from math import inf
 
-from fencelock._core.lock.cohort import RENEWED_PART
+from fencelock._core.lock.tenure import RENEWED_PART
 from fencelock.scripts.constants import FENCE_ROOM
 from tests.flows import cohorts as worlds
 from tests.flows.seeded import seed
@@ -32,10 +32,10 @@ def without_copies(real, self, port, hold):
         return real(self, port, hold)
 
 
-async def as_if_it_had_asked(real, port, line, waiter, give_up_at):
+async def as_if_it_had_asked(real, port, line, waiter):
     """Ask the server, and be no waiter of the cohort from then on."""
     waiter.local = False
-    return await real(port, line, waiter, give_up_at)
+    return await real(port, line, waiter)
 
 
 SEEDS = (
@@ -185,7 +185,7 @@ SEEDS = (
     ),
     seed(
         "an interrupted waiter that keeps the place that it was given",
-        Statement("tenure.give_up", "given.place is not None and waiter.local", "False"),
+        Statement("tenure.give_up", "line.asks is not None and waiter.local", "False"),
         worlds.MIXED.under(cancel=1),
         "I5 I6 I9",
     ),
@@ -197,13 +197,13 @@ SEEDS = (
     ),
     seed(
         "a place that a release brings, and that no waiter takes",
-        Statement("tenure.succeeded", "return giver.gave or given is NOTHING", "return True"),
+        Fault("tenure.delivered", always),
         worlds.FIXED_JOINING.under(late=1),
         "I9",
     ),
     seed(
         "a request under way that is left to another, and not undone after it",
-        Fault("tenure.left", lambda real, asks: real(asks)._replace(strays=())),
+        Fault("tenure.left", lambda _real, _asks: ()),
         worlds.THREE.under(cancel=1).threads(),
         "I9 I1",
     ),

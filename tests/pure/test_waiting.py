@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 from fencelock._core.deadlines import FOREIGN_SECONDS, HEARTBEAT_SECONDS, LIVENESS_TIMEOUT_SECONDS
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.cohort import LocalWaiter, join
 from fencelock._core.lock.hold import Grant
 from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
+from fencelock._core.lock.tenure import LocalWaiter, join
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import ENTRIES_PER_HEARTBEAT, LOCKS_PER_HEARTBEAT, Line, Lines
 from fencelock._core.objects.state import LATER_WAITER_SECONDS

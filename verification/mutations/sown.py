@@ -171,26 +171,25 @@ SOWN = (
             "tenure.give_up",
             """
             hold = line.front
-            if isinstance(hold, Hold) and hold.request is request:
+            if isinstance(hold, Hold) and hold.request is waiter.request:
                 line.succeed(port, hold)
             elif not line.leave(port, waiter):
-                given = waiter.given
-                if given.turn is not None and given.source is not None:
-                    port.run_in_background(*alone.release_call(given.source, given.turn.fence))
-                elif given.place is not None and waiter.local:
-                    _hand_on(port, line, waiter, given, given.place)
+                if line.spare is not None:
+                    port.run_in_background(*line.spare.release)
+                elif line.asks is not None and waiter.local:
+                    _hand_on(port, line, waiter, line.asks)
                     return
                 line.succeed(port, waiter)
             """,
             """
-            given, hold = waiter.given, line.front
-            if isinstance(hold, Hold) and hold.request is request:
+            hold, spare = line.front, line.spare
+            if isinstance(hold, Hold) and hold.request is waiter.request:
                 line.succeed(port, hold)
             elif not line.leave(port, waiter):
-                if given.turn is not None and given.source is not None:
-                    port.run_in_background(*alone.release_call(given.source, given.turn.fence))
-                elif given.place is not None and waiter.local:
-                    _hand_on(port, line, waiter, given, given.place)
+                if spare is not None:
+                    port.run_in_background(*spare.release)
+                elif line.asks is not None and waiter.local:
+                    _hand_on(port, line, waiter, line.asks)
                     return
                 line.succeed(port, waiter)
             """,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.lock.cohort import LocalWaiter
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.request import AcquireRequest, LeaseOptions
+from fencelock._core.lock.tenure import LocalWaiter
 from verification.simulator.monitor import LEAST_SLACK, Monitor, Violation, proves
 from verification.simulator.network import Client
 from verification.simulator.server import Request

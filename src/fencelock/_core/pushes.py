@@ -15,9 +15,9 @@ from typing import Final
 from fencelock._core.deadlock.chase import arrived
 from fencelock._core.deadlock.probe import unpack
 from fencelock._core.lock.acquire import late_grant
-from fencelock._core.lock.cohort import revoke
 from fencelock._core.lock.kept import asked, recall
 from fencelock._core.lock.renew import lose
+from fencelock._core.lock.tenure import revoke
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.port import Port
 from fencelock._runtime.log import log

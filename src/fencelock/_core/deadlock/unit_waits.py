@@ -84,19 +84,20 @@ class UnitWait:
         if not self.arrived_us:
             waiter = self.waiter
             if waiter.local:
-                known_us, at = _known_instant(waiter.line.front)
+                known_us, at = _known_instant(waiter.line)
                 self.arrived_us = int(known_us + (waiter.arrived_at - at) * 1e6) if known_us else 0
             else:
                 self.arrived_us = int(waiter.answered_us)
         return self.arrived_us
 
 
-def _known_instant(front: Any) -> tuple[int, float]:
+def _known_instant(tenure: Any) -> tuple[int, float]:
     """Return an instant of the server's clock that a cohort knows, and the same on our clock."""
+    front = tenure.front
     if isinstance(front, Hold):
         return front.fence, front.granted_at  # a fence is the instant of its grant, or a bit later
-    place = front.given.place or front
-    return place.answered_us, place.asked_at
+    asks = tenure.asks or front
+    return asks.answered_us, asks.asked_at
 
 
 class UnitWaits:

@@ -37,7 +37,7 @@ LEAST_GAIN = 0.05
 
 # A ``Port``, whose module imports this one.
 AnyPort: TypeAlias = Any
-# A ``LocalLine``, whose module imports this one.
+# A ``Tenure``, whose module imports this one.
 AnyCohort: TypeAlias = Any
 
 
@@ -108,7 +108,6 @@ class Hold(BaseLease):
         "end",
         "failures",
         "frame",
-        "gave",
         "granted_at",
         "kind",
         "loss",
@@ -154,9 +153,8 @@ class Hold(BaseLease):
         self.released: bool = False  # it is given back, or is being given back
         self.observer: Observer | None = None
         self.parts: Sequence[Hold | None] = ()  # of a quorum's: the holds of its nodes
-        self.cohort: AnyCohort = None  # whose turn it is; see cohort.py
+        self.cohort: AnyCohort = None  # whose turn it is; see tenure.py
         self.passes: bool = False  # the turn is passed on to the next of its cohort
-        self.gave: bool = False  # it gave the next of its cohort something
         self.unchanged: bool = False  # see ``BaseLease.unchanged``
         self.unit: Any = unit  # the thread id or task that acquired it
         self.bound: bool = False  # only that thread or task can release it

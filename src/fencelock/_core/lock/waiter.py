@@ -23,7 +23,7 @@ class Waiter(AttemptLog):
     answered_us: int = 0  # the server's time in that answer
     trip: float = 0.0  # how long that answer took
     ahead: int | None = None  # how many others were in line before it, in that answer
-    local: bool = False  # it waits for others of this client; see cohort.py
+    local: bool = False  # it waits for others of this client; see tenure.py
     stood: bool = False  # it was in line
     asking: bool = False  # its request is under way
     placed: bool = False  # it is in line, as far as is known: it need not ask
@@ -31,6 +31,7 @@ class Waiter(AttemptLog):
     waits_since: float = 0.0  # since when one of this client waits for what this one asks for
     latest: float = inf  # no first answer is waited for longer
     verdict: Any = None  # the answer about ``releases``
+    driver: Any = None  # whose it was made, if it was left to another: that one undoes it
     outlasts = True  # in line, it retries while the server is unreachable
     recalls = False  # a lease was recalled that may be idle
     refused: bool = False  # that lease is in use: a try ends

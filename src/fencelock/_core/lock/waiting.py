@@ -113,7 +113,7 @@ class Lines:
         self._gone: dict[bytes, AcquireRequest] = {}
         self.revoked: dict[bytes, str] = {}  # holder ids and reasons: their holds have not begun
         self.watches: dict[bytes, StateWait] = {}
-        self.cohorts: dict[Hashable, Any] = {}  # see cohort.py
+        self.cohorts: dict[Hashable, Any] = {}  # see tenure.py
         # Those of them that have waiters: each lock that is held may have a cohort, and the
         # waiters are counted whenever the renewal thread rests.
         self.crowded: dict[Any, None] = {}

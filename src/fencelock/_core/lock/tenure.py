@@ -1,11 +1,23 @@
-"""The waiters of one client for one lock, which take turns without asking the server.
+"""A client's tenure of one lock: who of its waiters has the lease, who is next, who asks for all.
 
 Rules of this file (DESIGN §9; I1, I3, I5, I8, I9):
 
-- One of a cohort is its ``front``: a waiter that asks the server for all, or that was given a turn
-  and has not begun it; or the hold of the turn that lasts. All others wait for the front to change.
-- The front changes under the port's mutex, in one assignment. Whatever interrupts a thread, the
-  front is either still its own, and it must give it up, or it is the next waiter's.
+- A tenure owns what is neither a waiter's nor a hold's: the question that asks the server for all
+  of this client (``asks``), and a granted lease that no hold has (``spare``). One of the client's
+  is its ``front``, and the front alone may use them:
+
+  ======== ============ ======= ======= ==========================================================
+  state    front        asks    spare   what goes on
+  ======== ============ ======= ======= ==========================================================
+  free     None         None    None    it is in no table
+  asked    a waiter     any     None    the front asks the server for all
+  passed   a waiter     any     a lease a turn was given to the front, which has not begun it
+  held     a hold       None    None    the turn lasts
+  kept     None         None    a lease the lease is not in use; see kept.py
+  ======== ============ ======= ======= ==========================================================
+
+- The front changes under the port's mutex, in one assignment, after ``asks`` and ``spare``. So
+  whatever interrupts a thread, the front is still its own, and it must give it up, or the next's.
 - A turn is passed on only within the cohort's bound, only while the lease proves what the next
   holder asked for, no less and no more, and only if no request of the tenure may still run: its
   holder id is that of all turns.
@@ -13,11 +25,10 @@ Rules of this file (DESIGN §9; I1, I3, I5, I8, I9):
   is neither passed on nor kept.
 - A hold that was released before it could become the front never becomes it.
 - Each turn has the next fence. The server leaves room for ``FENCE_ROOM`` of them.
-- A waiter that gives up has nothing to undo, unless it is the front. The front leaves its place in
-  the server's line to the next waiter.
+- A waiter that gives up has nothing to undo, unless it is the front. The front leaves its question
+  to the next waiter.
 - A loss, a revocation, or a deadline that passes ends the tenure for all: the next waiter asks the
   server.
-- With ``linger``, the front may be a lease that is not in use; see kept.py.
 """
 
 from __future__ import annotations
@@ -28,12 +39,12 @@ from math import inf
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.hold import Grant, Hold
-from fencelock._core.lock.kept import LEAST_PART, KeptLease
+from fencelock._core.lock.hold import Grant, Hold, HoldRegistry
 from fencelock._core.lock.request import AcquireRequest, Stray
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.port import Port
+from fencelock._core.types import Call
 from fencelock._runtime.records import NamedTuple
 from fencelock.options import Cohort
 from fencelock.scripts.constants import FENCE_ROOM
@@ -42,97 +53,157 @@ from fencelock.scripts.constants import FENCE_ROOM
 # time to be renewed, and one that is not renewed is nearly as long as its holder asked for.
 RENEWED_PART = 0.5
 FIXED_PART = 0.9
+# Of what a kept lease was granted for, at least this part is left at the beginning of a turn.
+KEPT_PART = 0.25
 
 
-class Given(NamedTuple):
-    """What the front gives to the next waiter: a turn, a place that asks the server, or neither."""
+class Spare(NamedTuple):
+    """A granted lease that no hold has: the front's turn, or a lease that is kept."""
 
-    turn: Grant | None = None
-    source: AcquireRequest | None = None  # the request whose tenure the turn is of
-    fresh: bool = False  # the server granted it just now: a tenure begins
-    unchanged: bool = False  # no other client was granted the lock since the turn before
-    place: Waiter | None = None
-    strays: tuple[Stray, ...] = ()  # what may still come of the place's requests
+    request: AcquireRequest  # by whose ids the server knows it
+    turn: Grant  # the next one
+    fresh: bool = False  # the server granted it just now: its bound begins
+    unchanged: bool = True  # no other client was granted the lock since the turn before
 
-
-NOTHING = Given()
+    @property
+    def release(self) -> Call:
+        """Return the request that releases it."""
+        return self.request.give_back(self.turn.fence)
 
 
 class LocalWaiter(Waiter):
     """A waiter of a cohort: it waits for the front, and asks the server once it is the front."""
 
     local: bool = True  # it waits for its cohort, and not in the server's line
-    line: LocalLine | None = None
-    given: Given = NOTHING  # by the front before
-    gave: bool = False  # something to the front after it
+    line: Tenure | None = None
 
-    def __init__(self, request: AcquireRequest, arrived_at: float) -> None:
+    def __init__(
+        self,
+        request: AcquireRequest,
+        arrived_at: float,
+        give_up_at: float = inf,
+        registry: HoldRegistry | None = None,
+        unit: object = None,
+    ) -> None:
         self.request = request
         self.arrived_at: float = arrived_at
+        self.give_up_at: float = give_up_at
+        self.registry: HoldRegistry = registry or HoldRegistry(Hold)
+        self.unit: object = unit
 
-    def takes_up(self) -> Waiter:
+    def takes_up(self, asks: Waiter | None) -> Waiter:
         """Return what asks the server from now on: what was left to it, else itself."""
         self.local, self.news, self.connection = False, False, None
-        place = self.given.place
-        if place is None:
+        if asks is None:
             return self
-        self.request.adopt(place.request)
-        self.request.strays += self.given.strays
-        place.request = self.request
-        return place
+        self.request.adopt(asks.request)
+        self.request.strays += left_behind(asks)
+        asks.request = self.request
+        return asks
 
 
-class LocalLine:
-    """The cohort of one lock: those of this client that hold or want it on the same terms."""
+def left_behind(asks: Waiter) -> tuple[Stray, ...]:
+    """Return what may still come of a question that is left to another waiter, and is under way."""
+    return (Stray(asks.path, asks.channel),) if asks.asking else ()
 
-    __slots__ = (
-        *("_lines", "front", "holder", "key", "keys", "lease", "least_kept", "linger", "most"),
-        *("part", "recalled", "revoked", "seconds", "turns", "until", "waiting", "watched"),
-    )
+
+class Tenure:
+    """Those of this client that hold or want one lock on the same terms."""
+
+    # Class attributes until something happens: most locks have one user at a time.
+    front: LocalWaiter | Hold | None = None
+    asks: Waiter | None = None  # None also while the front's own waiter asks
+    spare: Spare | None = None
+    turns: int = 0  # of this lease
+    until: float = 0.0  # no turn is passed on after it
+    lease: float = 0.0  # seconds that the server granted
+    least_kept: float = 0.0  # of a kept lease, at least so many are left as a turn begins
+    kept_until: float = 0.0  # a kept lease is given up then
+    holder: bytes = b""  # of the lease, if it may be kept
+    recalled: bool = False  # this turn is the last of the lease
+    watched: bool = False  # the renewal schedule looks whether it is idle for too long
+    revoked: tuple[bytes, str] | None = None  # a holder id, and an operator's reason
 
     def __init__(self, lines: Lines, request: AcquireRequest, cohort: Cohort) -> None:
         self._lines = lines
         self.keys: LockKeys = request.keys
-        self.linger: float = request.options.linger
-        self.holder: bytes = b""  # of the tenure, if its lease may be kept
-        self.recalled: bool = False  # this turn of the tenure is the last
-        self.watched: bool = False  # the renewal schedule looks whether it is idle for too long
         self.key: Hashable = request.template.cohort
         self.most: int = cohort.turns
         self.seconds: float = cohort.seconds
+        self.linger: float = request.options.linger
         # How much of its lease a turn must begin with.
         self.part: float = RENEWED_PART if request.template.steady else FIXED_PART
-        self.front: LocalWaiter | Hold | KeptLease | None = None
         self.waiting: deque[LocalWaiter] = deque()
-        self.turns: int = 0  # of this tenure
-        self.until: float = 0.0  # no turn is passed on after it
-        self.lease: float = 0.0  # seconds that the server granted
-        # Of a kept lease, at least so many are left at the beginning of a turn.
-        self.least_kept: float = 0.0
-        self.revoked: tuple[bytes, str] | None = None  # a holder id, and an operator's reason
 
-    # -- the front ----------------------------------------------------------------------------
+    @property
+    def kept(self) -> Spare | None:
+        """Return the lease that is not in use, if there is one."""
+        return self.spare if self.front is None else None
+
+    @property
+    def source(self) -> AcquireRequest | None:
+        """Return the request by whose ids the server knows the lease, if there is one."""
+        if self.spare is not None:
+            return self.spare.request
+        return self.front.request if isinstance(self.front, Hold) else None
+
+    # -- who comes and goes -------------------------------------------------------------------
+
+    def join(self, port: Port, waiter: LocalWaiter) -> Spare | None:
+        """Add a waiter: it is the front if there is none; return a kept lease that came too late.
+
+        Call it under the mutex.
+        """
+        waiter.line = self
+        if self.front is not None:
+            waiter.waits_since = waiter.arrived_at
+            self._lines.crowded[self] = None  # first: an interrupt leaves no waiter uncounted
+            self.waiting.append(waiter)
+            return None
+        if self.take_kept(port, waiter):
+            return None
+        spent, self.front = self.spare, waiter
+        self._lines.cohorts[self.key] = self
+        self.spare = None
+        return spent
+
+    def leave(self, port: Port, waiter: LocalWaiter) -> bool:
+        """Take out a waiter that gives up; False when it has become the front."""
+        with port.mutex():
+            if self.front is waiter:
+                return False
+            if waiter in self.waiting:
+                self.waiting.remove(waiter)
+                self._note_empty()
+            return True
 
     def succeed(
         self,
         port: Port,
         giver: LocalWaiter | Hold,
-        given: Given = NOTHING,
+        asks: Waiter | None = None,
+        spare: Spare | None = None,
         *,
         keeps: bool = False,
     ) -> bool:
-        """Make the next waiter the front instead of ``giver``, and notify it.
+        """Make the next waiter the front, with a question or a lease, and notify it.
 
-        False when none waits: then there is no front, unless the giver ``keeps`` being it; and when
-        the front changed before without what is ``given``. A second call finishes what an interrupt
-        left half done.
+        False when none waits: then the tenure ends, unless the giver ``keeps`` being its front; and
+        when the front changed before without what ``asks``. A second call finishes what an
+        interrupt left half done.
         """
         with port.mutex():
-            done = self._succeed(port, giver, given, keeps=keeps)
+            done = self._succeed(port, giver, asks, spare, keeps=keeps)
         return done
 
     def _succeed(
-        self, port: Port, giver: LocalWaiter | Hold, given: Given, *, keeps: bool = False
+        self,
+        port: Port,
+        giver: LocalWaiter | Hold,
+        asks: Waiter | None = None,
+        spare: Spare | None = None,
+        *,
+        keeps: bool = False,
     ) -> bool:
         """Do what ``succeed`` does; call under the mutex."""
         if self.front is giver:
@@ -141,19 +212,25 @@ class LocalLine:
                     self._end()
                 return False
             heir = self._heir()
-            heir.given = given
-            giver.gave = given is not NOTHING
+            self.asks, self.spare = asks, spare
+            if asks is not None:
+                asks.driver = heir
             self.front = heir
         if isinstance(self.front, LocalWaiter):
             self._notify(port, self.front)
-        return giver.gave or given is NOTHING
+        return asks is None or self._delivered(asks, giver)
+
+    @staticmethod
+    def _delivered(asks: Waiter, giver: LocalWaiter | Hold) -> bool:
+        """Return True if a question was given to another waiter, which undoes it if need be."""
+        return asks.driver is not None and asks.driver is not giver
 
     def _heir(self) -> LocalWaiter:
         """Return the waiter that comes next: the first that came."""
         return self.waiting[0]
 
     def _end(self) -> None:
-        self.front = None
+        self.front = self.asks = self.spare = None
         if self.linger:
             self._lines.recalls.end(self.holder)
         if self._lines.cohorts.get(self.key) is self:
@@ -167,21 +244,6 @@ class LocalLine:
         if front.local and not front.news:
             front.news = True
             port.wake(front)
-
-    def leave(self, port: Port, waiter: LocalWaiter) -> bool:
-        """Take out a waiter that gives up; False when it has become the front."""
-        with port.mutex():
-            if self.front is waiter:
-                return False
-            if waiter in self.waiting:
-                self.waiting.remove(waiter)
-                self._note_empty()
-            return True
-
-    def add(self, waiter: LocalWaiter) -> None:
-        """Add a waiter behind the others; call under the mutex."""
-        self._lines.crowded[self] = None  # first: an interrupt leaves no waiter uncounted
-        self.waiting.append(waiter)
 
     def _note_empty(self) -> None:
         if not self.waiting:
@@ -197,9 +259,7 @@ class LocalLine:
         front = self.front
         if isinstance(front, Hold):
             return front.request, front.granted_at
-        if isinstance(front, LocalWaiter) and front.given.turn is not None:
-            return front.request, inf
-        return None
+        return None if front is None or self.spare is None else (front.request, inf)
 
     def begin(self, port: Port, hold: Hold, grant: Grant, *, fresh: bool) -> None:
         """Note that the front has a hold now; ``fresh``: the server granted it just now."""
@@ -209,11 +269,13 @@ class LocalLine:
                 proved = validity(grant.lease)
                 self.until = grant.deadline - proved + self.seconds
                 self.turns, self.lease = 1, grant.lease
-                self.least_kept = proved * LEAST_PART
                 if self.linger:
-                    self._begin_tenure(hold.request.holder)
+                    self.least_kept = proved * KEPT_PART
+                    self._begin_lease(hold.request.holder)
             hold.cohort = self
             self.front = hold
+            if self.asks is not None or self.spare is not None:
+                self.asks = self.spare = None
             revoked = self.revoked
             over = not hold.open  # another thread released it, or its handle is gone
         if fresh and self.linger and not port.hears:
@@ -223,8 +285,8 @@ class LocalLine:
         if over or hold.loss is not None:
             self.succeed(port, hold)
 
-    def _begin_tenure(self, holder: bytes) -> None:
-        """Note a tenure whose lease may be kept."""
+    def _begin_lease(self, holder: bytes) -> None:
+        """Note a lease that may be kept."""
         recalls = self._lines.recalls
         recalls.end(self.holder)
         self.holder = holder
@@ -238,10 +300,9 @@ class LocalLine:
             length = self._length(hold)
             if self.front is not hold or not self._may_pass(port, hold, length):
                 return False
-            _end_turn(port, hold)
+            spare = self._end_turn(port, hold, length)
             self.turns += 1
-            turn = Grant(next_fence(hold.fence), hold.deadline, length)
-            passed = self._succeed(port, hold, Given(turn, hold.request, unchanged=True))
+            passed = self._succeed(port, hold, spare=spare)
         return passed
 
     def _may_pass(self, port: Port, hold: Hold, length: float) -> bool:
@@ -260,6 +321,13 @@ class LocalLine:
         """Return for how long the server granted the lease, or renewed it."""
         return self.lease if hold.short else hold.request.ttl
 
+    def _end_turn(self, port: Port, hold: Hold, length: float) -> Spare:
+        """End a turn whose lease goes on, and return that lease; call under the mutex."""
+        port.renewals.discard(hold)
+        hold.open, hold.released, hold.passes = False, True, True
+        hold.port = None
+        return Spare(hold.request, Grant(next_fence(hold.fence), hold.deadline, length))
+
     def passed(self, hold: Hold) -> bool:
         """Return True if the turn of a hold was passed on: its holder id is another's now."""
         return hold.passes and self.front is not hold
@@ -273,9 +341,9 @@ class LocalLine:
                 self._end()
                 return None
             heir = self._heir()
-            place = Waiter(heir.request.anew(port.new_id(), len(self.waiting) - 1))
-            place.waits_since, place.releases = heir.arrived_at, hold.request
-            return place
+            asks = Waiter(heir.request.anew(port.new_id(), len(self.waiting) - 1))
+            asks.waits_since, asks.releases = heir.arrived_at, hold.request
+            return asks
 
     # -- a lease that is not in use; see kept.py ----------------------------------------------
 
@@ -286,14 +354,14 @@ class LocalLine:
         with port.mutex():
             if self.front is not hold or not self._may_keep(port, hold):
                 return False
-            kept = KeptLease(hold, port.now() + self.linger, self._length(hold))
+            self.kept_until = port.now() + self.linger
             watch = not self.watched
             if watch:
-                self._watch(port, kept.until)
-            _end_turn(port, hold)
-            self.front = kept
+                self._watch(port, self.kept_until)
+            self.spare = self._end_turn(port, hold, self._length(hold))
+            self.front = None
         if watch:
-            port.attend_by(kept.until)
+            port.attend_by(self.kept_until)
         return True
 
     def _may_keep(self, port: Port, hold: Hold) -> bool:
@@ -324,40 +392,39 @@ class LocalLine:
         self.watched = True
         port.renewals.watch(self, when)
 
-    def take_kept(self, port: Port, kept: KeptLease, waiter: LocalWaiter) -> bool:
+    def take_kept(self, port: Port, waiter: LocalWaiter) -> bool:
         """Make a waiter the front, with a turn of a kept lease; False when that proves too little.
 
         Call it under the mutex.
         """
-        if kept.deadline - port.now() < self.least_kept:
+        kept = self.kept
+        if kept is None or kept.turn.deadline - port.now() < self.least_kept:
             return False
         self.turns += 1
         self._lines.recalls.used(self.key)
-        turn = Grant(next_fence(kept.fence), kept.deadline, kept.lease)
-        waiter.given = Given(turn, kept.request, unchanged=True)
+        waiter.line = self
         self.front = waiter
         return True
 
-    def give_up(self) -> KeptLease | None:
+    def give_up(self) -> Spare | None:
         """End the tenure of a lease that is not in use, and return it; call under the mutex."""
-        kept = self.front
-        if not isinstance(kept, KeptLease):
-            return None
-        self._end()
+        kept = self.kept
+        if kept is not None:
+            self._end()
         return kept
 
-    def recall(self, now: float) -> KeptLease | None:
+    def recall(self, now: float) -> Spare | None:
         """End the tenure when it is idle, after this turn otherwise; call under the mutex."""
         if not self.recalled:
             self._lines.recalls.recalled(self.key, now)
         self.recalled = True
         return self.give_up()
 
-    def overdue(self, port: Port, now: float) -> KeptLease | None:
+    def overdue(self, port: Port, now: float) -> Spare | None:
         """Return the lease when it was idle for too long; call under the mutex."""
-        kept, self.watched = self.front, False
-        if isinstance(kept, KeptLease) and now < kept.until:
-            self._watch(port, kept.until)
+        self.watched = False
+        if self.kept is not None and now < self.kept_until:
+            self._watch(port, self.kept_until)
             return None
         return self.give_up()
 
@@ -367,44 +434,28 @@ def next_fence(fence: int) -> int:
     return fence + 1
 
 
-def _end_turn(port: Port, hold: Hold) -> None:
-    """End a turn whose tenure goes on; call under the mutex."""
-    port.renewals.discard(hold)
-    hold.open, hold.released, hold.passes = False, True, True
-    hold.port = None
-
-
-def join(port: Port, waiter: LocalWaiter, cohort: Cohort) -> LocalLine:
+def join(port: Port, waiter: LocalWaiter, cohort: Cohort) -> Tenure:
     """Add a waiter to its cohort; without a front, it becomes the front."""
-    lines, request, spent = port.lines.cohorts, waiter.request, None
+    request = waiter.request
     with port.mutex():
-        line = waiter.line = lines.get(request.template.cohort) or LocalLine(
+        line = port.lines.cohorts.get(request.template.cohort) or Tenure(
             port.lines, request, cohort
         )
-        if line.front is None:
-            line.front = waiter
-            lines[line.key] = line
-        elif isinstance(line.front, KeptLease):
-            if not line.take_kept(port, line.front, waiter):
-                spent, line.front = line.front, waiter
-        else:
-            waiter.waits_since = waiter.arrived_at
-            line.add(waiter)
+        spent = line.join(port, waiter)
     if spent is not None:
         port.run_in_background(*spent.release)
     return line
 
 
-def try_kept(port: Port, waiter: LocalWaiter) -> LocalLine | None:
+def try_kept(port: Port, waiter: LocalWaiter) -> Tenure | None:
     """Make a waiter that tries the front of its cohort if a lease is kept; None when none is."""
     with port.mutex():
-        line: LocalLine | None = port.lines.cohorts.get(waiter.request.template.cohort)
-        if line is None or not isinstance(line.front, KeptLease):
+        line: Tenure | None = port.lines.cohorts.get(waiter.request.template.cohort)
+        if line is None or line.kept is None:
             return None
-        waiter.line = line
-        if line.take_kept(port, line.front, waiter):
+        if line.take_kept(port, waiter):
             return line
-        waiter.line, spent = None, line.give_up()
+        spent = line.give_up()
     if spent is not None:
         port.run_in_background(*spent.release)
     return None
@@ -416,20 +467,17 @@ def found(port: Port, hold: Hold, grant: Grant, cohort: Cohort) -> None:
     with port.mutex():
         if request.template.cohort in lines:
             return
-        line = LocalLine(port.lines, request, cohort)
+        line = Tenure(port.lines, request, cohort)
         hold.cohort = line
         line.front = hold
         lines[line.key] = line
     line.begin(port, hold, grant, fresh=True)
 
 
-def revoke(lines: dict[Hashable, LocalLine], holder: bytes, reason: str) -> None:
+def revoke(lines: dict[Hashable, Tenure], holder: bytes, reason: str) -> None:
     """Mark the tenure that an operator revoked, whatever its front is; call under the mutex."""
     for line in list(lines.values()):
-        front = line.front
-        if front is None:
-            continue
-        source = front.given.source if isinstance(front, LocalWaiter) else front.request
+        source = line.source
         if source is not None and source.holder == holder:
             line.revoked = holder, reason
             line.give_up()
