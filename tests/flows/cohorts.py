@@ -2,7 +2,7 @@
 
 import contextlib
 
-from fencelock._core.lock.request import LeaseOptions
+from fencelock._core.lock.terms import LeaseOptions
 from fencelock.errors import ClientClosed
 from fencelock.options import Cohort
 from fencelock.scripts.constants import FENCE_ROOM

@@ -18,10 +18,10 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "wire.wake": tuple(f"{port}.wake" for port in PORTS),
     "wire.passes": "_core.retry:passes",
     # The options of a handle's leases, and its requests in wire form.
-    "terms.acquire_next": "_core.lock.request:AcquireRequest.acquire_next",
-    "terms.handoff_ttl": "_core.lock.request:RequestTemplate._handoff_ttl",
-    "terms.lasting": "_core.lock.request:RequestTemplate.lasting",
-    "terms.tenure_key": "_core.lock.request:_cohort_key",
+    "terms.acquire_next": "_core.lock.terms:Terms.acquire_next",
+    "terms.handoff_ttl": "_core.lock.terms:Terms._handoff_ttl",
+    "terms.lasting": "_core.lock.terms:Terms.lasting",
+    "terms.tenure_key": "_core.lock.terms:_cohort_key",
     # One acquisition: what went out, what came, what must be undone.
     "attempt.answered_by": "_core.retry:answer_by",
     "attempt.begin": "_core.lock.acquire:begin",
@@ -31,11 +31,11 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "attempt.pushed_counts": "_core.lock.acquire:_counted",
     "attempt.queue": "_core.lock.acquire:queue",
     "attempt.question": "_core.lock.acquire:line_up",
-    "attempt.rename": "_core.lock.request:AcquireRequest.rename",
+    "attempt.rename": "_core.lock.attempt:Attempt.rename",
     "attempt.tell": "_core.lock.acquire:tell",
     "attempt.try_plain": "_core.lock.poll:poll_once",
     "attempt.undo": "_core.lock.acquire:_undo",
-    "attempt.undo_owed": "_core.lock.release:undo_strays",
+    "attempt.undo_owed": "_core.lock.release:undo_owed",
     "attempt.wait": "_core.lock.acquire:_wait",
     # A granted acquisition.
     "hold.lose": "_core.lock.hold:Hold.lose",
@@ -61,7 +61,6 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "tenure.revoke": "_core.lock.tenure:revoke",
     "tenure.state": "_core.lock.kept:_state",
     "tenure.succeed": "_core.lock.tenure:Tenure.succeed",
-    "tenure.succeeded": "_core.lock.tenure:Tenure._succeed",
     "tenure.take_kept": "_core.lock.tenure:Tenure.take_kept",
     "tenure.undisturbed": "_core.lock.tenure:Tenure._is_undisturbed",
     # This client's places in the lines of servers.

@@ -51,10 +51,8 @@ class KeptMonitor(TurnsMonitor):
         if hold.fence <= max(self._used, default=0) and not self.was_revoked(hold):
             raise Violation("I3", f"fence {hold.fence} after {max(self._used)}")
         self._used |= {hold.fence}
-        if hold.request.turn and (client.number, hold.request.holder) in self._heard:
-            raise Violation(
-                "I8", f"{hold.request.holder!r} begins a turn, and is known to be revoked"
-            )
+        if hold.turn and (client.number, hold.holder_id) in self._heard:
+            raise Violation("I8", f"{hold.holder_id!r} begins a turn, and is known to be revoked")
         self._surprised[id(hold)] = client.number in self._others
         self._others -= {client.number}
 
@@ -99,12 +97,12 @@ class KeptMonitor(TurnsMonitor):
                 continue
             # Who has not heard of a revocation goes on as if nothing had happened.
             if hold.unchanged and self._surprised[id(hold)] and not self.was_revoked(hold):
-                raise Violation("unchanged", f"{hold.request.holder!r}: another one held meanwhile")
+                raise Violation("unchanged", f"{hold.holder_id!r}: another one held meanwhile")
             if not proves(hold):
                 continue
-            if hold.request.holder in tenures:
-                raise Violation("I1", f"two turns of {hold.request.holder!r} prove a lease")
-            tenures.add(hold.request.holder)
+            if hold.holder_id in tenures:
+                raise Violation("I1", f"two turns of {hold.holder_id!r} prove a lease")
+            tenures.add(hold.holder_id)
             for number in self._trying:
                 self._trying[number] |= number != client.number
         for client, line in self._lines():
@@ -115,7 +113,7 @@ class KeptMonitor(TurnsMonitor):
         """See that an idle lease is short on the server, and not idle for too long."""
         view = self.view()
         left = view.end_us - EPOCH_US - self._world.skew_us - self._world.now_us
-        ours = view.holder == line.spare.request.holder
+        ours = view.holder == line.spare.source.holder_id
         longer = not self._world.budgets.keys().isdisjoint({"back", "jump"})
         if ours and not longer and left > HANDOFF_TTL_SECONDS * 1e6 + DRIFT_US:
             raise Violation("I7", f"an idle lease lasts {left / 1e6} s on the server")
@@ -127,7 +125,7 @@ class KeptMonitor(TurnsMonitor):
     def _left_by(self, request, view):
         """A world may end while a lease is idle: then its time is not up."""
         lines = [line for _, line in self._lines()]
-        idle = any(is_idle(line) and line.spare.request.holder == request.holder for line in lines)
+        idle = any(is_idle(line) and line.spare.source.holder_id == request.holder_id for line in lines)
         return "" if idle else super()._left_by(request, view)
 
     def _lines(self):
@@ -154,7 +152,9 @@ def is_idle(line):
 
 def wanted(actor, options):
     """Return a request whose ids are marked, as a handle marks them."""
-    return actor.request(options).anew(actor.port.new_id())
+    attempt = actor.request(options)
+    attempt.rename(attempt.terms.mark + attempt.id)
+    return attempt
 
 
 def _made(holder, client):

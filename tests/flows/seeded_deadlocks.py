@@ -73,7 +73,7 @@ SEEDS = (
     seed(
         "a refused wait goes on",
         Statement(
-            "attempt.wait", "wait.cycle is not None and waiter.granted(now) is None", "False"
+            "attempt.wait", "wait.cycle is not None and asks.granted(now) is None", "False"
         ),
         worlds.TWO,
         "I6",

@@ -9,10 +9,11 @@ from fencelock._core.deadlines import validity
 from fencelock._core.deadlock.unit_waits import UnitWaits
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock import turns
-from fencelock._core.lock.hold import Grant, Hold
+from fencelock._core.lock.attempt import Attempt, Grant
+from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
-from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
-from fencelock._core.lock.tenure import LocalWaiter, Tenure, found, join, try_kept
+from fencelock._core.lock.tenure import Tenure, found, join, try_kept
+from fencelock._core.lock.terms import LeaseOptions, Terms
 from fencelock._core.lock.waiting import Lines
 from fencelock._io.run_blocking import run_blocking
 from fencelock.options import Cohort
@@ -55,17 +56,17 @@ def port():
 
 def waiter(port, number=1, **options):
     chosen = LeaseOptions(ttl=TTL, renew=True, cohort=COHORT, **options)
-    template = RequestTemplate(
-        keys=LockKeys("p:", "a"), options=chosen, client_channel=b"h", ttl=TTL
-    )
-    return LocalWaiter(AcquireRequest(template, b"%b%d" % (template.mark, number)), port.now())
+    terms = Terms(keys=LockKeys("p:", "a"), options=chosen, client_channel=b"h", ttl=TTL)
+    made = Attempt(terms, b"%b%d" % (terms.mark, number))
+    made.arrived_at = port.now()
+    return made
 
 
 def granted(port, number=1, **options):
     """Return the hold of a waiter that joined, asked and was granted; it is the front."""
     asks = waiter(port, number, **options)
     line, grant = join(port, asks, COHORT), Grant(7, port.now() + validity(TTL), TTL)
-    hold = Hold(port, asks.request, grant.fence, grant.deadline)
+    hold = Hold(port, asks, grant.fence, grant.deadline)
     line.begin(port, hold, grant, fresh=True)
     return line, hold
 
@@ -97,7 +98,7 @@ def test_a_try_finds_no_kept_lease_that_proves_too_little(port):
     port.clock = hold.deadline - line.least_kept + 0.001
     mine = waiter(port, 2, linger=0.2)
     assert try_kept(port, mine) is None
-    assert (mine.line, port.posted) == (None, ["release"])
+    assert (mine.tenure, port.posted) == (None, ["release"])
     assert port.lines.cohorts == {}
 
 
@@ -111,10 +112,10 @@ def test_the_hold_of_a_try_is_the_front_before_another_waiter_can_join(port, mon
     monkeypatch.setattr(Tenure, "begin", seen)
     asks = waiter(port, linger=0.2)
     grant = Grant(7, NOW + TTL, TTL)
-    hold = Hold(port, asks.request, grant.fence, grant.deadline)
+    hold = Hold(port, asks, grant.fence, grant.deadline)
     found(port, hold, grant, COHORT)
     assert fronts == [(hold, True)]
-    second = Hold(port, waiter(port, 2, linger=0.2).request, 8, grant.deadline)
+    second = Hold(port, waiter(port, 2, linger=0.2), 8, grant.deadline)
     found(port, second, grant, COHORT)
     assert hold.cohort.front is hold, "the first tenure goes on"
 

@@ -11,11 +11,12 @@ from fencelock import ServerDenied, ServerError
 from fencelock._core.deadlines import validity
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock import renew
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, first_due
 from fencelock._core.lock.renew import HolderRenewal
 from fencelock._core.lock.renew_request import packed_renewal, renewal_request
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
-from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
+from fencelock._core.lock.terms import LeaseOptions, Terms
 from fencelock._core.types import NoReply
 from fencelock._io.wire import pack_call
 
@@ -24,9 +25,9 @@ NOW = 1000.0
 
 def hold(*, ttl: float = 30.0, deadline: float | None = None, **options) -> Hold:
     told = LeaseOptions(**{"ttl": ttl, "renew": True, **options})
-    template = RequestTemplate(keys=LockKeys("p:", "a"), options=told, client_channel=b"h", ttl=ttl)
+    terms = Terms(keys=LockKeys("p:", "a"), options=told, client_channel=b"h", ttl=ttl)
     ends = NOW + ttl if deadline is None else deadline
-    return Hold(SimpleNamespace(now=lambda: NOW, label=""), AcquireRequest(template, b"w"), 1, ends)
+    return Hold(SimpleNamespace(now=lambda: NOW, label=""), Attempt(terms, b"w"), 1, ends)
 
 
 def test_an_empty_book_wants_nothing():
@@ -328,11 +329,11 @@ def test_a_renewal_in_wire_form_says_what_the_request_says(owned):
     told = LeaseOptions(ttl=30.0, renew=True)
     holds = []
     for name in ("a", "b{c"):
-        template = RequestTemplate(
+        terms = Terms(
             keys=LockKeys("p:", name), options=told, client_channel=b"h", ttl=30.0, owned=owned
         )
-        request = AcquireRequest(template, name.encode(), owner=b"me" if owned else None)
-        holds.append(Hold(SimpleNamespace(now=lambda: NOW, label=""), request, 1, NOW))
+        asked = Attempt(terms, name.encode(), owner=b"me" if owned else None)
+        holds.append(Hold(SimpleNamespace(now=lambda: NOW, label=""), asked, 1, NOW))
 
     def same(ttls, **how):
         packed = packed_renewal(holds, ttls, **how)
@@ -341,7 +342,7 @@ def test_a_renewal_in_wire_form_says_what_the_request_says(owned):
     assert same([30.0, 30.0])
     assert same([30.0, 30.0], shortens=True)  # what was packed is used again
     assert same([30.0, 7.25])
-    holds[0].request.holder = b"another"
+    holds[0].holder_id = b"another"
     assert same([30.0, 30.0])
 
 

@@ -8,8 +8,8 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.lock.waiter import Waiter
 from fencelock._core.retry import ask
+from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply
 from fencelock._topology.io import Flow
 from fencelock._topology.master_monitor import MasterGuard, MasterMonitor
@@ -181,7 +181,7 @@ class SimulatedSentinelPort(SimulatedPort):
 
     # -- calls ----------------------------------------------------------------------------------
 
-    async def _ask(self, request: Request, until: float, waiter: Waiter | None) -> Reply:
+    async def _ask(self, request: Request, until: float, waiter: Seat | None) -> Reply:
         seated = waiter is not None and not self.shared
         link = self._link_for(waiter) if seated else await self.connected(until)
         return await self.ask_on(link, request, until)
@@ -222,7 +222,7 @@ class SimulatedSentinelPort(SimulatedPort):
 
     # -- waiting --------------------------------------------------------------------------------
 
-    async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
+    async def open(self, waiter: Seat, until: float, *, listen: bool = True) -> None:
         """Seat a waiter on a connection to the master of the moment."""
         connection = waiter.connection
         if self.shared or not isinstance(connection, Link) or not connection.sound:

@@ -24,11 +24,11 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.kept import give_up_all
 from fencelock._core.lock.renew import log_loss, lose_all, recheck
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
-from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.port import Flows, Replicas
 from fencelock._core.pushes import dispatch
 from fencelock._core.retry import ask, left_behind
+from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
 from fencelock._io import fork, leases_at_exit
 from fencelock._io.connection_asyncio import AsyncConnection
@@ -91,7 +91,7 @@ class AioPort:
         self._eager = False  # listening does not wait until a lease lasts
         self._refused_until = 0.0  # not so eagerly again: perhaps the user may not listen
         self.link = self._new_link()
-        self._waiters: dict[bytes, Waiter] = {}
+        self._waiters: dict[bytes, Seat] = {}
         self._bells: dict[asyncio.Future[None], float] = {}  # when each is rung at the latest
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = inf
@@ -127,7 +127,7 @@ class AioPort:
     # -- calls ----------------------------------------------------------------------------------
 
     async def call(
-        self, script: Script, keys: Keys, args: Args, until: float, waiter: Waiter | None = None
+        self, script: Script, keys: Keys, args: Args, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a script on the loop's connection."""
         mux = await self.link.connected(until)
@@ -138,7 +138,7 @@ class AioPort:
         return (b"",)
 
     async def run(
-        self, request: bytes, key: bytes, until: float, waiter: Waiter | None = None
+        self, request: bytes, key: bytes, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a packed script call on the loop's connection."""
         mux = self.link.mux
@@ -147,7 +147,7 @@ class AioPort:
         return await mux.run(request, until)
 
     async def command(
-        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Waiter | None = None
+        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a plain command on the loop's connection."""
         mux = await self.link.connected(until)
@@ -166,17 +166,17 @@ class AioPort:
 
     # -- waiting --------------------------------------------------------------------------------
 
-    def open_now(self, waiter: Waiter, *, listen: bool) -> bool:
+    def open_now(self, waiter: Seat, *, listen: bool) -> bool:
         """Register a waiter when the connection is there, and listens."""
         mux, listening = self.link.mux, self.link.listening
         if self.closing or mux is None or not mux.sound or (listen and not listening):
             return False
         if listen:
             waiter.channel = self.client_channel
-            self._waiters[waiter.request.waiter] = waiter
+            self._waiters[waiter.id] = waiter
         return True
 
-    async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
+    async def open(self, waiter: Seat, until: float, *, listen: bool = True) -> None:
         """Register a waiter under the loop's channel."""
         if self.closing:
             raise closed()
@@ -184,7 +184,7 @@ class AioPort:
         if not listen:
             return
         waiter.channel = self.client_channel
-        self._waiters[waiter.request.waiter] = waiter
+        self._waiters[waiter.id] = waiter
         await self.link.listen(until)
 
     def _listen_soon(self, after: float = LISTEN_AFTER_SECONDS) -> None:
@@ -217,12 +217,12 @@ class AioPort:
     async def _listen_home(self, until: float) -> None:
         await self.link.listen(until)
 
-    def close(self, waiter: Waiter) -> None:
+    def close(self, waiter: Seat) -> None:
         """Forget a waiter."""
-        self._waiters.pop(waiter.request.waiter, None)
+        self._waiters.pop(waiter.id, None)
         waiter.connection = None
 
-    async def wait(self, waiter: Waiter, until: float) -> None:
+    async def wait(self, waiter: Seat, until: float) -> None:
         """Wait for news, or until the instant."""
         if self._ticking is None:
             self._tick()
@@ -257,7 +257,7 @@ class AioPort:
         if left:
             self._set_alarm(max(min(left), current + RING_SECONDS))
 
-    def wake(self, waiter: Waiter) -> None:
+    def wake(self, waiter: Seat) -> None:
         """Ring its bell."""
         bell = waiter.connection
         if not isinstance(bell, asyncio.Future):
@@ -380,13 +380,13 @@ class AioPort:
             put_off(lambda: self.notify_loss(hold))
             return
         log_loss(hold)
-        if hold.request.options.on_lost is not None:
+        if hold.terms.options.on_lost is not None:
             # In a turn of its own: the body that noticed it may end by itself, and any thread may.
             with suppress(RuntimeError):  # the loop is closed
                 self.loop.call_soon_threadsafe(self._tell, hold)
 
     def _tell(self, hold: Hold) -> None:
-        on_lost = hold.request.options.on_lost
+        on_lost = hold.terms.options.on_lost
         if on_lost == "cancel":
             if hold.body is not None:
                 hold.cancelled = True

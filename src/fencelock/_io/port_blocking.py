@@ -24,11 +24,11 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.kept import give_up_all
 from fencelock._core.lock.renew import log_loss, lose_all
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
-from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.port import Flows, Replicas
 from fencelock._core.pushes import dispatch
 from fencelock._core.retry import ask, left_behind
+from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
 from fencelock._io import fork, leases_at_exit
 from fencelock._io.cleanup_queue import CleanupQueue
@@ -98,7 +98,7 @@ class BlockingPort:
         self.client_channel: bytes = f"{self._prefix}@{os.urandom(8).hex()}".encode()
         self.lines: Lines = Lines()
         self.waits: UnitWaits = joined(self)
-        self._lent: set[Waiter] = set()  # waiters that lent their connection
+        self._lent: set[Seat] = set()  # waiters that lent their connection
         self.renewals: RenewalSchedule = RenewalSchedule()
         self.closing: bool = False  # no waiter may join a line any more
         chance = RandomIds()
@@ -130,7 +130,7 @@ class BlockingPort:
     # -- calls ----------------------------------------------------------------------------------
 
     async def call(
-        self, script: Script, keys: Keys, args: Args, until: float, waiter: Waiter | None = None
+        self, script: Script, keys: Keys, args: Args, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a script on any connection, or on the waiter's."""
         if waiter is not None:
@@ -146,7 +146,7 @@ class BlockingPort:
         return (b"",)
 
     async def run(
-        self, request: bytes, key: bytes, until: float, waiter: Waiter | None = None
+        self, request: bytes, key: bytes, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a packed script call on any connection, or on the waiter's."""
         if waiter is not None:
@@ -158,7 +158,7 @@ class BlockingPort:
             self.pool.give(connection)
 
     async def command(
-        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Waiter | None = None
+        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a plain command on any connection, or on the waiter's."""
         if waiter is not None:
@@ -171,7 +171,7 @@ class BlockingPort:
 
     # -- waiting --------------------------------------------------------------------------------
 
-    def open_now(self, waiter: Waiter, *, listen: bool) -> bool:
+    def open_now(self, waiter: Seat, *, listen: bool) -> bool:
         """Give a waiter an idle connection that listens to a channel already."""
         connection = waiter.connection
         if connection is None:
@@ -186,7 +186,7 @@ class BlockingPort:
         waiter.channel = waiter.channel or connection.channel
         return bool(connection.channel) and connection.channel == waiter.channel
 
-    async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
+    async def open(self, waiter: Seat, until: float, *, listen: bool = True) -> None:
         """Give a waiter a connection; with ``listen``, one that listens to its channel."""
         if self.closing:
             raise closed()
@@ -210,21 +210,21 @@ class BlockingPort:
             self._channels += 1
             return b"%b.%d" % (self.client_channel, self._channels)
 
-    def _connect(self, waiter: Waiter) -> Connection:
+    def _connect(self, waiter: Seat) -> Connection:
         if not isinstance(waiter.connection, Connection) or not waiter.connection.sound:
             raise NoReply("the waiter's connection was lost", sent=False)
         return waiter.connection
 
-    def close(self, waiter: Waiter) -> None:
+    def close(self, waiter: Seat) -> None:
         """Take the connection back from a waiter."""
         connection, waiter.connection, waiter.origin = waiter.connection, None, None
         if isinstance(connection, Connection):
             connection.waiter = None
-            for stray in waiter.request.strays:  # a stray grant is undone there
+            for stray in waiter.owed:  # a stray grant is undone there
                 connection.undoing = connection.undoing or stray.undo_connection is connection
             self.pool.give(connection)
 
-    async def wait(self, waiter: Waiter, until: float) -> None:
+    async def wait(self, waiter: Seat, until: float) -> None:
         """Read the waiter's connection until a push concerns it, or until the instant."""
         if waiter.local:
             self._wait_for_bell(waiter, until)
@@ -245,7 +245,7 @@ class BlockingPort:
         except NoReply:
             waiter.lose_place()
 
-    def _spares_one(self, waiter: Waiter, until: float) -> bool:
+    def _spares_one(self, waiter: Seat, until: float) -> bool:
         """Make sure that waiters leave a connection, for renewals, releases and one another.
 
         If the server accepts no more clients, the waiter lends its own, and asks again soon: it may
@@ -275,7 +275,7 @@ class BlockingPort:
         return bool(self._lent)
 
     @staticmethod
-    def _wait_for_bell(waiter: Waiter, until: float) -> None:
+    def _wait_for_bell(waiter: Seat, until: float) -> None:
         """Wait for another thread of this client, without a connection."""
         bell = threading.Lock()
         bell.acquire()
@@ -284,7 +284,7 @@ class BlockingPort:
             if bell.acquire(timeout=min(left, REST_SECONDS)):
                 return
 
-    def wake(self, waiter: Waiter) -> None:
+    def wake(self, waiter: Seat) -> None:
         """Wake a thread that waits for others of this client; others block on their own sockets."""
         bell = waiter.connection
         if waiter.local and bell is not None:
@@ -295,8 +295,8 @@ class BlockingPort:
         """Take a push; the waiter it may be for is the one that reads."""
         waiter = connection.waiter
 
-        def find(who: bytes) -> Waiter | None:
-            return waiter if waiter is not None and waiter.request.waiter == who else None
+        def find(who: bytes) -> Seat | None:
+            return waiter if waiter is not None and waiter.id == who else None
 
         dispatch(self, message, find)
 
@@ -308,7 +308,7 @@ class BlockingPort:
             self.renewals.add(hold, when)
         thread = self._renewal_thread
         trouble = None if when >= thread.wakes_at else thread.mind(when)
-        options = hold.request.options
+        options = hold.terms.options
         if trouble is not None and (options.renew or options.on_lost is not None):
             name = hold.name
             text = f"{name!r} is given back: no thread can be started to renew it: {trouble}"
@@ -335,7 +335,7 @@ class BlockingPort:
             put_off(lambda: self.notify_loss(hold))
             return
         log_loss(hold)
-        if hold.request.options.on_lost is not None:
+        if hold.terms.options.on_lost is not None:
             self._loss_callbacks.add(hold)
 
     def run_in_background(

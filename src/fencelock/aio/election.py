@@ -296,7 +296,7 @@ class AsyncLeaderChanges:
     ) -> None:
         self._port = port()
         self._timeout = timeout
-        self._watch = LeaderCursor(holds.request(port(), caller()), holds.election)
+        self._watch = LeaderCursor(port().new_id(), holds.election)
 
     def __aiter__(self) -> AsyncIterator[Leader | None]:
         return self

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.release import release_in_background, retire
-from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.objects.multi import acquire_all
 from fencelock._handles.body import UNSURE, Body
 from fencelock._handles.exit_errors import raise_release_error
@@ -133,14 +133,14 @@ class AsyncMultiLock(ProcessBound):
     async def _obtain(self, body: Body, seconds: float | None) -> MultiHold | None:
         """Acquire all; the frame that called undoes it after an interrupt."""
         holds, port, unit = self._holds, self._port(), body.unit
-        asked: list[AcquireRequest] = []
-        body.request = asked
+        asked: list[Attempt] = []
+        body.attempt = asked
 
-        def requests() -> Sequence[AcquireRequest]:
-            asked[:] = holds.requests(port, unit)
+        def attempts() -> Sequence[Attempt]:
+            asked[:] = holds.attempts(port, unit)
             return asked[:]
 
-        granted = await acquire_all(port, requests, seconds, holds.parts, unit)
+        granted = await acquire_all(port, attempts, seconds)
         body.held = None if granted is None else holds.group(granted, unit)
         return body.held  # type: ignore[no-any-return]  # see above
 

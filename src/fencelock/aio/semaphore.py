@@ -143,7 +143,7 @@ class AsyncSemaphore(AsyncLockBase):
         """
         wanted = checked_limit(limit)
         port = self._port()
-        agreed = await set_limit(port, self._holds.template(port), wanted)
+        agreed = await set_limit(port, self._holds.terms(port), wanted)
         self._holds.changed_limit(wanted, agreed)
 
     async def _end_body(self, body: Body) -> None:
@@ -165,9 +165,9 @@ class AsyncSemaphore(AsyncLockBase):
     async def _take(self, body: Body, seconds: float | None, permits: int) -> Hold | None:
         """Acquire permits; the frame that called undoes it after an interrupt."""
         holds, port, unit = self._holds, self._port(), body.unit
-        request = body.request = holds.request_permits(port, unit, permits)
+        attempt = body.attempt = holds.attempt_permits(port, unit, permits)
         try:
-            body.held = await acquire(port, request, seconds, holds, unit)
+            body.held = await acquire(port, attempt, seconds)
         except ServerUnsuitable as refused:
             holds.refuse_too_many(permits, refused)
             raise
@@ -207,7 +207,7 @@ class AsyncPermitsContext:
             if hold is None:
                 raise self._holds.not_granted()
             self._bodies.begin(body)
-            if hold.request.options.on_lost == "cancel":
+            if hold.terms.options.on_lost == "cancel":
                 watch(hold)
         except BaseException:
             self._abandon({"body": body}, None)

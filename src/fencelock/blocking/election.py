@@ -296,7 +296,7 @@ class LeaderChanges:
     def __init__(self, port: BlockingPort, holds: CandidateHolds, timeout: float | None) -> None:
         self._port = port
         self._timeout = timeout
-        self._watch = LeaderCursor(holds.request(port, here.unit), holds.election)
+        self._watch = LeaderCursor(port.new_id(), holds.election)
 
     def __iter__(self) -> Iterator[Leader | None]:
         return self

@@ -250,9 +250,9 @@ def _in_its_loop(port: Any, hold: Hold) -> None:
 
 def _lose(port: Any, hold: Hold) -> None:
     lose(port, hold, "revoked", port.now(), "a test asked for it")
-    port.run_in_background(*release_call(hold.request, hold.fence))
+    port.run_in_background(*release_call(hold, hold.fence))
 
 
 def _named(hold: Hold) -> str:
-    told = hold.request.info.decode(errors="replace")
+    told = hold.info.decode(errors="replace")
     return f"{hold.name!r} (fence {hold.fence}, by {told})"

@@ -26,7 +26,8 @@ from fencelock._core.deadlines import (
     ttl_for,
     validity,
 )
-from fencelock._core.lock.request import AcquireRequest
+from fencelock._core.lock.terms import NEVER_RENEWED, Asked, Renewal, Terms
+from fencelock._core.seat import Stray
 from fencelock._runtime import process
 from fencelock._runtime.records import NamedTuple
 from fencelock.errors import LeaseLost, NotHeld
@@ -39,14 +40,6 @@ LEAST_GAIN = 0.05
 AnyPort: TypeAlias = Any
 # A ``Tenure``, whose module imports this one.
 AnyCohort: TypeAlias = Any
-
-
-class Grant(NamedTuple):
-    """A grant by the server, with its deadline on our clock."""
-
-    fence: int
-    deadline: float
-    lease: float  # seconds that were granted; a handoff may start short
 
 
 class Loss(NamedTuple):
@@ -109,24 +102,31 @@ class Hold(BaseLease):
         "failures",
         "frame",
         "granted_at",
+        "holder_id",
+        "id",
+        "info",
         "kind",
         "loss",
         "notified",
         "observer",
         "open",
+        "owed",
+        "own_info",
         "parts",
         "passes",
         "port",
         "reach",
         "released",
+        "renewal",
         "renewals",
-        "request",
         "reserved_by",
         "server",
         "short",
         "steady",
+        "terms",
         "told",
         "trouble",
+        "turn",
         "unchanged",
         "unit",
     )
@@ -134,16 +134,24 @@ class Hold(BaseLease):
     def __init__(
         self,
         port: AnyPort,
-        request: AcquireRequest,
+        asked: Asked,
         fence: int,
         deadline: float,
         unit: object = None,
     ) -> None:
-        self.name: str = request.keys.name
+        self.terms: Terms = asked.terms
+        self.name: str = self.terms.keys.name
         self.fence: int = fence
-        self.ttl: float = request.ttl
+        self.ttl: float = asked.ttl
         self.deadline: float = deadline
-        self.request: AcquireRequest = request
+        # By which the server knows it: see ``Asked``.
+        self.id: bytes = asked.id
+        self.holder_id: bytes = asked.holder_id
+        self.info: bytes = asked.info
+        self.turn: int = 0
+        self.owed: tuple[Stray, ...] = asked.owed
+        self.own_info: bytes = asked.info  # of its own thread or task
+        self.renewal: Renewal = NEVER_RENEWED  # as it was packed last
         self.port: AnyPort = port  # that renews it; None once it was given back
         self.server: str = port.label  # as a person calls it
         self.clock: Callable[[], float] = port.now
@@ -179,8 +187,8 @@ class Hold(BaseLease):
         self.told: list[events.Acquisition] | None = None
         self.bucket: int = -1  # where the renewal schedule keeps it
         # Those of its form: with very many leases each object that a renewal looks at costs.
-        self.kind: int = request.template.batch
-        self.steady: float = request.template.steady
+        self.kind: int = self.terms.batch
+        self.steady: float = self.terms.steady
         self._unnoticed = True  # until its loss is noticed: then this is gone
         self._generation = process.generation
 
@@ -189,7 +197,7 @@ class Hold(BaseLease):
     @property
     def holder(self) -> str:
         """Return the id of the tenure as text."""
-        return self.request.holder.decode()
+        return self.holder_id.decode()
 
     @property
     def lost(self) -> bool:
@@ -319,12 +327,12 @@ class Hold(BaseLease):
     @property
     def ids(self) -> Sequence[bytes]:
         """Return the ids by which servers know it: several where it has parts."""
-        parts = [part.request.holder for part in self.parts if part is not None]
-        return self.request.holder, *parts
+        parts = [part.holder_id for part in self.parts if part is not None]
+        return self.holder_id, *parts
 
     def renewable(self, now: float) -> bool:
         """Return True if a renewal from ``now`` on makes sense: wanted, and within its limits."""
-        options = self.request.options
+        options = self.terms.options
         if not self.open:
             return False
         if self.short:  # to grow to what was asked for is no renewal
@@ -337,30 +345,35 @@ class Hold(BaseLease):
             return True
         # Near ``max_hold`` a renewal must gain something: a lease of a few ms is none.
         gained = now + validity(self.granted_at + options.max_hold - now) - self.deadline
-        return gained > self.request.ttl * LEAST_GAIN
+        return gained > self.ttl * LEAST_GAIN
 
     @property
     def usual(self) -> float:
         """Return the length of a lease where no limit is near."""
-        options = self.request.options
-        return options.ttl if options.renew else self.request.ttl
+        options = self.terms.options
+        return options.ttl if options.renew else self.ttl
 
     def next_ttl(self, now: float) -> float:
         """Return the length of the next lease: ``max_hold`` cuts the last one short."""
         ttl = self.within_limits(self.usual, now)
-        return max(ttl, self.least(now)) if self.request.plain else ttl
+        return max(ttl, self.least(now)) if self.terms.options.plain else ttl
 
     def least(self, now: float) -> float:
         """Return the shortest length of a next lease that ends this one no earlier.
 
         Only the plain form needs it: its script sets the ttl whatever the lease has left.
         """
-        return ttl_for(self.deadline - now) if self.request.plain else 0.0
+        return ttl_for(self.deadline - now) if self.terms.options.plain else 0.0
+
+    def pack_renewal(self, ttl: float) -> Renewal:
+        """Pack its part of a renewal, and keep it: most leases are renewed many times."""
+        self.renewal = self.terms.renewal(self, ttl)
+        return self.renewal
 
     def within_limits(self, ttl: float, now: float) -> float:
         """Return the length that a lease from now on may have, of the ``ttl`` that is wanted."""
-        most = self.request.options.max_hold
-        ttl = min(ttl, self.request.template.ends - now)
+        most = self.terms.options.max_hold
+        ttl = min(ttl, self.terms.ends - now)
         return ttl if most is None else min(ttl, self.granted_at + most - now)
 
     def cause(self, reason: str, since: float) -> str:
@@ -369,7 +382,7 @@ class Hold(BaseLease):
             return "the server has another holder"
         if reason != "expired":
             return ""
-        options = self.request.options
+        options = self.terms.options
         if since < self.deadline:
             return "it was no longer on the server"
         if not options.renew:
@@ -385,7 +398,7 @@ class Hold(BaseLease):
 
     def final(self) -> None:
         """Note that nothing renews the lease any more, and why it will end."""
-        options = self.request.options
+        options = self.terms.options
         if options.renew and (options.max_hold is not None or options.max_renewals is not None):
             self.end = "max_hold"
 
@@ -395,7 +408,7 @@ def first_due(hold: Hold, lease: float, jitter: float, now: float) -> float:
 
     A lease that was renewed for longer than usual is left alone until it is as long as usual.
     """
-    deadline, options = hold.deadline, hold.request.options
+    deadline, options = hold.deadline, hold.terms.options
     usual = min(lease, options.ttl)
     left = deadline - now
     delay = renewal_delay(left, jitter)

@@ -19,7 +19,7 @@ from collections.abc import Hashable
 from typing import Any, TypeAlias
 
 from fencelock._core import events
-from fencelock._core.lock.request import TRIES
+from fencelock._core.lock.terms import TRIES
 from fencelock.scripts import ANSWER
 
 # A ``Port``, whose module imports this one.
@@ -92,9 +92,9 @@ def recall(port: AnyPort, holder: bytes, channel: bytes, who: bytes) -> None:
             lines.recalls.early(holder)
             return
         kept = line.recall(port.now())
-        about = kept or line.front
+        about = line.front if kept is None else kept.source
     if events.hooks and about is not None:
-        events.recalled(port, about.request)
+        events.recalled(port, about)
     if kept is not None:
         port.run_in_background(*kept.release)
     elif who.startswith(TRIES):

@@ -55,10 +55,10 @@ def rows(port: AnyPort, lock: bytes) -> list[Row]:
 def _of_line(line: Any, now: float) -> Iterator[Row]:
     key, turn = _text(line.keys.lock), line.turn()
     if turn is not None:
-        request, since = turn
-        yield Row(key, _text(request.own_info), max(0.0, now - since), holds=True)
+        who, since = turn
+        yield Row(key, _text(who.own_info), max(0.0, now - since), holds=True)
     for waiter in line.waiting:
-        yield Row(key, _text(waiter.request.info), now - waiter.arrived_at, holds=False)
+        yield Row(key, _text(waiter.info), now - waiter.arrived_at, holds=False)
 
 
 def pack(found: Sequence[Row]) -> bytes:

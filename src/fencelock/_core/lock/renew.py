@@ -26,16 +26,16 @@ from contextlib import suppress
 from math import inf
 
 from fencelock._core import events
-from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import retry_delay, validity
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.lock.hold import Hold, first_due
 from fencelock._core.lock.kept import give_up_due
 from fencelock._core.lock.release import release_call
 from fencelock._core.lock.renew_request import Answer, in_batches
-from fencelock._core.lock.request import SHARES
+from fencelock._core.lock.terms import SHARES
 from fencelock._core.port import Port
 from fencelock._core.retry import give_up, passes, persist
+from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply
 from fencelock._runtime.log import listed, log
 from fencelock.errors import ClientClosed, FencelockError, ServerError
@@ -118,7 +118,7 @@ def _renews(port: Port, hold: Hold, now: float) -> bool:
         return True
     else:
         hold.final()
-        if hold.open and not hold.request.plain:  # ``recheck`` made it due: its renewal is a look
+        if hold.open and not hold.terms.plain:  # ``recheck`` made it due: its renewal is a look
             return True
         put_back(port, [hold], hold.deadline)
     return False
@@ -145,9 +145,9 @@ async def renew_batches(port: Port, batches: Sequence[Sequence[Hold]]) -> None:
 def ended(port: Port, hold: Hold) -> None:
     """Notify the holder of a loss."""
     lose(port, hold, hold.end, hold.deadline)
-    if hold.open and hold.request.options.fixed_end:
+    if hold.open and hold.terms.options.fixed_end:
         # A lease handed over just before its fixed end may last longer on the server.
-        port.run_in_background(*release_call(hold.request, hold.fence))
+        port.run_in_background(*release_call(hold, hold.fence))
 
 
 def ended_unconfirmed(port: Port, hold: Hold) -> None:
@@ -224,7 +224,7 @@ def apply_renewal(
             hold, ttl = holds[number], ttls[number]
             if not hold.open or number in refused:
                 continue
-            options = hold.request.options
+            options = hold.terms.options
             if hold.loss is not None or answered_at >= hold.deadline:
                 late.append(hold)
                 continue
@@ -303,21 +303,21 @@ def _too_late(port: Port, hold: Hold) -> None:
     """Release a lease that was renewed after its loss was reported: a lost lease stays lost."""
     lose(port, hold, hold.end, hold.deadline)
     if hold.open:
-        port.run_in_background(*release_call(hold.request, hold.fence))
+        port.run_in_background(*release_call(hold, hold.fence))
 
 
 async def notify_refused(port: Port, refused: Mapping[Hold, str], until: float) -> None:
     """Notify of losses, with an operator's reason if the server tells one soon."""
-    full = [hold for hold in refused if not hold.request.plain]
+    full = [hold for hold in refused if not hold.terms.plain]
     words: dict[Hold, bytes] = {}
     if full:
-        keys = [hold.request.keys.revoked for hold in full]
+        keys = [hold.terms.keys.revoked for hold in full]
         until = min(until, port.now() + REASON_SECONDS)
         with suppress(NoReply, FencelockError):
             words.update(zip(full, await port.call(REVOKED, keys, (), until), strict=True))
     for hold, how in refused.items():
         holders, _, reason = words.get(hold, b"").partition(b" ")
-        if hold.request.holder in (holders.split(b",") if hold.kind == SHARES else (holders,)):
+        if hold.holder_id in (holders.split(b",") if hold.kind == SHARES else (holders,)):
             lose(port, hold, "revoked", port.now(), reason.decode())
         else:
             lose(port, hold, how, port.now())
@@ -337,8 +337,8 @@ async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
     for number, hold in enumerate(holds, 1):
         hold.failures += 1
         hold.trouble = error
-        if hold.request.plain:  # it may still run, and shorten a later renewal
-            hold.reach = min(hold.reach, hold.within_limits(hold.request.options.ttl, now))
+        if hold.terms.plain:  # it may still run, and shorten a later renewal
+            hold.reach = min(hold.reach, hold.within_limits(hold.terms.options.ttl, now))
         again_at = now + retry_delay(hold.failures, port.jitter())
         if hold.notified:  # its holder was the first to notice, while this renewal was under way
             with port.mutex():
@@ -403,7 +403,7 @@ async def renew_now(port: Port, hold: Hold, ttl: float | None, *, shortens: bool
     Raises LeaseLost when it was lost or is refused; like ``ask`` when no answer comes, and
     NotAcknowledged: then the lease stays as it was.
     """
-    if ttl is None and hold.request.options.fixed_end:
+    if ttl is None and hold.terms.options.fixed_end:
         return
     await port.flows.renew(port, hold, ttl, shortens)
 
@@ -412,7 +412,7 @@ async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -
     """Renew a lease of one server; ends as ``renew_now``."""
     until = min(port.now() + port.server_timeout, hold.deadline)
     renewal = await reserve(port, hold, ttl, until, shortens=shortens)
-    asked = AttemptLog()
+    log = Seat()
 
     async def once() -> tuple[float, Answer]:
         sent_at = port.now()
@@ -426,12 +426,12 @@ async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -
         rely_on(port, renewal)
         until = min(until, hold.deadline)
         try:
-            sent_at, answer = await persist(port, once, until, asked)
+            sent_at, answer = await persist(port, once, until, log)
         except (ClientClosed, ServerError) as error:
-            renewal.failed(may_run=asked.sent)
+            renewal.failed(may_run=log.sent)
             events.renewed([hold], error)
             raise
-        renewal.answered(repeated=asked.sent)
+        renewal.answered(repeated=log.sent)
         refused, missing = answer
         del answer
         if missing is not None:
@@ -466,7 +466,7 @@ async def reserve(
         if hold.released or now >= until:
             hold.check()
         if now >= until:
-            give_up(NoReply("another renewal of the lease is under way", sent=False), AttemptLog())
+            give_up(NoReply("another renewal of the lease is under way", sent=False), Seat())
         await port.sleep(min(until, now + TURN_SECONDS))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.request import LOCKS, PLAIN, SHARES, milliseconds
+from fencelock._core.lock.terms import LOCKS, PLAIN, SHARES, milliseconds
 from fencelock._core.types import Call, Reply
 from fencelock.errors import NotAcknowledged
 from fencelock.scripts import POLL_RENEW, RENEW, SHARES_RENEW, begin, bulk
@@ -34,17 +34,17 @@ def renewal_request(
     Unless it ``shortens`` it never makes a lease end earlier, whenever it may run. The plain form
     has no such request: see ``Hold.reach``.
     """
-    request = holds[0].request
-    if request.plain:
-        return POLL_RENEW, request.keys.plain, (request.holder, milliseconds(ttls[0]))
-    batch = request.template.batch
+    terms = holds[0].terms
+    if terms.plain:
+        return POLL_RENEW, terms.keys.plain, (holds[0].holder_id, milliseconds(ttls[0]))
+    batch = terms.batch
     keys: list[bytes] = []
     told: list[bytes | int] = [b"2" if batch == LOCKS else b"3", b"1" if shortens else b"0"]
     texts = {ttl: b"%d" % milliseconds(ttl) for ttl in set(ttls)}
     for hold, ttl in zip(holds, ttls, strict=True):
-        request = hold.request
-        keys += request.keys.renew if batch == LOCKS else request.keys.renew_owned
-        told += (request.holder, texts[ttl])
+        names = hold.terms.keys
+        keys += names.renew if batch == LOCKS else names.renew_owned
+        told += (hold.holder_id, texts[ttl])
     return SHARES_RENEW if batch == SHARES else RENEW, keys, told
 
 
@@ -57,11 +57,11 @@ def packed_renewal(
     """
     packed = [
         kept
-        if (kept := (request := hold.request).renewal)[0] == ttl and kept[1] is request.holder
-        else request.pack_renewal(ttl)
+        if (kept := hold.renewal)[0] == ttl and kept[1] is hold.holder_id
+        else hold.pack_renewal(ttl)
         for hold, ttl in zip(holds, ttls, strict=True)
     ]
-    batch = holds[0].request.template.batch
+    batch = holds[0].terms.batch
     script, each = SHARES_RENEW if batch == SHARES else RENEW, 2 if batch == LOCKS else 3
     beginning = begin(script, each * len(holds), 2 + 2 * len(holds))
     how = bulk(b"%d" % each) + bulk(b"1" if shortens else b"0")
@@ -71,6 +71,6 @@ def packed_renewal(
 
 def refusals(holds: Sequence[Hold], reply: Reply) -> Mapping[int, str]:
     """Return which holds are refused, by their index, and how."""
-    if holds[0].request.plain:
+    if holds[0].terms.plain:
         return {} if reply else {0: "taken"}
     return {reply[at] - 1: reply[at + 1].decode() for at in range(0, len(reply), 2)}

@@ -39,11 +39,12 @@ from math import inf
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.hold import Grant, Hold, HoldRegistry
-from fencelock._core.lock.request import AcquireRequest, Stray
-from fencelock._core.lock.waiter import Waiter
+from fencelock._core.lock.attempt import Attempt, Grant
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.terms import Asked
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.port import Port
+from fencelock._core.seat import Stray
 from fencelock._core.types import Call
 from fencelock._runtime.records import NamedTuple
 from fencelock.options import Cohort
@@ -60,7 +61,7 @@ KEPT_PART = 0.25
 class Spare(NamedTuple):
     """A granted lease that no hold has: the front's turn, or a lease that is kept."""
 
-    request: AcquireRequest  # by whose ids the server knows it
+    source: Asked  # by whose ids the server knows it
     turn: Grant  # the next one
     fresh: bool = False  # the server granted it just now: its bound begins
     unchanged: bool = True  # no other client was granted the lock since the turn before
@@ -68,42 +69,11 @@ class Spare(NamedTuple):
     @property
     def release(self) -> Call:
         """Return the request that releases it."""
-        return self.request.give_back(self.turn.fence)
+        return self.source.terms.release(self.source, self.turn.fence)
 
 
-class LocalWaiter(Waiter):
-    """A waiter of a cohort: it waits for the front, and asks the server once it is the front."""
-
-    local: bool = True  # it waits for its cohort, and not in the server's line
-    line: Tenure | None = None
-
-    def __init__(
-        self,
-        request: AcquireRequest,
-        arrived_at: float,
-        give_up_at: float = inf,
-        registry: HoldRegistry | None = None,
-        unit: object = None,
-    ) -> None:
-        self.request = request
-        self.arrived_at: float = arrived_at
-        self.give_up_at: float = give_up_at
-        self.registry: HoldRegistry = registry or HoldRegistry(Hold)
-        self.unit: object = unit
-
-    def takes_up(self, asks: Waiter | None) -> Waiter:
-        """Return what asks the server from now on: what was left to it, else itself."""
-        self.local, self.news, self.connection = False, False, None
-        if asks is None:
-            return self
-        self.request.adopt(asks.request)
-        self.request.strays += left_behind(asks)
-        asks.request = self.request
-        return asks
-
-
-def left_behind(asks: Waiter) -> tuple[Stray, ...]:
-    """Return what may still come of a question that is left to another waiter, and is under way."""
+def left_behind(asks: Attempt) -> tuple[Stray, ...]:
+    """Return what may still come of a question that is left to another attempt, under way."""
     return (Stray(asks.path, asks.channel),) if asks.asking else ()
 
 
@@ -111,8 +81,8 @@ class Tenure:
     """Those of this client that hold or want one lock on the same terms."""
 
     # Class attributes until something happens: most locks have one user at a time.
-    front: LocalWaiter | Hold | None = None
-    asks: Waiter | None = None  # None also while the front's own waiter asks
+    front: Attempt | Hold | None = None
+    asks: Attempt | None = None  # None also while the front's own waiter asks
     spare: Spare | None = None
     turns: int = 0  # of this lease
     until: float = 0.0  # no turn is passed on after it
@@ -124,16 +94,16 @@ class Tenure:
     watched: bool = False  # the renewal schedule looks whether it is idle for too long
     revoked: tuple[bytes, str] | None = None  # a holder id, and an operator's reason
 
-    def __init__(self, lines: Lines, request: AcquireRequest, cohort: Cohort) -> None:
+    def __init__(self, lines: Lines, attempt: Asked, cohort: Cohort) -> None:
         self._lines = lines
-        self.keys: LockKeys = request.keys
-        self.key: Hashable = request.template.cohort
+        self.keys: LockKeys = attempt.terms.keys
+        self.key: Hashable = attempt.terms.cohort
         self.most: int = cohort.turns
         self.seconds: float = cohort.seconds
-        self.linger: float = request.options.linger
+        self.linger: float = attempt.terms.options.linger
         # How much of its lease a turn must begin with.
-        self.part: float = RENEWED_PART if request.template.steady else FIXED_PART
-        self.waiting: deque[LocalWaiter] = deque()
+        self.part: float = RENEWED_PART if attempt.terms.steady else FIXED_PART
+        self.waiting: deque[Attempt] = deque()
 
     @property
     def kept(self) -> Spare | None:
@@ -141,47 +111,47 @@ class Tenure:
         return self.spare if self.front is None else None
 
     @property
-    def source(self) -> AcquireRequest | None:
-        """Return the request by whose ids the server knows the lease, if there is one."""
+    def source(self) -> Asked | None:
+        """Return by whose ids the server knows the lease, if there is one."""
         if self.spare is not None:
-            return self.spare.request
-        return self.front.request if isinstance(self.front, Hold) else None
+            return self.spare.source
+        return self.front if isinstance(self.front, Hold) else None
 
     # -- who comes and goes -------------------------------------------------------------------
 
-    def join(self, port: Port, waiter: LocalWaiter) -> Spare | None:
-        """Add a waiter: it is the front if there is none; return a kept lease that came too late.
+    def join(self, port: Port, attempt: Attempt) -> Spare | None:
+        """Add an attempt: it is the front if there is none; return a kept lease that came too late.
 
         Call it under the mutex.
         """
-        waiter.line = self
+        attempt.tenure = self
         if self.front is not None:
-            waiter.waits_since = waiter.arrived_at
+            attempt.waits_since, attempt.local = attempt.arrived_at, True
             self._lines.crowded[self] = None  # first: an interrupt leaves no waiter uncounted
-            self.waiting.append(waiter)
+            self.waiting.append(attempt)
             return None
-        if self.take_kept(port, waiter):
+        if self.take_kept(port, attempt):
             return None
-        spent, self.front = self.spare, waiter
+        spent, self.front = self.spare, attempt
         self._lines.cohorts[self.key] = self
         self.spare = None
         return spent
 
-    def leave(self, port: Port, waiter: LocalWaiter) -> bool:
+    def leave(self, port: Port, attempt: Attempt) -> bool:
         """Take out a waiter that gives up; False when it has become the front."""
         with port.mutex():
-            if self.front is waiter:
+            if self.front is attempt:
                 return False
-            if waiter in self.waiting:
-                self.waiting.remove(waiter)
+            if attempt in self.waiting:
+                self.waiting.remove(attempt)
                 self._note_empty()
             return True
 
     def succeed(
         self,
         port: Port,
-        giver: LocalWaiter | Hold,
-        asks: Waiter | None = None,
+        giver: Attempt | Hold,
+        asks: Attempt | None = None,
         spare: Spare | None = None,
         *,
         keeps: bool = False,
@@ -199,8 +169,8 @@ class Tenure:
     def _succeed(
         self,
         port: Port,
-        giver: LocalWaiter | Hold,
-        asks: Waiter | None = None,
+        giver: Attempt | Hold,
+        asks: Attempt | None = None,
         spare: Spare | None = None,
         *,
         keeps: bool = False,
@@ -216,16 +186,16 @@ class Tenure:
             if asks is not None:
                 asks.driver = heir
             self.front = heir
-        if isinstance(self.front, LocalWaiter):
+        if isinstance(self.front, Attempt):
             self._notify(port, self.front)
         return asks is None or self._delivered(asks, giver)
 
     @staticmethod
-    def _delivered(asks: Waiter, giver: LocalWaiter | Hold) -> bool:
+    def _delivered(asks: Attempt, giver: Attempt | Hold) -> bool:
         """Return True if a question was given to another waiter, which undoes it if need be."""
         return asks.driver is not None and asks.driver is not giver
 
-    def _heir(self) -> LocalWaiter:
+    def _heir(self) -> Attempt:
         """Return the waiter that comes next: the first that came."""
         return self.waiting[0]
 
@@ -237,7 +207,7 @@ class Tenure:
             del self._lines.cohorts[self.key]
         self._lines.crowded.pop(self, None)
 
-    def _notify(self, port: Port, front: LocalWaiter) -> None:
+    def _notify(self, port: Port, front: Attempt) -> None:
         if self.waiting and self.waiting[0] is front:
             self.waiting.popleft()
             self._note_empty()
@@ -251,15 +221,15 @@ class Tenure:
 
     # -- turns --------------------------------------------------------------------------------
 
-    def turn(self) -> tuple[AcquireRequest, float] | None:
+    def turn(self) -> tuple[Attempt | Hold, float] | None:
         """Return whose turn it is, and since when; None while the front asks the server.
 
         A turn that was given and has not begun is one from ``inf`` on.
         """
         front = self.front
         if isinstance(front, Hold):
-            return front.request, front.granted_at
-        return None if front is None or self.spare is None else (front.request, inf)
+            return front, front.granted_at
+        return None if front is None or self.spare is None else (front, inf)
 
     def begin(self, port: Port, hold: Hold, grant: Grant, *, fresh: bool) -> None:
         """Note that the front has a hold now; ``fresh``: the server granted it just now."""
@@ -271,7 +241,7 @@ class Tenure:
                 self.turns, self.lease = 1, grant.lease
                 if self.linger:
                     self.least_kept = proved * KEPT_PART
-                    self._begin_lease(hold.request.holder)
+                    self._begin_lease(hold.holder_id)
             hold.cohort = self
             self.front = hold
             if self.asks is not None or self.spare is not None:
@@ -280,7 +250,7 @@ class Tenure:
             over = not hold.open  # another thread released it, or its handle is gone
         if fresh and self.linger and not port.hears:
             port.hear_soon()
-        if revoked is not None and revoked[0] == hold.request.holder:
+        if revoked is not None and revoked[0] == hold.holder_id:
             hold.lose("revoked", port.now(), revoked[1])
         if over or hold.loss is not None:
             self.succeed(port, hold)
@@ -319,20 +289,20 @@ class Tenure:
 
     def _length(self, hold: Hold) -> float:
         """Return for how long the server granted the lease, or renewed it."""
-        return self.lease if hold.short else hold.request.ttl
+        return self.lease if hold.short else hold.ttl
 
     def _end_turn(self, port: Port, hold: Hold, length: float) -> Spare:
         """End a turn whose lease goes on, and return that lease; call under the mutex."""
         port.renewals.discard(hold)
         hold.open, hold.released, hold.passes = False, True, True
         hold.port = None
-        return Spare(hold.request, Grant(next_fence(hold.fence), hold.deadline, length))
+        return Spare(hold, Grant(next_fence(hold.fence), hold.deadline, length))
 
     def passed(self, hold: Hold) -> bool:
         """Return True if the turn of a hold was passed on: its holder id is another's now."""
         return hold.passes and self.front is not hold
 
-    def for_next(self, port: Port, hold: Hold) -> Waiter | None:
+    def for_next(self, port: Port, hold: Hold) -> Attempt | None:
         """Return what asks for the next waiter while the holder releases; None when none waits."""
         with port.mutex():
             if self.front is not hold:
@@ -341,8 +311,8 @@ class Tenure:
                 self._end()
                 return None
             heir = self._heir()
-            asks = Waiter(heir.request.anew(port.new_id(), len(self.waiting) - 1))
-            asks.waits_since, asks.releases = heir.arrived_at, hold.request
+            asks = heir.anew(port.new_id(), len(self.waiting) - 1)
+            asks.waits_since, asks.releases = heir.arrived_at, hold
             return asks
 
     # -- a lease that is not in use; see kept.py ----------------------------------------------
@@ -383,16 +353,16 @@ class Tenure:
 
     def _is_undisturbed(self, port: Port, hold: Hold) -> bool:
         """Return True if the tenure was not revoked, and no request can still change its lease."""
-        holder = hold.request.holder
+        holder = hold.holder_id
         revoked = self.revoked is not None and self.revoked[0] == holder
         renewing = hold.reach != inf or hold.asked_until > 0 or hold in port.renewals.under_way
-        return not (revoked or renewing or hold.request.strays) and hold.loss is None
+        return not (revoked or renewing or hold.owed) and hold.loss is None
 
     def _watch(self, port: Port, when: float) -> None:
         self.watched = True
         port.renewals.watch(self, when)
 
-    def take_kept(self, port: Port, waiter: LocalWaiter) -> bool:
+    def take_kept(self, port: Port, attempt: Attempt) -> bool:
         """Make a waiter the front, with a turn of a kept lease; False when that proves too little.
 
         Call it under the mutex.
@@ -402,8 +372,8 @@ class Tenure:
             return False
         self.turns += 1
         self._lines.recalls.used(self.key)
-        waiter.line = self
-        self.front = waiter
+        attempt.tenure = self
+        self.front = attempt
         return True
 
     def give_up(self) -> Spare | None:
@@ -434,50 +404,49 @@ def next_fence(fence: int) -> int:
     return fence + 1
 
 
-def join(port: Port, waiter: LocalWaiter, cohort: Cohort) -> Tenure:
-    """Add a waiter to its cohort; without a front, it becomes the front."""
-    request = waiter.request
+def join(port: Port, attempt: Attempt, cohort: Cohort) -> Tenure:
+    """Add an attempt to its client's tenure; without a front, it becomes the front."""
     with port.mutex():
-        line = port.lines.cohorts.get(request.template.cohort) or Tenure(
-            port.lines, request, cohort
+        tenure: Tenure = port.lines.cohorts.get(attempt.terms.cohort) or Tenure(
+            port.lines, attempt, cohort
         )
-        spent = line.join(port, waiter)
+        spent = tenure.join(port, attempt)
     if spent is not None:
         port.run_in_background(*spent.release)
-    return line
+    return tenure
 
 
-def try_kept(port: Port, waiter: LocalWaiter) -> Tenure | None:
-    """Make a waiter that tries the front of its cohort if a lease is kept; None when none is."""
+def try_kept(port: Port, attempt: Attempt) -> Tenure | None:
+    """Make a try the front of its client's tenure if a lease is kept; None when none is."""
     with port.mutex():
-        line: Tenure | None = port.lines.cohorts.get(waiter.request.template.cohort)
-        if line is None or line.kept is None:
+        tenure: Tenure | None = port.lines.cohorts.get(attempt.terms.cohort)
+        if tenure is None or tenure.kept is None:
             return None
-        if line.take_kept(port, waiter):
-            return line
-        spent = line.give_up()
+        if tenure.take_kept(port, attempt):
+            return tenure
+        spent = tenure.give_up()
     if spent is not None:
         port.run_in_background(*spent.release)
     return None
 
 
 def found(port: Port, hold: Hold, grant: Grant, cohort: Cohort) -> None:
-    """Make the hold of a try the front of its cohort if there is none: its lease may be kept."""
-    lines, request = port.lines.cohorts, hold.request
+    """Make the hold of a try the front of a tenure if there is none: its lease may be kept."""
+    tenures = port.lines.cohorts
     with port.mutex():
-        if request.template.cohort in lines:
+        if hold.terms.cohort in tenures:
             return
-        line = Tenure(port.lines, request, cohort)
-        hold.cohort = line
-        line.front = hold
-        lines[line.key] = line
-    line.begin(port, hold, grant, fresh=True)
+        tenure = Tenure(port.lines, hold, cohort)
+        hold.cohort = tenure
+        tenure.front = hold
+        tenures[tenure.key] = tenure
+    tenure.begin(port, hold, grant, fresh=True)
 
 
-def revoke(lines: dict[Hashable, Tenure], holder: bytes, reason: str) -> None:
+def revoke(tenures: dict[Hashable, Tenure], holder: bytes, reason: str) -> None:
     """Mark the tenure that an operator revoked, whatever its front is; call under the mutex."""
-    for line in list(lines.values()):
-        source = line.source
-        if source is not None and source.holder == holder:
-            line.revoked = holder, reason
-            line.give_up()
+    for tenure in list(tenures.values()):
+        source = tenure.source
+        if source is not None and source.holder_id == holder:
+            tenure.revoked = holder, reason
+            tenure.give_up()

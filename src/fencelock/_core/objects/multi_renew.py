@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.by_slot import side_by_side
 from fencelock._core.lock.hold import Hold
@@ -30,6 +29,7 @@ from fencelock._core.lock.renew import (
 from fencelock._core.lock.renew_request import Answer, refusals, renewal_request
 from fencelock._core.port import Port, SlottedPort
 from fencelock._core.retry import passes, persist
+from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply
 from fencelock.errors import FencelockError, ServerError
 
@@ -66,7 +66,7 @@ async def renew_all_confirmed(port: SlottedPort, holds: Sequence[Hold], ttl: flo
 async def _renew_by_slot(
     port: SlottedPort, holds: Sequence[Hold], ttl: float | None, ask: AskRenewals
 ) -> None:
-    asked = [hold for hold in holds if ttl is not None or not hold.request.options.fixed_end]
+    asked = [hold for hold in holds if ttl is not None or not hold.terms.options.fixed_end]
     if asked:
         await _renew_together(port, asked, ttl, ask)
 
@@ -81,7 +81,7 @@ async def _renew_together(
             together.add(await reserve(port, hold, ttl, until, shortens=True, waits=False))
         together.rely_on()
         until = min(until, *[hold.deadline for hold in holds])
-        await persist(port, lambda: together.ask(until), until, AttemptLog())
+        await persist(port, lambda: together.ask(until), until, Seat())
     except FencelockError as error:
         together.give_up()
         describe_error(port, error, together.names())
@@ -211,7 +211,7 @@ async def _one_by_one(
     silent: dict[object, NoReply] = {}
     answers: Answers = []
     for renewal in renewals:
-        place = port.node_of(renewal.hold.request.keys.lock)
+        place = port.node_of(renewal.hold.terms.keys.lock)
         known = None if place is None else silent.get(place)
         answer = NoReply(str(known), sent=False) if known else await _one(port, renewal, until)
         if isinstance(answer, NoReply):

@@ -15,18 +15,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
-from fencelock._core.lock.request import Stray
 from fencelock._core.objects.state import (
     ScriptCall,
     StateWait,
     StateWaiter,
     WaitableState,
-    WaiterRef,
 )
 from fencelock._core.port import Port
 from fencelock._core.retry import again, answer_by, persist
+from fencelock._core.seat import Seat, Stray
 from fencelock._core.types import NoReply, Reply
 from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
 
@@ -84,7 +82,7 @@ async def wait_for(
         _part(port, watcher)
         if then is not None:
             await then(watcher)
-        owes = watcher.sent or watcher.request.strays or (watch.owes and not watch.waiters)
+        owes = watcher.sent or watcher.owed or (watch.owes and not watch.waiters)
         if signal.rules.lingers and owes:
             _undo(port, watcher)  # our channel may be on the list, without a waiter
     except BaseException:
@@ -220,15 +218,15 @@ def _last_request(port: Port, watcher: StateWaiter, *, late: bool) -> ScriptCall
         if watch is not None:
             watch.owes = watch.owes or shared
         if shared and watcher.signal.rules.lingers:  # the last of them to leave undoes these, too
-            next(iter(waiters)).owe(watcher.request.strays)
-            watcher.request = WaiterRef(watcher.who)  # type: ignore[assignment]  # as in state.py
+            next(iter(waiters)).owe(watcher.owed)
+            watcher.owed = ()
     return watcher.signal.leave(watcher, late=late, shared=shared)
 
 
 async def _leave(port: Port, watcher: StateWaiter, until: float) -> None:
     """Ask one last time and leave the list; the silence of a near server is not a "no" (I12)."""
     question = _last_request(port, watcher, late=True)
-    asked = AttemptLog()
+    asked = Seat()
 
     async def once() -> Reply:
         if not port.open_now(watcher, listen=False):
@@ -252,6 +250,6 @@ def _undo(port: Port, watcher: StateWaiter) -> None:
     """Leave the list after the last request, and after earlier ones that may still arrive."""
     if watcher.began and watcher.channel:
         port.run_in_background(*_last_request(port, watcher, late=False), watcher.path)
-        for stray in watcher.request.strays:
+        for stray in watcher.owed:
             question = watcher.signal.leave(watcher, late=False, shared=False)
             port.run_in_background(*question, stray.undo_connection)
