@@ -62,6 +62,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "tenure.state": "_core.lock.kept:_state",
     "tenure.succeed": "_core.lock.tenure:Tenure.succeed",
     "tenure.take_kept": "_core.lock.tenure:Tenure.take_kept",
+    "tenure.until": "_core.lock.tenure:Tenure._until",
     "tenure.undisturbed": "_core.lock.tenure:Tenure._is_undisturbed",
     # This client's places in the lines of servers.
     "line.bound": "_core.lock.waiting:Line.bound",

@@ -125,7 +125,9 @@ class KeptMonitor(TurnsMonitor):
     def _left_by(self, request, view):
         """A world may end while a lease is idle: then its time is not up."""
         lines = [line for _, line in self._lines()]
-        idle = any(is_idle(line) and line.spare.source.holder_id == request.holder_id for line in lines)
+        idle = any(
+            is_idle(line) and line.spare.source.holder_id == request.holder_id for line in lines
+        )
         return "" if idle else super()._left_by(request, view)
 
     def _lines(self):

@@ -51,7 +51,7 @@ def seed(name: str, change: Defect, scenario: Scenario, breaks: str, *, daily: s
 HANDOFF = "hand_over(1, ARGV[2])"
 FREE = "if not owned and call('EXISTS', KEYS[1], KEYS[3]) == 0 then"
 FOREIGN = "if is_recorded() then"
-ASKED = "reply = await port.run(packed, asks.keys.lock, until, asks)"
+ASKED = "reply = await port.run(packed, terms.keys.lock, until, asks)"
 ASKED_TWICE = """
 reply = await port.run(asks.terms.acquire(asks, b""), asks.keys.lock, until, asks)
 if not isinstance(reply, bytes):

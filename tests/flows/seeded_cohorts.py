@@ -48,7 +48,7 @@ SEEDS = (
     ),
     seed(
         "a turn beyond the time of the cohort",
-        Fault("tenure.may_pass", given(until=inf)),
+        Fault("tenure.until", lambda _real, _self: inf),
         worlds.OVER_TIME,
         "I5",
     ),

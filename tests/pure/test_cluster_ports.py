@@ -115,8 +115,9 @@ class Port(ClusterPort):
         self.slots.learn(ALL, A)
         self.slots.master_check._at = dict.fromkeys((A, B, C), now() + SOON)
 
+    @property
     def mutex(self):
-        return self.io.mutex()
+        return self.io.mutex
 
     def close(self, waiter):
         waiter.origin = None

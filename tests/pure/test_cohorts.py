@@ -31,7 +31,7 @@ class Port(SimpleNamespace):
             clock=NOW, lines=Lines(), renewals=RenewalSchedule(), waits=UnitWaits(), posted=[]
         )
 
-    mutex = staticmethod(nullcontext)
+    mutex = nullcontext()
 
     def now(self):
         return self.clock

@@ -84,6 +84,7 @@ class Sentinels:
     def now(self):
         return self.clock
 
+    @property
     def mutex(self):
         return contextlib.nullcontext()
 

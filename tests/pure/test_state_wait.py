@@ -26,7 +26,7 @@ class Port(SimpleNamespace):
     def __init__(self, stopped):
         super().__init__(clock=NOW, stopped=stopped, lines=Lines(), asked=[], trip=0.0)
 
-    mutex = staticmethod(nullcontext)
+    mutex = nullcontext()
 
     def now(self):
         return self.clock

@@ -111,9 +111,10 @@ class SimulatedNodes:
         """Return the process's monotonic clock."""
         return self._port.now()
 
+    @property
     def mutex(self) -> AbstractContextManager[Any]:
         """Guard nothing: between two awaits a flow is alone here."""
-        return self._port.mutex()
+        return self._port.mutex
 
     def caller(self) -> Hashable:
         """Return the task that runs now."""
@@ -216,7 +217,6 @@ class SimulatedNodes:
 class SimulatedClusterPort(ClusterPort, SimulatedPort):
     """Implements ``_core.port.SlottedPort`` for one simulated process."""
 
-    mutex = SimulatedPort.mutex
     wake = SimulatedPort.wake
     world: ClusterWorld
 

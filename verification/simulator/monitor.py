@@ -408,7 +408,9 @@ class Monitor:
 
     def _left_by(self, request: Attempt, view: Any) -> str:
         held = (
-            request.id in view.owner_holds if request.terms.owned else view.holder == request.holder_id
+            request.id in view.owner_holds
+            if request.terms.owned
+            else view.holder == request.holder_id
         )
         if held:
             return "a grant"

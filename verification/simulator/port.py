@@ -32,8 +32,6 @@ from verification.simulator.server import Request, Server, unpacked
 if TYPE_CHECKING:
     from verification.simulator.simulation import World
 
-_FREE: AbstractContextManager[Any] = nullcontext()
-
 
 class SimulatedPort:
     """Implements ``_core.port.Port`` for one simulated process."""
@@ -42,6 +40,7 @@ class SimulatedPort:
     needed = 1
     replicas: Replicas  # only where they count
     closing = False
+    mutex: AbstractContextManager[Any] = nullcontext()  # between two awaits a flow is alone here
     nodes: Sequence[SimulatedPort] = ()  # of a quorum only
     lane = -1  # of a quorum's node: its number
     unreachable: frozenset[int] = frozenset()  # a quorum's nodes that this process cannot reach
@@ -88,10 +87,6 @@ class SimulatedPort:
     def jitter(self) -> float:
         """Return no randomness: the schedule varies instead."""
         return 0.5
-
-    def mutex(self) -> AbstractContextManager[Any]:
-        """Guard nothing: between two awaits a flow is alone here."""
-        return _FREE
 
     # -- calls ----------------------------------------------------------------------------------
 

@@ -52,9 +52,10 @@ class SimulatedDialer:
         """Return the process's monotonic clock."""
         return self._port.now()
 
+    @property
     def mutex(self) -> AbstractContextManager[Any]:
         """Guard nothing: between two awaits a flow is alone here."""
-        return self._port.mutex()
+        return self._port.mutex
 
     def latch(self) -> SimulatedLatch:
         """Return a new latch."""

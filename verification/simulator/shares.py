@@ -169,7 +169,9 @@ class SharesMonitor(Monitor):
             old = before.leases.get(who)
             if old is not None and old.end_us == lease.end_us:
                 continue
-            request = next((request for _, request in self.requests if request.holder_id == who), None)
+            request = next(
+                (request for _, request in self.requests if request.holder_id == who), None
+            )
             if call.name == "shares_renew":
                 wanted_us = int(renewed[who]) * 1000
             elif request is None:
@@ -329,7 +331,11 @@ def _outer(request: Attempt | None) -> bytes:
 def _first_lease(call: Request, request: Any) -> float:
     """Return how long the lease of a request is: a handoff to another client may start short."""
     words = b" ".join(arg for arg in call.args if isinstance(arg, bytes)).split(b" ")
-    if request.client_channel in words or request.holder_id in words or not request.terms.options.renew:
+    if (
+        request.client_channel in words
+        or request.holder_id in words
+        or not request.terms.options.renew
+    ):
         return float(request.ttl)
     return float(min(request.ttl, HANDOFF_TTL_SECONDS))
 

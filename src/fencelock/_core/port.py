@@ -121,6 +121,7 @@ class Flows(NamedTuple):
 class Port(Protocol):
     """The world as the flows see it."""
 
+    mutex: AbstractContextManager[Any]  # guards shared tables; nothing may be awaited inside
     label: str  # the server, as a person calls it; no password
     client_channel: bytes  # identifies this client; revocations arrive on it
     lines: Lines  # this client's waiters
@@ -142,9 +143,6 @@ class Port(Protocol):
 
     def jitter(self) -> float:
         """Return a random number in [0, 1)."""
-
-    def mutex(self) -> AbstractContextManager[Any]:
-        """Guard shared tables; nothing may be awaited inside."""
 
     async def call(
         self, script: Script, keys: Keys, args: Args, until: float, waiter: Seat | None = None

@@ -146,7 +146,7 @@ def _hear_of_others(waiter: Seat | None, said: bytes) -> Seat | None:
 def _revoked(port: Port, holder: bytes, reason: bytes) -> None:
     """Notify the holds that an operator revoked; remember it for one that has not begun."""
     text = reason.decode(errors="replace")
-    with port.mutex():
+    with port.mutex:
         hit = [hold for hold in port.renewals.tracked() if hold.holder_id == holder]
         revoke(port.lines.cohorts, holder, text)
         if not hit:

@@ -1,4 +1,4 @@
-"""What a wire needs of whoever asks or waits there."""
+"""What a wire needs of an attempt, a wait or a question."""
 
 from __future__ import annotations
 
@@ -42,13 +42,15 @@ class Seat:
     # What may still come of its requests: when it is over, that is undone; see ``undo_owed``.
     owed: tuple[Stray, ...] = ()
 
-    id: bytes = b""  # by which pushes name it
+    id: bytes = b""  # by which pushes name it; a seat for a question alone has none, and no keys
     keys: LockKeys  # of what it is about
 
-    def __init__(self, keys: LockKeys | None = None, own_id: bytes = b"") -> None:
-        """Make a seat; one for a question alone needs neither a name nor keys."""
-        if keys is not None:
-            self.keys, self.id = keys, own_id
+    @classmethod
+    def of(cls, keys: LockKeys, own_id: bytes) -> Seat:
+        """Return a seat that waits for something."""
+        seat = cls()
+        seat.keys, seat.id = keys, own_id
+        return seat
 
     @property
     def key(self) -> bytes:

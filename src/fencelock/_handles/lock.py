@@ -394,7 +394,8 @@ class Holds(HoldRegistry):
 
     def of(self, unit: object) -> Hold | None:
         """Return the newest hold of a thread or task."""
-        for hold in reversed(self._now()):
+        holds = self._holds if self._generation == process.generation else self._now()
+        for hold in reversed(holds):
             if hold.unit == unit:
                 return hold
         return None
@@ -486,7 +487,7 @@ class Holds(HoldRegistry):
 
     def remove(self, hold: Hold) -> bool:
         """Take out a hold; False when another thread was faster."""
-        holds = self._now()
+        holds = self._holds if self._generation == process.generation else self._now()
         try:
             holds.remove(hold)
         except ValueError:

@@ -163,7 +163,6 @@ class AsyncioClusterPort(ClusterPort, AioPort):
         self._use(self.source, nodes)
         return nodes
 
-    mutex = AioPort.mutex
     wake = AioPort.wake
 
     def _unplugged(self) -> None:

@@ -111,7 +111,6 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
         self._use(self.source, nodes)
         return nodes
 
-    mutex = BlockingPort.mutex
     close = BlockingPort.close
     wake = BlockingPort.wake
 

@@ -78,6 +78,7 @@ class BlockingIo:
 
     now = staticmethod(now)
 
+    @property
     def mutex(self) -> threading.RLock:
         """Guard the tables against other threads; see mutex.py."""
         return mutexes.mutex()

@@ -82,6 +82,8 @@ class AioPort:
         self.label: str = source.label
         self.server_timeout = server_timeout
         self.loop = asyncio.get_running_loop()
+        # Guards the tables against work that the garbage collector does in between.
+        self.mutex: AbstractContextManager[Any] = mutex()
         self.client_channel = f"{client_channel}@{os.urandom(8).hex()}".encode()
         self.lines = Lines()
         self.renewals = RenewalSchedule()
@@ -113,10 +115,6 @@ class AioPort:
     # -- clock, ids, tables ---------------------------------------------------------------------
 
     now = staticmethod(now)
-
-    def mutex(self) -> AbstractContextManager[Any]:
-        """Guard the tables against work that the garbage collector does in between."""
-        return mutex()
 
     async def sleep(self, until: float) -> None:
         """Sleep until an instant."""
@@ -286,7 +284,7 @@ class AioPort:
 
     def track(self, hold: Hold, when: float) -> None:
         """Put a new hold into the renewal schedule and set the timer for it."""
-        with mutex():
+        with self.mutex:
             self.renewals.add(hold, when)
         self._set_timer(when)
         if self._ticking is None:
@@ -321,7 +319,7 @@ class AioPort:
         self._set_timer(self._next_at())
 
     def _next_at(self) -> float | None:
-        with mutex():
+        with self.mutex:
             due = self.renewals.next_at()
         return due
 
@@ -527,6 +525,7 @@ class AioPort:
     def after_fork(self) -> None:
         """In a child: nothing here may be touched, not even closed: the poller is the parent's."""
         self.closing = self.link.closed = True
+        self.mutex = mutex()
 
 
 async def run_release(port: AioPort, handle: object, flow: Coroutine[Any, Any, T]) -> T | None:

@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
@@ -104,7 +104,7 @@ class BlockingPort:
         chance = RandomIds()
         self.new_id: Callable[[], bytes] = chance.new_id
         self.jitter: Callable[[], float] = chance.jitter
-        self._lock = mutex()
+        self.mutex: AbstractContextManager[Any] = mutex()  # guards the tables against other threads
         self.pool: Pool = self._new_pool()
         self._channels = 0
         self._renewal_thread = RenewalThread(self)
@@ -117,10 +117,6 @@ class BlockingPort:
     # -- clock, ids, tables ---------------------------------------------------------------------
 
     now: staticmethod[[], float] = staticmethod(now)
-
-    def mutex(self) -> threading.RLock:
-        """Guard the tables against other threads; see mutex.py."""
-        return self._lock
 
     async def sleep(self, until: float) -> None:
         """Sleep until an instant."""
@@ -206,7 +202,7 @@ class BlockingPort:
         return self.pool.take(until)
 
     def _new_channel(self) -> bytes:
-        with self._lock:
+        with self.mutex:
             self._channels += 1
             return b"%b.%d" % (self.client_channel, self._channels)
 
@@ -257,7 +253,7 @@ class BlockingPort:
         if self.pool.of_node(connection).spare(min(until, now() + REST_SECONDS)):
             return True
         self.close(waiter)
-        with self._lock:
+        with self.mutex:
             self._lent.add(waiter)
         left = min(until, now() + REST_SECONDS) - now()
         if left > 0:
@@ -267,7 +263,7 @@ class BlockingPort:
 
     def _lent_out(self) -> bool:
         """Return True if a waiter that lent its connection is in line without one."""
-        with self._lock:
+        with self.mutex:
             standing = self.lines.all_waiters() if self._lent else ()
             self._lent = {
                 each for each in standing if each in self._lent and each.connection is None
@@ -304,7 +300,7 @@ class BlockingPort:
 
     def track(self, hold: Hold, when: float) -> None:
         """Put a new hold into the renewal schedule and make sure that the renewal thread runs."""
-        with self._lock:
+        with self.mutex:
             self.renewals.add(hold, when)
         thread = self._renewal_thread
         trouble = None if when >= thread.wakes_at else thread.mind(when)
@@ -402,7 +398,7 @@ class BlockingPort:
         What a request that is under way is granted is given back, too.
         """
         self.closing = True
-        with self._lock:
+        with self.mutex:
             seats = [waiter.connection for waiter in self.lines.all_waiters()]
             self.lines.close(self.wake)
         give_up_all(self)

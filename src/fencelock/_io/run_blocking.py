@@ -20,6 +20,10 @@ def run_blocking(flow: Coroutine[Any, Any, T]) -> T:
     if inside():
         flow.close()
         raise refuse()
+    return _run(flow)
+
+
+def _run(flow: Coroutine[Any, Any, T]) -> T:
     if put_off_work:
         catch_up()
     events = sys.modules.get("asyncio.events")  # it is not imported for that
@@ -43,7 +47,7 @@ def run_release(_port: object, handle: object, flow: Coroutine[Any, Any, T]) -> 
     None when it was put off; then its errors are logged. The handle is kept until then.
     """
     if not inside():
-        return run_blocking(flow)
+        return _run(flow)
     put_off(partial(_release_late, handle, flow))
     return None
 

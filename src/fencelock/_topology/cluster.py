@@ -61,6 +61,7 @@ class ClusterPort:
     A subclass adds how a waiter uses a connection, and the methods of a port of one server.
     """
 
+    mutex: AbstractContextManager[Any]
     renewals: RenewalSchedule
     closing: bool
     flows: Flows = CLUSTER
@@ -76,10 +77,6 @@ class ClusterPort:
         self._busy: set[object] = set()  # the places with a flow in the background
 
     # -- what a subclass does -------------------------------------------------------------------
-
-    def mutex(self) -> AbstractContextManager[Any]:
-        """Guard shared tables; see ``Port``."""
-        raise NotImplementedError
 
     def close(self, waiter: Seat) -> None:
         """Take the waiter's connection back; see ``Port``."""
@@ -448,7 +445,7 @@ class ClusterPort:
 
     def spawn_for_node(self, place: object, flow: Callable[[], Coroutine[Any, Any, None]]) -> bool:
         """Run a flow in the background; False while one runs for this place, or on a failure."""
-        with self.mutex():
+        with self.mutex:
             if place in self._busy:
                 return False
             self._busy.add(place)
@@ -461,7 +458,7 @@ class ClusterPort:
         try:
             await flow()
         finally:
-            with self.mutex():
+            with self.mutex:
                 self._busy.discard(place)
                 next_at = self.renewals.next_at()
             if next_at is not None:

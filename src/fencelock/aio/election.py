@@ -53,7 +53,7 @@ class AsyncLeaderLock(AsyncLock):
     def undo(self, use: LeadershipUse) -> None:
         """Take back a campaign or body that was interrupted."""
         port = self._port()
-        with port.mutex():
+        with port.mutex:
             hold = self._holds.take_back(use)
         if hold is not None:
             give_up(port, hold)
@@ -131,7 +131,7 @@ class AsyncElection(ProcessBound):
     async def _stand(self, use: LeadershipUse, seconds: float | None) -> bool:
         """Join the leadership, or campaign; the frame that called undoes it after an interrupt."""
         holds, port = self._holds, self._port()
-        with port.mutex():
+        with port.mutex:
             if holds.join(use):
                 return True
         for lost in holds.begin(use):
@@ -140,7 +140,7 @@ class AsyncElection(ProcessBound):
             hold = await self._lock.obtain(use, seconds)
             if hold is None:
                 return False
-            with port.mutex():
+            with port.mutex:
                 holds.rely(use, hold)
         finally:
             holds.campaigning = None
@@ -259,7 +259,7 @@ class AsyncElection(ProcessBound):
         if use is UNSURE:
             raise_release_error(self._holds.unsure(), error, what)
             return
-        with self._port().mutex():
+        with self._port().mutex:
             hold = self._holds.leave(use)
         stopped = use.body is not None and was_stopped(use, error)
         if hold is not None:

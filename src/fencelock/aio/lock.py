@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -139,9 +140,7 @@ class AsyncLockBase(ProcessBound):
         port, task = self._port(), caller()
         if port.elsewhere:
             port = home_of(self._holds.lease_for(task), port)
-        flow = take_and_release(
-            port, lambda taken: self._holds.take(task, taken, only_own=only_own)
-        )
+        flow = take_and_release(port, partial(self._holds.take, task, only_own=only_own))
         return await run_release(port, self, flow) or 0
 
     @from_first_instruction
@@ -193,7 +192,7 @@ class AsyncLockBase(ProcessBound):
             port = self._port()
             if port.elsewhere:
                 port = home_of(hold, port)
-            flow = take_and_release(port, lambda taken: holds.take_of_body(body, taken))
+            flow = take_and_release(port, partial(holds.take_of_body, body))
             await run_release(port, self, flow)
 
     async def release(self) -> int | None:

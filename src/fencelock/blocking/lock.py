@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -137,9 +138,7 @@ class LockBase(ProcessBound):
         port, thread = self._port, here.unit
         if port.elsewhere:
             port = home_of(self._holds.lease_for(thread), port)
-        flow = take_and_release(
-            port, lambda taken: self._holds.take(thread, taken, only_own=only_own)
-        )
+        flow = take_and_release(port, partial(self._holds.take, thread, only_own=only_own))
         return run_release(port, self, flow) or 0
 
     @from_first_instruction
@@ -191,7 +190,7 @@ class LockBase(ProcessBound):
             port = self._port
             if port.elsewhere:
                 port = home_of(hold, port)
-            flow = take_and_release(port, lambda taken: holds.take_of_body(body, taken))
+            flow = take_and_release(port, partial(holds.take_of_body, body))
             run_release(port, self, flow)
 
     def release(self) -> int | None:

@@ -39,7 +39,7 @@ AnyPort: TypeAlias = Any
 
 def look(port: AnyPort, wait: UnitWait, now: float) -> None:
     """Look for a cycle that a wait is in, and set when it looks again."""
-    with port.mutex():
+    with port.mutex:
         holds = port.waits.holds_of(wait.attempt.unit)
         ports = list(dict.fromkeys(hold.port for hold in holds if hold.port))
     if not ports:
@@ -59,7 +59,7 @@ def arrived(port: AnyPort, holder: bytes, text: bytes) -> None:
     probe = unpack(text)
     if probe is None:
         return
-    with port.mutex():
+    with port.mutex:
         holds = [hold for hold in port.renewals.tracked() if hold.holder_id == holder]
     for hold in holds:
         _pass(hold, probe)
@@ -70,7 +70,7 @@ def _pass(hold: Hold, probe: PathProbe) -> None:
     port, whole = hold.port, hold.whole
     if port is None:  # it was released just now
         return
-    with port.mutex():
+    with port.mutex:
         wait = port.waits.of(whole.unit) if is_edge(whole) else None
         fresh = wait is not None and port.waits.passes(probe.round, wait)
     certain = wait is not None and is_certain(whole, wait.frames)
@@ -99,7 +99,7 @@ def _came_back(wait: UnitWait, probe: PathProbe) -> None:
 def _send_on(wait: UnitWait, probe: PathProbe) -> None:
     """Send a probe from a wait to the hold that it waits for."""
     port, asks = wait.port, wait.asks
-    with port.mutex():
+    with port.mutex:
         if not wait.stands:
             return
         arrived_us = wait.arrival()
@@ -114,7 +114,7 @@ def _send_on(wait: UnitWait, probe: PathProbe) -> None:
 def refuse(wait: UnitWait, cycle: Sequence[Step]) -> None:
     """End a wait with ``Deadlock``: it leaves its line as any waiter that gives up."""
     port, asks = wait.port, wait.asks
-    with port.mutex():
+    with port.mutex:
         if not wait.stands or wait.cycle is not None:
             return
         wait.cycle = tuple(cycle)

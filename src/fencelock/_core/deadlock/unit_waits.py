@@ -226,7 +226,7 @@ def _is_held_by_itself(port: AnyPort, attempt: Attempt, frames: AbstractSet[obje
 
     Whether that keeps it from being granted, the server knows: other holders may make room.
     """
-    with port.mutex():
+    with port.mutex:
         found = any(
             hold.terms.keys.lock == attempt.keys.lock
             and hold.whole.unit is attempt.unit

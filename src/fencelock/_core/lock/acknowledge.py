@@ -68,7 +68,7 @@ async def ask_acknowledged(
 
     The second value is the error if too few replicas have the write, else None.
     """
-    seat = Seat(hold.terms.keys, hold.id)
+    seat = Seat.of(hold.terms.keys, hold.id)
 
     async def once() -> tuple[Reply, NotAcknowledged | None]:
         await port.open(seat, until, listen=False)
@@ -96,7 +96,7 @@ async def renew_batch_confirmed(  # noqa: PLR0917 - as ``Flows.renew_batch``
 ) -> Answer:
     """Renew holds of one kind where replicas count; they may take until ``ends``."""
     asked = renewal_request(holds, ttls, shortens=shortens)
-    seat = Seat(holds[0].terms.keys, holds[0].id)
+    seat = Seat.of(holds[0].terms.keys, holds[0].id)
     try:
         await port.open(seat, until, listen=False)
         refused = refusals(holds, await port.call(*asked, until, seat))

@@ -118,16 +118,29 @@ async def queue(
     """
     asks.outlasts = outlasts
     attempt.asks = asks
-    left = False
+    left, late = False, 0
     try:
-        grant = await _granted(port, attempt, asks, give_up_at)
-        if grant is None:
-            left = leave_to(asks)
-            if not left:
-                leave_to = nobody  # what was undone is no other attempt's
-                await _leave(port, asks)
-                undo_owed(port, asks)
-            attempt.asks = None
+        while True:
+            grant = None if asks.placed else await port.flows.line_up(port, asks, give_up_at)
+            if grant is None:
+                grant = await _wait(port, attempt, asks, give_up_at)
+                if grant is not None:
+                    grant = await _counted(port, asks, grant, give_up_at)
+            now = port.now()
+            if grant is not None and min(grant.deadline, asks.terms.ends) > now:
+                return grant
+            late += grant is not None
+            if asks.refused or now >= give_up_at:
+                break
+            if late == LATE_GRANTS_MAX:
+                raise too_late(asks.ttl)
+            asks.forget()
+        left = leave_to(asks)
+        if not left:
+            leave_to = nobody  # what was undone is no other attempt's
+            await _leave(port, asks)
+            undo_owed(port, asks)
+        attempt.asks = None
     except BaseException:
         left = left or leave_to(asks)
         if not left:
@@ -135,7 +148,7 @@ async def queue(
         attempt.asks = None
         raise
     else:
-        return grant
+        return None
     finally:
         if not left:
             try:
@@ -143,28 +156,6 @@ async def queue(
             except BaseException:  # Ctrl-C, perhaps before its first instruction
                 depart(port, asks)
                 raise
-
-
-async def _granted(port: Port, attempt: Attempt, asks: Attempt, give_up_at: float) -> Grant | None:
-    """Ask, wait, and ask again, until granted; None at ``give_up_at``."""
-    late = 0
-    while True:
-        placed = asks.placed
-        grant = None if placed else await port.flows.line_up(port, asks, give_up_at)
-        if grant is None:
-            if attempt.event is not None:
-                attempt.event.must_wait(asks.ahead)
-            grant = await _wait(port, attempt, asks, give_up_at)
-            if grant is not None:
-                grant = await _counted(port, asks, grant, give_up_at)
-        if grant is not None and min(grant.deadline, asks.terms.ends) > port.now():
-            return grant
-        late += grant is not None
-        if asks.refused or port.now() >= give_up_at:
-            return None
-        if late == LATE_GRANTS_MAX:
-            raise too_late(asks.ttl)
-        asks.forget()
 
 
 def undo(port: Port, asks: Attempt) -> None:
@@ -180,7 +171,7 @@ def depart(port: Port, asks: Attempt) -> None:
     would keep the client's thread alive for ever (I10).
     """
     if asks.stood:
-        with port.mutex():
+        with port.mutex:
             port.lines.leave(asks, port.now())
     port.close(asks)
 
@@ -189,7 +180,7 @@ def _undo(port: Port, asks: Attempt) -> None:
     """Undo a request that may have run, after it on the same connection."""
     if not asks.began:
         return
-    with port.mutex():
+    with port.mutex:
         port.lines.give_up(asks)
     port.run_in_background(*asks.terms.abandon(asks, asks.channel), asks.path)
 
@@ -203,7 +194,7 @@ def start_over(port: Port, asks: Attempt) -> None:
 
 def late_grant(port: Port, who: bytes) -> None:
     """Release a grant that was pushed to a waiter that has given up."""
-    with port.mutex():
+    with port.mutex:
         undo = port.lines.gave_up(who)
     if undo is not None:
         port.run_in_background(*undo)
@@ -226,12 +217,13 @@ async def line_up(
                 asked_at = port.now()
             asks.began, asks.undo_connection = True, None  # as ``begin``
             asks.asking = True
-            lasting = asks.lasting(asked_at)
+            terms = asks.terms
+            lasting = terms.lease if terms.ends == FOR_EVER else asks.lasting(asked_at)
             if asks.waits_since:
                 reply = asks.judged(await _ask_for_next(port, asks, asked_at, until))
             else:
-                packed = asks.terms.acquire(asks, asks.channel)
-                reply = await port.run(packed, asks.keys.lock, until, asks)
+                packed = terms.acquire(asks, asks.channel)
+                reply = await port.run(packed, terms.keys.lock, until, asks)
             asks.asking = False
             ends = asked_at + validity(lasting)
             if port.flows.confirms and counts(reply):
@@ -287,7 +279,7 @@ def _lined_up(port: Port, asks: Attempt, reply: Reply, asked_at: float) -> None:
     now_us, pttl_ms, position, foreign = reply
     asks.ahead = position
     asks.answered(asked_at, now_us, port.now())
-    with port.mutex():
+    with port.mutex:
         line = port.lines.join(asks)
         if len(line.waiters) == 1:
             jitter = port.jitter()
@@ -298,7 +290,9 @@ def _lined_up(port: Port, asks: Attempt, reply: Reply, asked_at: float) -> None:
 
 async def _wait(port: Port, attempt: Attempt, asks: Attempt, give_up_at: float) -> Grant | None:
     """Wait in line; None when the place must be asked for again, or time is up."""
-    with port.mutex():
+    if attempt.event is not None:
+        attempt.event.must_wait(asks.ahead)
+    with port.mutex:
         line = port.lines.join(asks)
     wait = entered(port, attempt, asks, give_up_at)
     while True:
@@ -425,11 +419,6 @@ def tell(port: Port, attempt: Attempt, hold: Hold | None) -> None:
         attempt.event.end(events.TIMED_OUT)
 
 
-def is_short(asked: Asked, grant: Grant) -> bool:
-    """Return True if a lease was handed over, and is to grow to the length that was asked for."""
-    return grant.lease < asked.ttl - ROUNDING_SECONDS
-
-
 def begin(
     port: Port, attempt: Attempt, grant: Grant, asked: Asked | None = None, turn: int = 0
 ) -> Hold:
@@ -443,7 +432,7 @@ def begin(
         port, asked, grant.fence, min(grant.deadline, attempt.terms.ends), attempt.who
     )
     hold.turn, hold.own_info = turn, attempt.info
-    hold.short = is_short(asked, grant)
+    hold.short = grant.lease < asked.ttl - ROUNDING_SECONDS  # it was handed over, and is to grow
     attempt.hold = hold
     try:
         registry.add(hold)
@@ -462,7 +451,7 @@ def begin(
 
 def _revoked_before(port: Port, hold: Hold) -> None:
     """Notify the holder of a revocation that came before its hold could be found."""
-    with port.mutex():
+    with port.mutex:
         reason = port.lines.revoked.pop(hold.holder_id, None)
     if reason is not None:
         lose(port, hold, "revoked", port.now(), reason)

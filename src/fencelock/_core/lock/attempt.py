@@ -13,7 +13,6 @@ from fencelock._runtime.records import NamedTuple
 
 if TYPE_CHECKING:
     from fencelock._core.lock.hold import Hold, HoldRegistry
-    from fencelock._core.lock.tenure import Tenure
 
 
 class Grant(NamedTuple):
@@ -42,7 +41,7 @@ class Attempt(Seat):
     event: Any = None  # what hooks know of it; see events.py
     unit: Any = None  # ``who``, if it can be part of a deadlock; and its wait
     wait: Any = None
-    tenure: Tenure | None = None  # which it joined
+    tenure: Any = None  # the ``Tenure`` that it joined, whose module imports this one
     asks: Attempt | None = None  # its question, or one that it continues, until that is over
     hold: Hold | None = None  # that it was granted
     under: Hold | None = None  # it is granted at once while this other hold lasts, or never

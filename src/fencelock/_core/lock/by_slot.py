@@ -93,7 +93,7 @@ async def _renew(port: SlottedPort, batches: Sequence[Sequence[Hold]], ask: AskB
         put_back(port, [hold for hold in every if hold in port.renewals.under_way], port.now())
         raise
     finally:
-        with port.mutex():
+        with port.mutex:
             port.renewals.discard_closed(every)
 
 
@@ -127,7 +127,7 @@ async def heartbeat_by_slot(port: SlottedPort, until: float, waiter: Attempt) ->
     """
     here, own = port.node_of(waiter.key), port.slot(waiter.key)
     slots: dict[int, list[Due]] = {}
-    with port.mutex():
+    with port.mutex:
         alive = waiter.terms.alive
         for due in port.lines.due(port.now(), alive, waiter, lambda key: port.node_of(key) == here):
             slots.setdefault(port.slot(due[1][0].key), []).append(due)

@@ -50,7 +50,7 @@ async def give_back_all(port: Port, until: float) -> bool:
 
 def _latest_first(port: Port) -> list[Hold]:
     """Take all leases out of the schedule, the latest grant first."""
-    with port.mutex():
+    with port.mutex:
         holds = port.renewals.tracked()
         port.renewals.clear()
     return sorted(holds, key=lambda hold: (hold.granted_at, hold.fence), reverse=True)
@@ -60,7 +60,7 @@ def _cut_off(port: Port, hold: Hold) -> bool:
     """End a lease for its holder; False when it had ended, or its turn is another waiter's now."""
     if hold.forked or not lose(port, hold, "closed", port.now()):
         return False
-    with port.mutex():
+    with port.mutex:
         return not hold.passes
 
 

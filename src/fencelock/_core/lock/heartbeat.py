@@ -19,7 +19,7 @@ async def heartbeat(port: Port, until: float, waiter: Attempt) -> None:
 
     A failure is raised to the waiter that asked: the others ask later by themselves.
     """
-    with port.mutex():
+    with port.mutex:
         due = port.lines.due(port.now(), waiter.terms.alive, waiter)
     if due:
         asked_at = port.now()

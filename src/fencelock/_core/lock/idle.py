@@ -71,7 +71,7 @@ async def _answered(
     far: float,
 ) -> Sequence[Seat]:
     """Ask clients, and wait a moment for their answers; return the waiters that may have them."""
-    waiters = [Seat(keys, port.new_id()) for keys, _ in asks]
+    waiters = [Seat.of(keys, port.new_id()) for keys, _ in asks]
     ends = [0.0] * len(waiters)
     until = port.now() + port.server_timeout
     try:

@@ -86,7 +86,7 @@ def _shorten(table: dict[Any, Any]) -> None:
 def recall(port: AnyPort, holder: bytes, channel: bytes, who: bytes) -> None:
     """Take a recall: release an idle lease at once, and answer a try if the lease is in use."""
     lines = port.lines
-    with port.mutex():
+    with port.mutex:
         line = lines.recalls.tenures.get(holder)
         if line is None:
             lines.recalls.early(holder)
@@ -103,7 +103,7 @@ def recall(port: AnyPort, holder: bytes, channel: bytes, who: bytes) -> None:
 
 def asked(port: AnyPort, holder: bytes, channel: bytes, who: bytes) -> None:
     """Answer whether the lease of a tenure is in use; of one that is not known, nothing."""
-    with port.mutex():
+    with port.mutex:
         line = port.lines.recalls.tenures.get(holder)
     if line is not None:
         port.run_in_background(ANSWER, line.keys.plain, (channel, who, _state(line)))
@@ -115,7 +115,7 @@ def _state(line: Any) -> bytes:
 
 def known_idle(port: AnyPort, holder: bytes) -> bool | None:
     """Return True if this client keeps this lease, False if it uses it, None if it has none."""
-    with port.mutex():
+    with port.mutex:
         line = port.lines.recalls.tenures.get(holder)
         idle = None if line is None else line.kept is not None
     return idle
@@ -123,7 +123,7 @@ def known_idle(port: AnyPort, holder: bytes) -> bool | None:
 
 def give_up_due(port: AnyPort, now: float) -> None:
     """Release the idle leases whose time is up."""
-    with port.mutex():
+    with port.mutex:
         lines = port.renewals.overdue(now)
         released = [kept for line in lines if (kept := line.overdue(port, now)) is not None]
     for kept in released:
@@ -132,7 +132,7 @@ def give_up_due(port: AnyPort, now: float) -> None:
 
 def give_up_all(port: AnyPort) -> None:
     """Release all idle leases."""
-    with port.mutex():
+    with port.mutex:
         lines = list(port.lines.recalls.tenures.values())
         released = [kept for line in lines if (kept := line.give_up()) is not None]
     for kept in released:

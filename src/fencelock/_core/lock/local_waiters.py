@@ -45,7 +45,7 @@ def rows(port: AnyPort, lock: bytes) -> list[Row]:
 
     A lone first turn is left out: the server knows it.
     """
-    with port.mutex():
+    with port.mutex:
         lines = [line for line in port.lines.cohorts.values() if line.waiting or line.turns > 1]
         lines.sort(key=lambda line: line.keys.lock != lock)
         found = [row for line in lines[:ROWS_MAX] for row in _of_line(line, port.now())]

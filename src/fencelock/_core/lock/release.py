@@ -22,7 +22,7 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.inspect import held_ids
 from fencelock._core.lock.terms import Asked
 from fencelock._core.port import Port
-from fencelock._core.retry import ask, passes, persist
+from fencelock._core.retry import ask, passes, run
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply
 from fencelock.errors import (
@@ -70,7 +70,8 @@ async def take_and_release(port: Port, take: Take) -> int:
         return left
     finally:
         for hold in taken:
-            port.flows.clean_up(port, hold)
+            if hold.owed or hold.parts:
+                port.flows.clean_up(port, hold)
             if hold.told:  # each release comes here: without a hook not even a call
                 events.end_hold(hold)
 
@@ -83,7 +84,7 @@ def undo_owed(port: Port, one: Asked) -> None:
     """
     strays, one.owed = one.owed, ()
     if strays:
-        with port.mutex():
+        with port.mutex:
             port.lines.give_up(one)
     for stray in strays:
         if stray.undo_connection is not None:
@@ -103,13 +104,15 @@ def settled(error: BaseException) -> bool:
 def retire(port: Port, hold: Hold) -> None:
     """End renewal, in the schedule of the port (maybe another loop's) that began it (I11).
 
-    From now on the lease proves nothing: it is being released.
+    From now on the lease proves nothing: it is being released. It is nobody's turn any more.
     """
-    renewing = hold.port or port
-    with renewing.mutex():
+    renewing, tenure = hold.port or port, hold.cohort
+    with renewing.mutex:
         hold.open = False
         hold.released = True
         renewing.renewals.discard(hold)
+        if tenure is not None and tenure.front is hold and not tenure.waiting:
+            tenure.end()
     hold.port = None
     for part in hold.parts:
         if part is not None:
@@ -119,20 +122,22 @@ def retire(port: Port, hold: Hold) -> None:
 async def give_back(port: Port, hold: Hold, log: Seat) -> int:
     """Release a hold of one server."""
     terms, lost = hold.terms, hold.lost
+    tenure: Any = hold.cohort
     retire(port, hold)
-    # It may have become the front of its cohort since this release began.
-    if hold.cohort is not None and hold.cohort.front is hold:
-        hold.cohort.succeed(port, hold)
+    if (
+        tenure is not None and tenure.front is hold
+    ):  # nobody else of this client waits, or it is lost
+        tenure.succeed(port, hold)
     if lost:
         if not (hold.forked or hold.closed):  # the server may still hold our key: release it
             port.run_in_background(*release_call(hold, hold.fence))
         raise hold.lost_error()
     until = port.now() + port.server_timeout
-    if terms.owned or terms.plain or hold.turn:
+    if terms.owned or terms.options.plain or hold.turn:
         reply = await ask(port, *release_call(hold, hold.fence), until, asked=log)
     else:
         packed = terms.release_all_of(hold.holder_id)
-        reply = await persist(port, lambda: port.run(packed, terms.keys.lock, until), until, log)
+        reply = await run(port, packed, terms.keys.lock, until, log)
     if reply == 1:
         return 0
     if _told(reply)[0] == ELSEWHERE and not log.sent:

@@ -64,12 +64,12 @@ async def recheck(port: Port) -> None:
     A lease whose renewal is due soon learns of it then; very many leases are spread until then.
     """
     now = port.now()
-    with port.mutex():
+    with port.mutex:
         later = port.renewals.later_than(now + RECHECK_AFTER_SECONDS)
     for start in range(0, len(later), LEASES_PER_PAUSE):
         if start:
             await port.sleep(now)  # others may run
-        with port.mutex():
+        with port.mutex:
             when = now + RECHECK_AFTER_SECONDS * start / len(later)
             port.renewals.move(later[start : start + LEASES_PER_PAUSE], when)
 
@@ -81,7 +81,7 @@ async def maintain(port: Port) -> None:
     beyond the next deadline of any lease.
     """
     now = port.now()
-    with port.mutex():
+    with port.mutex:
         due = port.renewals.due(now)
     if port.renewals.watched:
         give_up_due(port, now)
@@ -91,7 +91,7 @@ async def maintain(port: Port) -> None:
     except BaseException:  # cancelled, or a bug: no hold may be lost from the schedule
         put_back(port, [hold for hold in due if hold in port.renewals.under_way], now)
         raise
-    with port.mutex():
+    with port.mutex:
         port.renewals.discard_closed(due)
 
 
@@ -166,7 +166,7 @@ def _batches(kinds: Sequence[list[Hold]]) -> Iterator[list[Hold]]:
 
 def put_back(port: Port, holds: Iterable[Hold], when: float) -> None:
     """Schedule those that are still tracked for ``when``."""
-    with port.mutex():
+    with port.mutex:
         port.renewals.add_all([hold for hold in holds if hold.open and not hold.notified], when)
 
 
@@ -178,7 +178,7 @@ async def _renew(port: Port, holds: Sequence[Hold], ends: float) -> None:
     asked_at = port.now()
     ttls = [hold.steady or _next_ttl(hold, asked_at) for hold in holds]
     shortest = min([ttl for ttl in ttls if ttl != LOOK_SECONDS], default=inf)
-    with port.mutex():
+    with port.mutex:
         ends = min(ends, port.renewals.first_end(asked_at + _horizon(port)))
     until = min(asked_at + min(CALL_SECONDS_MAX, shortest / 3), ends)
     refused, missing = await port.flows.renew_batch(port, holds, ttls, until, ends, False)  # noqa: FBT003 - it never shortens
@@ -218,7 +218,7 @@ def apply_renewal(
     usual: dict[float, list[Hold]] = {}  # by ttl; holds near a limit are handled separately
     late: list[Hold] = []
     before = _proved(holds) if events.hooks else ()
-    with port.mutex():
+    with port.mutex:
         left = range(len(holds)) if refused else _apply_steady(port, holds, ttls, asked_at, jitter)
         for number in left:
             hold, ttl = holds[number], ttls[number]
@@ -341,7 +341,7 @@ async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
             hold.reach = min(hold.reach, hold.within_limits(hold.terms.options.ttl, now))
         again_at = now + retry_delay(hold.failures, port.jitter())
         if hold.notified:  # its holder was the first to notice, while this renewal was under way
-            with port.mutex():
+            with port.mutex:
                 port.renewals.discard(hold)
             port.flows.ended(port, hold)
         else:
@@ -366,7 +366,7 @@ def _endangers(hold: Hold) -> bool:
 
 def lose_all(port: Port, reason: str) -> None:
     """Notify the holder of every scheduled lease that it is no longer renewed."""
-    with port.mutex():
+    with port.mutex:
         holds = port.renewals.tracked()
         port.renewals.clear()
     lost = sum(lose(port, hold, reason, port.now()) for hold in holds)
@@ -378,7 +378,7 @@ def lose_all(port: Port, reason: str) -> None:
 
 def lose(port: Port, hold: Hold, reason: str, since: float, detail: str = "") -> bool:
     """End the renewal of a lost hold; return True if the loss was not recorded before."""
-    with port.mutex():
+    with port.mutex:
         port.renewals.discard(hold)
         kept = hold.open  # else it was released meanwhile: its release reports the loss
     return kept and hold.lose(reason, since, detail)
@@ -457,7 +457,7 @@ async def reserve(
     """
     while True:
         now = port.now()
-        with port.mutex():
+        with port.mutex:
             renewal = HolderRenewal(hold, ttl, now, shortens=shortens)
             under_way = hold in port.renewals.under_way
             reserved = renewal.reserves(until, under_way=under_way, waits=waits)
@@ -518,7 +518,7 @@ def rely_on(port: Port, renewal: HolderRenewal) -> None:
     if not renewal.shortens:
         return
     hold = renewal.hold
-    with port.mutex():
+    with port.mutex:
         hold.reach = min(hold.reach, renewal.ttl)
         hold.move_deadline(min(hold.deadline, renewal.asked_at + validity(renewal.ttl)))
     if hold.open:
@@ -528,7 +528,7 @@ def rely_on(port: Port, renewal: HolderRenewal) -> None:
 def track_renewed(port: Port, renewal: HolderRenewal) -> None:
     """Schedule a hold again after the holder's own renewal, in time for what is left of it."""
     hold = renewal.hold
-    with port.mutex():
+    with port.mutex:
         last = hold.reserved_by is renewal  # else it ended too late: another one took its place
         if last:
             hold.reserved_by, hold.asked_until = None, 0.0

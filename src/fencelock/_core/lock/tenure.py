@@ -85,7 +85,7 @@ class Tenure:
     asks: Attempt | None = None  # None also while the front's own waiter asks
     spare: Spare | None = None
     turns: int = 0  # of this lease
-    until: float = 0.0  # no turn is passed on after it
+    ends: float = 0.0  # the deadline that the grant had
     lease: float = 0.0  # seconds that the server granted
     least_kept: float = 0.0  # of a kept lease, at least so many are left as a turn begins
     kept_until: float = 0.0  # a kept lease is given up then
@@ -120,7 +120,7 @@ class Tenure:
     # -- who comes and goes -------------------------------------------------------------------
 
     def join(self, port: Port, attempt: Attempt) -> Spare | None:
-        """Add an attempt: it is the front if there is none; return a kept lease that came too late.
+        """Add an attempt; with a kept lease it is the front: return one that came too late.
 
         Call it under the mutex.
         """
@@ -133,13 +133,12 @@ class Tenure:
         if self.take_kept(port, attempt):
             return None
         spent, self.front = self.spare, attempt
-        self._lines.cohorts[self.key] = self
         self.spare = None
         return spent
 
     def leave(self, port: Port, attempt: Attempt) -> bool:
         """Take out a waiter that gives up; False when it has become the front."""
-        with port.mutex():
+        with port.mutex:
             if self.front is attempt:
                 return False
             if attempt in self.waiting:
@@ -162,7 +161,7 @@ class Tenure:
         when the front changed before without what ``asks``. A second call finishes what an
         interrupt left half done.
         """
-        with port.mutex():
+        with port.mutex:
             done = self._succeed(port, giver, asks, spare, keeps=keeps)
         return done
 
@@ -179,7 +178,7 @@ class Tenure:
         if self.front is giver:
             if not self.waiting:
                 if not keeps:
-                    self._end()
+                    self.end()
                 return False
             heir = self._heir()
             self.asks, self.spare = asks, spare
@@ -199,7 +198,8 @@ class Tenure:
         """Return the waiter that comes next: the first that came."""
         return self.waiting[0]
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """End the tenure; call under the mutex."""
         self.front = self.asks = self.spare = None
         if self.linger:
             self._lines.recalls.end(self.holder)
@@ -233,14 +233,11 @@ class Tenure:
 
     def begin(self, port: Port, hold: Hold, grant: Grant, *, fresh: bool) -> None:
         """Note that the front has a hold now; ``fresh``: the server granted it just now."""
-        with port.mutex():
+        with port.mutex:
             if fresh:
-                # Counted from the earliest instant at which the server can have granted it.
-                proved = validity(grant.lease)
-                self.until = grant.deadline - proved + self.seconds
-                self.turns, self.lease = 1, grant.lease
+                self.turns, self.ends, self.lease = 1, grant.deadline, grant.lease
                 if self.linger:
-                    self.least_kept = proved * KEPT_PART
+                    self.least_kept = validity(grant.lease) * KEPT_PART
                     self._begin_lease(hold.holder_id)
             hold.cohort = self
             self.front = hold
@@ -264,9 +261,7 @@ class Tenure:
 
     def pass_on(self, port: Port, hold: Hold) -> bool:
         """End a turn and give the next waiter its turn; False when the server must be asked."""
-        if not self.waiting:
-            return False
-        with port.mutex():
+        with port.mutex:
             length = self._length(hold)
             if self.front is not hold or not self._may_pass(port, hold, length):
                 return False
@@ -282,10 +277,17 @@ class Tenure:
             bool(self.waiting)
             and not self.recalled
             and self.turns < self.most
-            and now < self.until
+            and now < self._until()
             and validity(length) * self.part <= hold.deadline - now <= validity(length)
             and self._is_undisturbed(port, hold)
         )
+
+    def _until(self) -> float:
+        """Return when the last turn is passed on.
+
+        Counted from the earliest instant at which the server can have granted the lease.
+        """
+        return self.ends - validity(self.lease) + self.seconds
 
     def _length(self, hold: Hold) -> float:
         """Return for how long the server granted the lease, or renewed it."""
@@ -304,11 +306,11 @@ class Tenure:
 
     def for_next(self, port: Port, hold: Hold) -> Attempt | None:
         """Return what asks for the next waiter while the holder releases; None when none waits."""
-        with port.mutex():
+        with port.mutex:
             if self.front is not hold:
                 return None
             if not self.waiting:
-                self._end()
+                self.end()
                 return None
             heir = self._heir()
             asks = heir.anew(port.new_id(), len(self.waiting) - 1)
@@ -319,9 +321,7 @@ class Tenure:
 
     def keep(self, port: Port, hold: Hold) -> bool:
         """End a turn and keep its lease; False when it must be released."""
-        if not self.linger:
-            return False
-        with port.mutex():
+        with port.mutex:
             if self.front is not hold or not self._may_keep(port, hold):
                 return False
             self.kept_until = port.now() + self.linger
@@ -380,7 +380,7 @@ class Tenure:
         """End the tenure of a lease that is not in use, and return it; call under the mutex."""
         kept = self.kept
         if kept is not None:
-            self._end()
+            self.end()
         return kept
 
     def recall(self, now: float) -> Spare | None:
@@ -406,11 +406,16 @@ def next_fence(fence: int) -> int:
 
 def join(port: Port, attempt: Attempt, cohort: Cohort) -> Tenure:
     """Add an attempt to its client's tenure; without a front, it becomes the front."""
-    with port.mutex():
-        tenure: Tenure = port.lines.cohorts.get(attempt.terms.cohort) or Tenure(
-            port.lines, attempt, cohort
-        )
-        spent = tenure.join(port, attempt)
+    tenures, key = port.lines.cohorts, attempt.terms.cohort
+    with port.mutex:
+        tenure: Tenure | None = tenures.get(key)
+        if tenure is None:  # as nearly always
+            tenure, spent = Tenure(port.lines, attempt, cohort), None
+            attempt.tenure = tenure
+            tenure.front = attempt
+            tenures[key] = tenure
+        else:
+            spent = tenure.join(port, attempt)
     if spent is not None:
         port.run_in_background(*spent.release)
     return tenure
@@ -418,7 +423,7 @@ def join(port: Port, attempt: Attempt, cohort: Cohort) -> Tenure:
 
 def try_kept(port: Port, attempt: Attempt) -> Tenure | None:
     """Make a try the front of its client's tenure if a lease is kept; None when none is."""
-    with port.mutex():
+    with port.mutex:
         tenure: Tenure | None = port.lines.cohorts.get(attempt.terms.cohort)
         if tenure is None or tenure.kept is None:
             return None
@@ -433,7 +438,7 @@ def try_kept(port: Port, attempt: Attempt) -> Tenure | None:
 def found(port: Port, hold: Hold, grant: Grant, cohort: Cohort) -> None:
     """Make the hold of a try the front of a tenure if there is none: its lease may be kept."""
     tenures = port.lines.cohorts
-    with port.mutex():
+    with port.mutex:
         if hold.terms.cohort in tenures:
             return
         tenure = Tenure(port.lines, hold, cohort)

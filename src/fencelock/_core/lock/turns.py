@@ -223,8 +223,10 @@ def _hand_on(
 async def give_back(port: Port, hold: Hold, log: Seat) -> int:
     """Release a hold of one server: to the next of its cohort, or to the line."""
     tenure: Tenure | None = hold.cohort
-    if tenure is not None and not hold.forked:
-        if tenure.pass_on(port, hold) or tenure.keep(port, hold):
+    if tenure is not None and (tenure.waiting or tenure.linger) and not hold.forked:
+        if tenure.waiting and tenure.pass_on(port, hold):
+            return 0
+        if tenure.linger and tenure.keep(port, hold):
             return 0
         asks = None if hold.lost else tenure.for_next(port, hold)
         if asks is not None:

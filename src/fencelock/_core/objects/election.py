@@ -196,7 +196,7 @@ async def next_change(port: Port, cursor: LeaderCursor, give_up_at: float) -> bo
 
     The first call returns after the first answer. Raises like ``ask``.
     """
-    seat = Seat(cursor.keys, cursor.id)
+    seat = Seat.of(cursor.keys, cursor.id)
     try:
         while True:
             seen, heartbeat_at = await _look(port, cursor, seat, give_up_at)

@@ -116,7 +116,7 @@ async def _together(
 ) -> tuple[list[Hold] | None, bool]:
     """Request all at once; return the holds, or None and whether each may still be free."""
     until = answer_by(port, port.now(), give_up_at)
-    seat = Seat(attempts[0].keys, attempts[0].id)
+    seat = Seat.of(attempts[0].keys, attempts[0].id)
     keys = [key for attempt in attempts for key in attempt.keys.grant]
 
     async def once() -> tuple[float, Reply]:

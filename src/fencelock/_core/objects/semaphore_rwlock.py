@@ -184,7 +184,7 @@ async def release_permits(port: Port, take: Callable[[list[tuple[Hold, int]]], o
     done = 0
     trouble: FencelockError | None = None
     try:
-        with port.mutex():
+        with port.mutex:
             take(parts)
         for hold, keep in parts:
             try:

@@ -38,7 +38,7 @@ WAITERS_PER_CHECK = 1000
 
 def signalled(port: Port, gen: bytes, outcome: bytes, key: bytes) -> None:
     """Pass the message that a generation has ended to all waiters of this client."""
-    with port.mutex():
+    with port.mutex:
         watch = port.lines.watches.get(key)
         waiting = list(watch.waiters) if watch is not None else []
     for watcher in waiting:
@@ -100,7 +100,7 @@ async def wait_for(
 
 
 def _join(port: Port, watcher: StateWaiter) -> StateWait:
-    with port.mutex():
+    with port.mutex:
         watch = port.lines.watches.setdefault(watcher.signal.key, StateWait(port.now()))
         watch.waiters[watcher] = None
     return watch
@@ -108,7 +108,7 @@ def _join(port: Port, watcher: StateWaiter) -> StateWait:
 
 def _part(port: Port, watcher: StateWaiter) -> None:
     """Remove a watcher; a second call finishes what an interrupt left half done."""
-    with port.mutex():
+    with port.mutex:
         watch = port.lines.watches.get(watcher.signal.key)
         if watch is not None:
             watch.waiters.pop(watcher, None)
@@ -134,7 +134,7 @@ async def _ask_first(
 async def _look(port: Port, watcher: StateWaiter, watch: StateWait, give_up_at: float) -> None:
     """Ask for every waiter of this state that knows its generation; others ask by themselves."""
     watcher.news = False
-    with port.mutex():
+    with port.mutex:
         others = [each for each in watch.waiters if each.gen and each is not watcher]
         watch.check_at = port.now() + HEARTBEAT_SECONDS
     others = [each for each in others if each.verdict is None]
@@ -197,7 +197,7 @@ async def _answer(
                 until = min(ends, port.now() + port.server_timeout)
             continue
         watcher.trip = port.now() - asked_at
-        with port.mutex():
+        with port.mutex:
             watch = port.lines.watches[watcher.signal.key]
             if next(iter(watch.waiters)) is watcher:
                 watch.check_at = max(watch.check_at, asked_at + HEARTBEAT_SECONDS)
@@ -211,7 +211,7 @@ async def _put(port: Port, watcher: StateWaiter, question: ScriptCall, until: fl
 def _last_request(port: Port, watcher: StateWaiter, *, late: bool) -> ScriptCall:
     """Return the last request; tasks of one client share a channel, which others may need."""
     _part(port, watcher)
-    with port.mutex():
+    with port.mutex:
         watch = port.lines.watches.get(watcher.signal.key)
         waiters = watch.waiters if watch is not None else ()
         shared = any(each.channel == watcher.channel and not each.verdict for each in waiters)

@@ -18,7 +18,7 @@ from math import inf
 
 from fencelock._core.deadlines import retry_delay
 from fencelock._core.deadlock.unit_waits import left
-from fencelock._core.lock.acquire import is_short, queue, try_once
+from fencelock._core.lock.acquire import ROUNDING_SECONDS, queue, try_once
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, first_due
 from fencelock._core.lock.release import release_call, retire
@@ -259,7 +259,7 @@ def _left(ask: Ballot) -> float:
 def _voting(quorum_attempt: QuorumAttempt, grants: dict[int, Grant]) -> bool:
     """Drop the grants of nodes that were restarted meanwhile; return True if a majority is left."""
     port, now = quorum_attempt.port, quorum_attempt.port.now()
-    with port.mutex():
+    with port.mutex:
         gone = port.membership.without_vote(grants)
     for node in gone:
         quorum_attempt.failures[node] = restarted(port, node, now)
@@ -299,7 +299,7 @@ def _begin(quorum_attempt: QuorumAttempt, grants: dict[int, Grant], fence: int) 
     parts.cover(longest_of(attempt))
     try:
         _begin_parts(quorum_attempt, grants, parts)
-        with port.mutex():
+        with port.mutex:
             parts.unite()
         if hold.deadline <= port.now() and not port.closing:  # parts were lost before that
             raise too_late(quorum_attempt.attempt.ttl)
@@ -329,7 +329,7 @@ def _begin_parts(quorum_attempt: QuorumAttempt, grants: dict[int, Grant], parts:
         at, asked = port.nodes[node], quorum_attempt.attempts[node]
         part = NodeHold(at, asked, fence, min(grant.deadline, asked.terms.ends))
         parts[node] = part
-        part.short = is_short(asked, grant)
+        part.short = grant.lease < asked.ttl - ROUNDING_SECONDS
         if grant.lease != lease or part.deadline < deadline or when >= deadline:
             lease, deadline = grant.lease, part.deadline
             when = first_due(part, lease, port.jitter(), part.granted_at)

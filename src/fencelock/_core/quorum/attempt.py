@@ -53,7 +53,7 @@ class QuorumAttempt(Claimant):
         """Return the nodes to ask, in order; those that failed recently come last."""
         port, now = self.port, self.port.now()
         found = list(self.order)
-        with port.mutex():
+        with port.mutex:
             for node in port.membership.without_vote(found):
                 self.failures[node] = restarted(port, node, now)
                 found.remove(node)

@@ -50,8 +50,7 @@ class Ballot(Seat):
 
     def __init__(self, node: int, about: Asked | None, call: Call | bytes) -> None:
         if about is not None:
-            super().__init__(about.terms.keys, about.id)
-            self.about = about
+            self.keys, self.id, self.about = about.terms.keys, about.id, about
         self.node = node
         self.call = call  # packed, where it is asked for in every acquisition
 
@@ -200,7 +199,7 @@ def undo(port: QuorumPort, asks: Iterable[Ballot], *, all_of_them: bool = False)
     for ask in asks:
         if not ask.undone and (ask.silent or (all_of_them and ask.began)):
             node, about = port.nodes[ask.node], ask.about
-            with node.mutex():
+            with node.mutex:
                 node.lines.give_up(about)
             node.run_in_background(*about.terms.abandon(about), ask.follow())
             ask.undone = True

@@ -79,7 +79,7 @@ class Majority(list[Hold | None], Observer, Claimant):
         """Claim a lease of this length for as long as it is held; see membership.py."""
         if ttl > LONG_SECONDS:
             claim(self.port, self, ttl)
-            with self.port.mutex():
+            with self.port.mutex:
                 self._claims = self.port.membership
                 self._settle()
 
@@ -117,7 +117,7 @@ class Majority(list[Hold | None], Observer, Claimant):
     def deadline_moved(self, hold: Hold) -> None:  # noqa: ARG002 - whichever it was
         """Move the common deadline, unless the majority was not proved for a moment."""
         self.check_gap(self.port.now())
-        with self.port.mutex():
+        with self.port.mutex:
             self._settle()
 
     def claim_renewed(self) -> None:
@@ -156,7 +156,7 @@ class Majority(list[Hold | None], Observer, Claimant):
     def lost(self, hold: Hold) -> None:
         """Notify of the loss of the majority, or schedule the lost part to be re-acquired."""
         port, whole = self.port, self.hold
-        with port.mutex():
+        with port.mutex:
             self._settle()
         if not whole.open or whole.notified or hold.loss is None:
             return
@@ -203,7 +203,7 @@ def make_hold(
 def retire_all(port: QuorumPort, hold: Hold) -> None:
     """End the renewal of a hold and of its parts; see ``release.retire``."""
     ports = (hold.port or port, *port.nodes)
-    with port.mutex():
+    with port.mutex:
         for at, each in zip(ports, (hold, *hold.parts), strict=True):
             if each is not None:
                 each.open, each.released = False, True
@@ -218,7 +218,7 @@ def end_node_leases(port: QuorumPort, hold: Hold) -> list[tuple[int, Hold]]:
     """
     if port.closing:
         return []
-    with port.mutex():
+    with port.mutex:
         parts = [(node, part) for node, part in enumerate(hold.parts) if part and part.open]
     give_up_claim(port, majority_of(hold))
     for node, part in parts:

@@ -54,7 +54,7 @@ REACQUIRED_AT_ONCE = 50
 async def maintain(port: QuorumPort) -> None:
     """Do what is due: notify of losses, re-acquire missing parts. Never raises a server's error."""
     now = port.now()
-    with port.mutex():
+    with port.mutex:
         due = port.renewals.due(now)
     try:
         lasting = [hold for hold in due if not _lost(port, hold, now)]
@@ -78,7 +78,7 @@ def _lost(port: QuorumPort, hold: Hold, now: float) -> bool:
 
 
 def _put_back(port: QuorumPort, hold: Hold) -> None:
-    with port.mutex():
+    with port.mutex:
         port.renewals.discard(hold)
         if hold.open and not hold.notified:
             port.renewals.add(hold, majority_of(hold).next_due())
@@ -120,7 +120,7 @@ def _joined(port: QuorumPort, hold: Hold, ask: Ballot, good: Sequence[Ballot], t
     part = begin(node, cast("Attempt", ask.about), Grant(hold.fence, deadline, ttl))
     parts = majority_of(hold)
     parts.check_gap(port.now())
-    with port.mutex():
+    with port.mutex:
         joined = parts.join(ask.node, part)
     if not joined:
         retire(node, part)

@@ -30,7 +30,7 @@ def longest_of(one: Asked) -> float:
 def claim(port: QuorumPort, claimant: Claimant, ttl: float) -> None:
     """Note a holder or request of leases of this length, before a node is asked for one."""
     if ttl > LONG_SECONDS:
-        with port.mutex():
+        with port.mutex:
             port.membership.claimants.add(claimant)
 
 
@@ -39,7 +39,7 @@ def give_up_claim(port: QuorumPort, *claimants: Claimant) -> None:
     membership = port.membership
     if not membership.claimants:
         return
-    with port.mutex():
+    with port.mutex:
         membership.claimants.difference_update(claimants)
         number = membership.drop_claim()
     if number:
@@ -68,7 +68,7 @@ async def refresh(
     """
     now = port.now()
     ttl = max(longest_of(one), renewed)
-    with port.mutex():
+    with port.mutex:
         if not port.membership.stale(ttl, now) and not again:
             return
         first = not port.membership.met
@@ -76,12 +76,12 @@ async def refresh(
     if asks_all:
         await _ask(port, one, ttl, None, latest, avoid=False, all_of_them=first)
         _are_different(port)
-        with port.mutex():
+        with port.mutex:
             port.membership.judge()
-    with port.mutex():
+    with port.mutex:
         voters = port.membership.voters(port.now())
     await _ask(port, one, ttl, voters, latest)
-    with port.mutex():
+    with port.mutex:
         if ttl <= LONG_SECONDS:
             port.membership.longest = max(port.membership.longest, ttl)
         port.membership.written, port.membership.written_at = voters, port.now()
@@ -89,7 +89,7 @@ async def refresh(
 
 def _are_different(port: QuorumPort) -> None:
     """Raise when two nodes are the same server: its vote would count twice. Checked every time."""
-    with port.mutex():
+    with port.mutex:
         twins = port.membership.twins()
         port.membership.met = port.membership.met and not twins
     if twins:
@@ -116,7 +116,7 @@ async def _ask(
     """
     now, membership = port.now(), port.membership
     claims_too = voters is not None and ttl > LONG_SECONDS
-    with port.mutex():
+    with port.mutex:
         number, claimed, until = membership.claim(ttl, now) if claims_too else (0, 0.0, now)
     # On a clock that runs faster than ours it must not end sooner.
     lasts = (until - now) * (1 + 2 * DRIFT_RATE) + 1 if claims_too else 0.0
@@ -135,7 +135,7 @@ async def _ask(
     finally:
         port.put_back(asks)
     claims: list[tuple[float, float]] = []
-    with port.mutex():
+    with port.mutex:
         for ask in good:
             longest, longest_claimed, left, *run_ids = ask.reply
             membership.read(ask.node, longest / 1000, run_ids)
