@@ -27,7 +27,7 @@ from fencelock._core.lock.release import release_call
 from fencelock._core.lock.renew import lose
 from fencelock._io import leases_at_exit
 from fencelock._io.port_asyncio import AioPort
-from fencelock._io.resp import INCOMPLETE, ReplyError, pack, reader
+from fencelock._io.wire import INCOMPLETE, ReplyError, pack, reader
 from fencelock._runtime.descriptors import own
 from fencelock.errors import FencelockError, NotAcquired
 from fencelock.options import KEY_PREFIX
