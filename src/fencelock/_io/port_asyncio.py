@@ -30,12 +30,10 @@ from fencelock._core.port import Flows, Replicas
 from fencelock._core.pushes import dispatch
 from fencelock._core.retry import ask, left_behind
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
-from fencelock._io import fork, leases_at_exit
 from fencelock._io.connection_asyncio import AsyncConnection
-from fencelock._io.ids import RandomIds
 from fencelock._io.link_asyncio import Link
 from fencelock._io.loss_callbacks import call_on_lost, notifying
-from fencelock._io.process_waits import joined
+from fencelock._io.process_ports import RandomIds, joined, watch
 from fencelock._io.repeat_asyncio import RepeatingTask
 from fencelock._io.sources.kinds import Source
 from fencelock._io.wire import ReplyError, not_now, pack_source
@@ -103,8 +101,7 @@ class AioPort:
         self.new_id, self.jitter = chance.new_id, chance.jitter
         self._tasks: set[asyncio.Task[None]] = set()
         self._closers: set[asyncio.Task[Any]] = set()  # each runs an ``on_lost`` that closes us
-        fork.watch(self)
-        leases_at_exit.watch(self)
+        watch(self)
 
     def _new_link(self) -> Link:
         told = (self._pushed, self._unplugged)

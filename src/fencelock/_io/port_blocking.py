@@ -30,13 +30,11 @@ from fencelock._core.port import Flows, Replicas
 from fencelock._core.pushes import dispatch
 from fencelock._core.retry import ask, left_behind
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
-from fencelock._io import fork, leases_at_exit
 from fencelock._io.cleanup_queue import CleanupQueue
 from fencelock._io.connection_blocking import Connection
-from fencelock._io.ids import RandomIds
 from fencelock._io.loss_callbacks import LossCallbacks
 from fencelock._io.pool_blocking import Pool
-from fencelock._io.process_waits import joined
+from fencelock._io.process_ports import RandomIds, joined, watch
 from fencelock._io.renewal_thread import RenewalThread
 from fencelock._io.run_blocking import run_blocking
 from fencelock._io.sources.kinds import Source
@@ -90,8 +88,7 @@ class BlockingPort:
         self._prefix = client_channel
         self._ear = _ear(ref(self))
         self._start()
-        fork.watch(self)
-        leases_at_exit.watch(self)
+        watch(self)
 
     def _start(self) -> None:
         """Begin with nothing: at first, and in a child process."""

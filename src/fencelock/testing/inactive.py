@@ -17,7 +17,7 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, TypeVar
 
-from fencelock._io import leases_at_exit
+from fencelock._io import process_ports
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.sources import stand_in
 
@@ -94,5 +94,5 @@ def _maker() -> Any:
 
 def _hang_up() -> None:
     """Close idle connections: the next ones lead to the other side."""
-    for port in leases_at_exit.watched(BlockingPort):
+    for port in process_ports.watched(BlockingPort):
         port.pool.drop()
