@@ -10,8 +10,8 @@ from typing import Any
 from fencelock._core.types import Reply
 from fencelock._io.connect import RESOLVER, Found, greet, open_tcp, reported
 from fencelock._io.connection_blocking import Connection
-from fencelock._io.inline import run
 from fencelock._io.sources.url import Address
+from fencelock._io.threads import run_inline
 from fencelock._runtime.clock import now
 from fencelock._runtime.descriptors import own
 
@@ -47,7 +47,9 @@ def connect(address: Address, until: float, pushed: Pushed, make: Make = Connect
     """Open and greet a connection; NoReply when no connection came by ``until``."""
     with reported(address):
         sock = (
-            _open_unix(address, until) if address.path else run(open_tcp(SOCKETS, address, until))
+            _open_unix(address, until)
+            if address.path
+            else run_inline(open_tcp(SOCKETS, address, until))
         )
     sock.settimeout(None)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 1, 0))
@@ -59,7 +61,7 @@ def greeted(
 ) -> Connection:
     """Return the connection once the server took the handshake, of which HELLO is the first."""
     try:
-        run(greet(SOCKETS, connection, handshake, where, until))
+        run_inline(greet(SOCKETS, connection, handshake, where, until))
     except BaseException:
         connection.close()
         raise

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencelock._core.types import NoReply, Reply
 from fencelock._io.connection_blocking import Connection
-from fencelock._io.inline import run
+from fencelock._io.threads import run_inline
 from fencelock._io.wire import INCOMPLETE, ReplyError, server_error
 from fencelock._runtime.clock import now
 from fencelock._topology.sentinel import FRESH_SECONDS
@@ -73,7 +73,7 @@ class MasterConnection(Connection):
 
     def _ask_guard(self, flow: Coroutine[Any, Any, None]) -> None:
         try:
-            run(flow)
+            run_inline(flow)
         except BaseException:
             self.sound = False
             raise

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from fencelock._io.connect_blocking import Pushed
 from fencelock._io.connection_blocking import Connection
-from fencelock._io.inline import run
 from fencelock._io.open_blocking import open_one
 from fencelock._io.sources.kinds import One, Source
+from fencelock._io.threads import run_inline
 
 Opener = Callable[[float, Pushed], Connection]
 
@@ -25,4 +25,4 @@ def opener(source: Source) -> Opener:
     from fencelock._topology.master_monitor import MasterMonitor  # noqa: PLC0415 - as said above
 
     monitor = MasterMonitor(source, BlockingDialer())
-    return lambda until, pushed: run(monitor.connect(until, pushed))
+    return lambda until, pushed: run_inline(monitor.connect(until, pushed))

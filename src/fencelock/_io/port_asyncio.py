@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,7 +34,6 @@ from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.link_asyncio import Link
 from fencelock._io.loss_callbacks import call_on_lost, notifying
 from fencelock._io.process_ports import RandomIds, joined, watch
-from fencelock._io.repeat_asyncio import RepeatingTask
 from fencelock._io.sources.kinds import Source
 from fencelock._io.wire import ReplyError, not_now, pack_source
 from fencelock._runtime.clock import REST_SECONDS, now
@@ -347,11 +346,22 @@ class AioPort:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def repeating(
+    @asynccontextmanager
+    async def repeating(
         self, flow: Callable[[], Coroutine[Any, Any, None]], seconds: float
-    ) -> RepeatingTask:
+    ) -> AsyncIterator[None]:
         """Run a flow repeatedly in a task."""
-        return RepeatingTask(flow, seconds, self._begun)
+
+        async def repeat() -> None:
+            while True:
+                await asyncio.sleep(seconds)
+                await flow()
+
+        task = self._begun(repeat(), "fencelock-proof")
+        try:
+            yield
+        finally:
+            task.cancel()
 
     @property
     def hears(self) -> bool:
