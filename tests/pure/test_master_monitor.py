@@ -8,10 +8,8 @@ from math import inf
 import pytest
 
 from fencelock._core.types import NoReply
-from fencelock._io.dial_asyncio import AsyncioDialer
-from fencelock._io.dial_blocking import BlockingDialer
-from fencelock._io.master_connection_asyncio import AsyncMasterConnection
-from fencelock._io.master_connection_blocking import MasterConnection
+from fencelock._io.sentinel_asyncio import AsyncioDialer, AsyncMasterConnection
+from fencelock._io.sentinel_blocking import BlockingDialer, MasterConnection
 from fencelock._io.sources.sentinel import from_url
 from fencelock._io.threads import run_inline
 from fencelock._io.wire import ReplyError

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from fencelock._io import port_asyncio
 from fencelock._io.port_asyncio import AioPort
-from fencelock._io.ports_per_loop import LoopPorts
-from fencelock._io.select_asyncio import port_maker
+from fencelock._io.select_asyncio import LoopPorts, port_maker
 
 if TYPE_CHECKING:
     from fencelock._core.lock.history import Recorder

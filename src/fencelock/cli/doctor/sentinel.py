@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fencelock._io.dial_blocking import BlockingDialer
+from fencelock._io.sentinel_blocking import BlockingDialer
 from fencelock._io.sources.kinds import SentinelService
 from fencelock._io.threads import run_inline
 from fencelock._runtime.clock import now
