@@ -98,6 +98,13 @@ def _warn_of_loop(flow: Coroutine[Any, Any, Any]) -> None:
         raise
 
 
+def later(_port: object, seconds: float, call: Callable[[], None]) -> bool:
+    """Call a function after so many seconds; return False if no thread can be started."""
+    timer = threading.Timer(seconds, call)
+    timer.name, timer.daemon = "fencelock-later", True
+    return started(timer) is None
+
+
 class RepeatingThread:
     """Runs a blocking flow every ``seconds`` in a thread that ends with the block."""
 

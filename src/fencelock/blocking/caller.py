@@ -5,20 +5,18 @@ As ``aio/caller.py``, name for name; all other files of this folder are generate
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.select_blocking import port_for
-from fencelock._io.threads import run_blocking
+from fencelock._io.threads import later, run_blocking
 from fencelock._runtime.first_instruction import from_first_instruction
-from fencelock._runtime.mutex import started
 
 if TYPE_CHECKING:
     from fencelock._core.lock.history import Recorder
 
-__all__ = ["from_first_instruction"]
+__all__ = ["from_first_instruction", "later"]
 
 T = TypeVar("T")
 
@@ -54,13 +52,6 @@ def result_of(result: Any, function: Callable[..., Any]) -> Any:
     from fencelock._handles.name_template import refuse_coroutine  # noqa: PLC0415 - inspect is slow
 
     return refuse_coroutine(result, function)
-
-
-def later(_port: object, seconds: float, call: Callable[[], None]) -> bool:
-    """Call a function after so many seconds; return False if no thread can be started."""
-    timer = threading.Timer(seconds, call)
-    timer.name, timer.daemon = "fencelock-later", True
-    return started(timer) is None
 
 
 def opened(source: object, recorder: Recorder | None, **given: Any) -> tuple[Any, bool, str]:
