@@ -1,6 +1,6 @@
 """Run flows of asyncio where they belong: in the loop of their port, or in its background.
 
-As ``threads.py`` for threads. A client may be used in several loops.
+As ``threads.py`` for threads.
 """
 
 from __future__ import annotations

@@ -16,20 +16,21 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from fencelock._io import tasks
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.select_asyncio import LoopPorts, port_maker
-from fencelock._io.tasks import home_of, in_loop_of, later
 
 if TYPE_CHECKING:
     from fencelock._core.lock.history import Recorder
-
-__all__ = ["home_of", "in_loop_of", "later"]
 
 Method = TypeVar("Method", bound=Callable[..., Coroutine[Any, Any, Any]])
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # A callback may be a coroutine function, and a lost lease may cancel the body that relies on it.
 ASYNCHRONOUS: Final = True
+
+# A client may be used in several loops.
+home_of, in_loop_of, later = tasks.home_of, tasks.in_loop_of, tasks.later
 
 # Tasks of ``wait_for``, by the task that waits in it.
 _callers: dict[asyncio.Task[Any], asyncio.Task[Any]] = {}
