@@ -66,7 +66,7 @@ async def _release_late(handle: object, flow: Coroutine[Any, Any, object]) -> No
         log.warning("a release of a coroutine that was dropped failed: %s", error)
 
 
-def later(port: AioPort, seconds: float, call: Callable[[], None]) -> bool:
+def later(port: Any, seconds: float, call: Callable[[], None]) -> bool:
     """Call a function after so many seconds, for a port; return False if that cannot be."""
     try:
         port.loop.call_soon_threadsafe(port.loop.call_later, seconds, call)
