@@ -21,7 +21,7 @@ from fencelock._core.retry import persist
 from fencelock._core.seat import Seat
 from fencelock._handles import lock as handles
 from fencelock._io.port_blocking import BlockingPort
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.threads import run_blocking
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock
 from fencelock.errors import LeaseLost, ServerError

@@ -16,8 +16,8 @@ from fencelock._io import io_blocking
 from fencelock._io.cluster_asyncio import AsyncioClusterPort
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.io_blocking import BlockingIo
-from fencelock._io.run_blocking import run_blocking
 from fencelock._io.sources.cluster import from_url
+from fencelock._io.threads import run_blocking
 from fencelock._io.wire import ReplyError, server_error
 from fencelock._runtime.clock import now
 from fencelock._topology import slots

@@ -11,7 +11,7 @@ from fencelock._core.objects.barrier import BarrierSpec
 from fencelock._core.objects.event_latch import EventSpec
 from fencelock._core.objects.state_wait import LEAVING_SECONDS, wait_for
 from fencelock._core.types import NoReply
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.threads import run_blocking
 from fencelock.errors import ServerUnreachable
 
 NOW, TIMEOUT = 1000.0, 0.5

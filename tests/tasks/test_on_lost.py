@@ -8,7 +8,7 @@ import pytest
 
 import fencelock
 from fencelock import AsyncLease, LeaseLost, NotHeld
-from fencelock._io import leases_at_exit
+from fencelock._io import process_ports
 
 
 def lose(world, *, ms: int = 300) -> None:
@@ -297,7 +297,7 @@ async def test_a_cancelled_release_leaves_nothing_proved(world):
 @pytest.mark.parametrize("how", ["aclose", "release", "ashutdown", "task", "two"])
 async def test_on_lost_may_close_its_client(world, caplog, monkeypatch, how):
     """The close does not wait for its caller, and does not cancel it."""
-    monkeypatch.setattr(leases_at_exit, "_holders", WeakSet())  # not those of other tests
+    monkeypatch.setattr(process_ports, "_ports", WeakSet())  # not those of other tests
     client, ended = world.client(), asyncio.Queue()
 
     async def on_lost(lease):

@@ -11,7 +11,7 @@ from fencelock._io.connection_blocking import Connection
 from fencelock._io.io_blocking import BlockingIo
 from fencelock._io.pool_blocking import Pool, admit
 from fencelock._io.port_blocking import BlockingPort
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.threads import run_blocking
 from fencelock._topology import cluster
 from fencelock._topology.cluster import ClusterPort
 from fencelock._topology.master_check import NodeAddress

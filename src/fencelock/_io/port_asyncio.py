@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,20 +30,17 @@ from fencelock._core.pushes import dispatch
 from fencelock._core.retry import ask, left_behind
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
-from fencelock._io import fork, leases_at_exit
 from fencelock._io.connection_asyncio import AsyncConnection
-from fencelock._io.ids import RandomIds
 from fencelock._io.link_asyncio import Link
 from fencelock._io.loss_callbacks import call_on_lost, notifying
-from fencelock._io.process_waits import joined
-from fencelock._io.repeat_asyncio import RepeatingTask
+from fencelock._io.process_ports import RandomIds, joined, watch
 from fencelock._io.sources.kinds import Source
 from fencelock._io.wire import ReplyError, not_now, pack_source
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import inside, mutex, put_off
 from fencelock._topology.flows.single import SINGLE
-from fencelock.errors import FencelockError, ServerUnreachable
+from fencelock.errors import FencelockError
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:
@@ -105,8 +102,7 @@ class AioPort:
         self.new_id, self.jitter = chance.new_id, chance.jitter
         self._tasks: set[asyncio.Task[None]] = set()
         self._closers: set[asyncio.Task[Any]] = set()  # each runs an ``on_lost`` that closes us
-        fork.watch(self)
-        leases_at_exit.watch(self)
+        watch(self)
 
     def _new_link(self) -> Link:
         told = (self._pushed, self._unplugged)
@@ -348,11 +344,22 @@ class AioPort:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def repeating(
+    @asynccontextmanager
+    async def repeating(
         self, flow: Callable[[], Coroutine[Any, Any, None]], seconds: float
-    ) -> RepeatingTask:
+    ) -> AsyncIterator[None]:
         """Run a flow repeatedly in a task."""
-        return RepeatingTask(flow, seconds, self._begun)
+
+        async def repeat() -> None:
+            while True:
+                await asyncio.sleep(seconds)
+                await flow()
+
+        task = self._begun(repeat(), "fencelock-proof")
+        try:
+            yield
+        finally:
+            task.cancel()
 
     @property
     def hears(self) -> bool:
@@ -526,54 +533,6 @@ class AioPort:
         """In a child: nothing here may be touched, not even closed: the poller is the parent's."""
         self.closing = self.link.closed = True
         self.mutex = mutex()
-
-
-async def run_release(port: AioPort, handle: object, flow: Coroutine[Any, Any, T]) -> T | None:
-    """Await a flow whose caller can go on without its result: where need be, after the unlock.
-
-    A coroutine that the garbage collector closes runs to the end of its ``async with`` wherever its
-    thread is. None when the flow was put off; what it raises then is logged. The handle is kept
-    until then.
-    """
-    if not inside():
-        return await (in_loop_of(port, flow) if port.elsewhere else flow)
-    port.loop.call_soon_threadsafe(
-        lambda: port.spawn(_release_late(handle, flow), "fencelock-post")
-    )
-    return None
-
-
-def home_of(hold: Hold | None, port: AioPort) -> AioPort:
-    """Return the port to release a hold by: that of its own loop while it runs, else ``port``.
-
-    The waiters of its cohort are tasks of that loop, and have their places at that port.
-    """
-    own = None if hold is None else hold.port
-    if isinstance(own, AioPort) and own.loop.is_running() and not own.closing:
-        return own
-    return port
-
-
-async def in_loop_of(port: AioPort, flow: Coroutine[Any, Any, T]) -> T:
-    """Await a flow in the loop of its port, from whichever loop.
-
-    Raises ServerUnreachable if that loop does not run: then nothing can be sent there.
-    """
-    if port.is_here:
-        return await flow
-    if not port.loop.is_running():
-        flow.close()
-        raise ServerUnreachable("the event loop in which it was acquired does not run any more")
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(flow, port.loop))
-
-
-async def _release_late(handle: object, flow: Coroutine[Any, Any, object]) -> None:
-    """Run a release that was put off."""
-    try:
-        await flow
-        del handle  # not before: it would report that it was dropped while it held the lock
-    except FencelockError as error:
-        log.warning("a release of a coroutine that was dropped failed: %s", error)
 
 
 async def let_act() -> None:

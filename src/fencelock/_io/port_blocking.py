@@ -30,16 +30,14 @@ from fencelock._core.pushes import dispatch
 from fencelock._core.retry import ask, left_behind
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
-from fencelock._io import fork, leases_at_exit
 from fencelock._io.cleanup_queue import CleanupQueue
 from fencelock._io.connection_blocking import Connection
-from fencelock._io.ids import RandomIds
 from fencelock._io.loss_callbacks import LossCallbacks
 from fencelock._io.pool_blocking import Pool
-from fencelock._io.process_waits import joined
+from fencelock._io.process_ports import RandomIds, joined, watch
 from fencelock._io.renewal_thread import RenewalThread
-from fencelock._io.run_blocking import run_blocking
 from fencelock._io.sources.kinds import Source
+from fencelock._io.threads import RepeatingThread, run_blocking
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.mutex import catch_up, inside, mutex, put_off, put_off_work
 from fencelock._topology.flows.single import SINGLE
@@ -47,7 +45,6 @@ from fencelock.errors import FencelockError, NotRenewable
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:
-    from fencelock._io.repeat_blocking import RepeatingThread
     from fencelock._topology.slots import ClusterSource
 
 T = TypeVar("T")
@@ -90,8 +87,7 @@ class BlockingPort:
         self._prefix = client_channel
         self._ear = _ear(ref(self))
         self._start()
-        fork.watch(self)
-        leases_at_exit.watch(self)
+        watch(self)
 
     def _start(self) -> None:
         """Begin with nothing: at first, and in a child process."""
@@ -346,9 +342,7 @@ class BlockingPort:
         self, flow: Callable[[], Coroutine[Any, Any, None]], seconds: float
     ) -> RepeatingThread:
         """Run a flow repeatedly in a thread."""
-        from fencelock._io.repeat_blocking import RepeatingThread  # noqa: PLC0415 - locks need none
-
-        return RepeatingThread(flow, seconds, run_blocking)
+        return RepeatingThread(flow, seconds)
 
     def settles(self, undo_connection: Connection, key: bytes, asked_at: float) -> bool:
         """Return True if the answer to a clean-up on its undo connection counts."""

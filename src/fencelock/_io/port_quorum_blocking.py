@@ -28,9 +28,9 @@ from fencelock._io.connection_blocking import Connection
 from fencelock._io.pool_blocking import Pool
 from fencelock._io.port_blocking import CLOSE_SECONDS, BlockingPort
 from fencelock._io.renewal_thread import RenewalThread, RenewedPort
-from fencelock._io.run_blocking import run_blocking
 from fencelock._io.sources.kinds import One
 from fencelock._io.sources.quorum import QuorumSource
+from fencelock._io.threads import run_blocking
 from fencelock._io.wire import (
     INCOMPLETE,
     ReplyError,

@@ -20,7 +20,7 @@ from fencelock._core.port import Port
 from fencelock._core.types import NoReply
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.pool_blocking import Pool
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.threads import run_blocking
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import catch_up, mutex, started, waiting

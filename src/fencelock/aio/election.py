@@ -25,7 +25,8 @@ from fencelock._handles.body import UNSURE
 from fencelock._handles.election import CandidateHolds, LeadershipUse
 from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import Settings
-from fencelock._io.port_asyncio import AioPort, run_release
+from fencelock._io.port_asyncio import AioPort
+from fencelock._io.tasks import run_release
 from fencelock._runtime.hints import made_by_clients
 from fencelock._runtime.process import ProcessBound
 from fencelock.aio.caller import awaited, caller, from_first_instruction, was_stopped, watch

@@ -23,7 +23,8 @@ from fencelock._core.lock.renew import renew_now
 from fencelock._handles.body import UNSURE, Body
 from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import DropFinalizer, Holds, ReentrantHolds, Settings
-from fencelock._io.port_asyncio import AioPort, run_release
+from fencelock._io.port_asyncio import AioPort
+from fencelock._io.tasks import run_release
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, unnamed
 from fencelock._runtime.process import ProcessBound
 from fencelock.aio.caller import (

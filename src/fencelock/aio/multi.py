@@ -16,7 +16,8 @@ from fencelock._handles.body import UNSURE, Body
 from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import DropFinalizer, Holds, Settings
 from fencelock._handles.multi import MultiHold, MultiHolds, is_busy, is_owned
-from fencelock._io.port_asyncio import AioPort, run_release
+from fencelock._io.port_asyncio import AioPort
+from fencelock._io.tasks import run_release
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients
 from fencelock._runtime.process import ProcessBound
 from fencelock.aio.caller import (

@@ -16,7 +16,8 @@ from fencelock._handles.body import UNSURE, Bodies, Body
 from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import Settings
 from fencelock._handles.semaphore import SemaphoreHolds, checked_limit
-from fencelock._io.port_asyncio import AioPort, run_release
+from fencelock._io.port_asyncio import AioPort
+from fencelock._io.tasks import run_release
 from fencelock._runtime.hints import made_by_clients
 from fencelock.aio.caller import by_caller, caller, from_first_instruction, was_stopped, watch
 from fencelock.aio.lease import AsyncHold, AsyncLease

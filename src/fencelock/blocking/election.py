@@ -27,7 +27,7 @@ from fencelock._handles.election import CandidateHolds, LeadershipUse
 from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import Settings
 from fencelock._io.port_blocking import BlockingPort
-from fencelock._io.run_blocking import run_blocking, run_release
+from fencelock._io.threads import run_blocking, run_release
 from fencelock._runtime.hints import made_by_clients
 from fencelock._runtime.process import ProcessBound, here
 from fencelock.blocking.caller import awaited, from_first_instruction, was_stopped, watch

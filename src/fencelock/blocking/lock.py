@@ -24,7 +24,7 @@ from fencelock._handles.body import UNSURE, Body
 from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import DropFinalizer, Holds, ReentrantHolds, Settings
 from fencelock._io.port_blocking import BlockingPort
-from fencelock._io.run_blocking import run_blocking, run_release
+from fencelock._io.threads import run_blocking, run_release
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, unnamed
 from fencelock._runtime.process import ProcessBound, here
 from fencelock.blocking.caller import (

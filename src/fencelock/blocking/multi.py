@@ -18,7 +18,7 @@ from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import DropFinalizer, Holds, Settings
 from fencelock._handles.multi import MultiHold, MultiHolds, is_busy, is_owned
 from fencelock._io.port_blocking import BlockingPort
-from fencelock._io.run_blocking import run_blocking, run_release
+from fencelock._io.threads import run_blocking, run_release
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients
 from fencelock._runtime.process import ProcessBound, here
 from fencelock.blocking.caller import (

@@ -25,7 +25,7 @@ from fencelock._handles.lock import Settings
 from fencelock._handles.name_template import NameTemplate
 from fencelock._handles.once import NOTHING, OnceHolds, Outcome, encoded
 from fencelock._io.port_blocking import BlockingPort
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.threads import run_blocking
 from fencelock._runtime import process
 from fencelock._runtime.hints import made_by_clients
 from fencelock._runtime.process import ProcessBound, here

@@ -18,7 +18,7 @@ from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import Settings
 from fencelock._handles.semaphore import SemaphoreHolds, checked_limit
 from fencelock._io.port_blocking import BlockingPort
-from fencelock._io.run_blocking import run_blocking, run_release
+from fencelock._io.threads import run_blocking, run_release
 from fencelock._runtime.hints import made_by_clients
 from fencelock._runtime.process import here
 from fencelock.blocking.caller import from_first_instruction, was_stopped, watch

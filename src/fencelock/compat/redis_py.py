@@ -26,8 +26,8 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.inspect import holder_of
 from fencelock._core.lock.release import take_and_release
 from fencelock._core.lock.renew import renew_now
-from fencelock._io.port_asyncio import run_release as run_release_in_loop
-from fencelock._io.run_blocking import run_blocking, run_release
+from fencelock._io.tasks import run_release as run_release_in_loop
+from fencelock._io.threads import run_blocking, run_release
 from fencelock.aio.client import AsyncClient
 from fencelock.blocking.client import Client
 

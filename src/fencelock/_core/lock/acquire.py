@@ -99,7 +99,7 @@ async def _recalled(port: Port, attempt: Attempt, trip: float) -> Grant | None:
         return None  # ``queue`` has undone it
 
 
-async def queue(
+async def queue(  # noqa: C901, PLR0912 - one loop looks at all that may end it
     port: Port,
     attempt: Attempt,
     asks: Attempt,
