@@ -332,7 +332,7 @@ def _first_lease(call: Request, request: Any) -> float:
     """Return how long the lease of a request is: a handoff to another client may start short."""
     words = b" ".join(arg for arg in call.args if isinstance(arg, bytes)).split(b" ")
     if (
-        request.client_channel in words
+        request.terms.client_channel in words
         or request.holder_id in words
         or not request.terms.options.renew
     ):
