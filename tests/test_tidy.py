@@ -331,7 +331,7 @@ def called_on_the_way_out(_path: Path, text: str) -> Iterator[str]:
 
 
 def is_mutex(item: ast.withitem) -> bool:
-    return re.search(r"\bmutex\(\)$|\._lock$", ast.unparse(item.context_expr)) is not None
+    return re.search(r"\bmutex(\(\))?$|\._lock$", ast.unparse(item.context_expr)) is not None
 
 
 def calls(node: ast.AST) -> bool:

@@ -49,7 +49,7 @@ def looked(**answers):
         lines.join(each)
     port = OneNode(
         lines=lines,
-        mutex=nullcontext,
+        mutex=nullcontext(),
         now=lambda: 100.0,
         client_channel=b"h",
         jitter=lambda: 0.0,

@@ -52,7 +52,7 @@ class Posts(SimpleNamespace):
     """A port that notes what is posted, and behind what."""
 
     def __init__(self):
-        super().__init__(lines=Lines(), mutex=nullcontext, posted=[])
+        super().__init__(lines=Lines(), mutex=nullcontext(), posted=[])
 
     def run_in_background(self, script, _keys, args, undo_connection=None):
         self.posted.append((script.name, args[3], undo_connection))

@@ -273,7 +273,7 @@ def test_a_node_that_was_silent_is_asked_last_for_a_while(monkeypatch, error, av
         nodes=URLS,
         suspect={},
         now=lambda: clock[0],
-        mutex=nullcontext,
+        mutex=nullcontext(),
         membership=SimpleNamespace(without_vote=lambda _nodes: []),
     )
     quorum_attempt = QuorumAttempt(port, SimpleNamespace(keys=LockKeys("p:", "a")))
@@ -323,7 +323,7 @@ def test_a_lost_lease_gives_its_claim_up():
     port = SimpleNamespace(
         closing=False,
         nodes=range(3),
-        mutex=nullcontext,
+        mutex=nullcontext(),
         membership=membership,
         membership_key=b"membership",
         client_channel=b"home",
@@ -353,7 +353,7 @@ def test_leases_that_end_with_their_client_are_given_back_on_each_node_that_has_
         for number in range(3)
     ]
     port = SimpleNamespace(
-        nodes=nodes, needed=2, now=lambda: 100.0, mutex=nullcontext, renewals=RenewalSchedule()
+        nodes=nodes, needed=2, now=lambda: 100.0, mutex=nullcontext(), renewals=RenewalSchedule()
     )
     hold = held(200.0)
     hold.parts = parts = Majority(port, hold, first=0)
@@ -373,7 +373,7 @@ def test_a_part_that_is_lost_is_acquired_again_unless_the_hold_is_over(over, pla
         needed=2,
         now=lambda: 100.0,
         jitter=lambda: 0.0,
-        mutex=nullcontext,
+        mutex=nullcontext(),
         move=lambda _, when: moved.append(when),
     )
     hold = held(200.0, clock=lambda: 100.0)
@@ -496,7 +496,7 @@ def test_an_undo_is_sent_once_and_no_other_request_follows_on_its_connection():
     """Two clean-ups that follow one request would read one connection in two threads."""
     posted = []
     node = SimpleNamespace(
-        mutex=nullcontext, lines=Lines(), run_in_background=lambda *call: posted.append(call[-1])
+        mutex=nullcontext(), lines=Lines(), run_in_background=lambda *call: posted.append(call[-1])
     )
     port = SimpleNamespace(nodes=[node])
     told = LeaseOptions(ttl=30.0, renew=True)

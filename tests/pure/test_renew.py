@@ -217,7 +217,7 @@ def test_only_a_renewal_that_asks_for_less_than_is_left_shortens_a_lease(ttl, ma
 def test_a_failed_renewal_is_a_warning_unless_it_will_pass(monkeypatch, caplog, error, level):
     monkeypatch.setattr(renew, "put_back", lambda *_: None)
     port = SimpleNamespace(
-        now=lambda: NOW, jitter=lambda: 0.5, mutex=nullcontext, renewals=RenewalSchedule()
+        now=lambda: NOW, jitter=lambda: 0.5, mutex=nullcontext(), renewals=RenewalSchedule()
     )
     with caplog.at_level("INFO"):
         asyncio.run(renew.failed(port, [hold()], error))
@@ -228,7 +228,7 @@ def test_a_failed_renewal_is_a_warning_unless_it_will_pass(monkeypatch, caplog, 
 def test_a_renewal_that_fails_again_and_again_is_said_now_and_then(monkeypatch, caplog):
     monkeypatch.setattr(renew, "put_back", lambda *_: None)
     port = SimpleNamespace(
-        now=lambda: NOW, jitter=lambda: 0.5, mutex=nullcontext, renewals=RenewalSchedule()
+        now=lambda: NOW, jitter=lambda: 0.5, mutex=nullcontext(), renewals=RenewalSchedule()
     )
     failing, other = hold(), hold()
     with caplog.at_level("INFO"):
@@ -244,7 +244,7 @@ def test_a_lease_with_limits_is_not_scheduled_as_the_others_are():
     """It was renewed for the last time, and wants attention at its end."""
     renewals = RenewalSchedule()
     port = SimpleNamespace(
-        mutex=nullcontext,
+        mutex=nullcontext(),
         renewals=renewals,
         now=lambda: NOW + 0.1,
         jitter=lambda: 0.0,
@@ -259,7 +259,7 @@ def test_a_lease_with_limits_is_not_scheduled_as_the_others_are():
 def renewed(*holds: Hold, answered: float = 0.1) -> SimpleNamespace:
     """Apply one renewal of 30 s to all these leases; return the port."""
     port = SimpleNamespace(
-        mutex=nullcontext,
+        mutex=nullcontext(),
         renewals=RenewalSchedule(),
         now=lambda: NOW + answered,
         jitter=lambda: 0.0,

@@ -87,7 +87,7 @@ def test_a_line_ends_with_its_last_waiter():
 def test_only_cohorts_in_which_somebody_waits_are_counted():
     """Each lock that is held has a cohort: with very many, a count of all would take long."""
     lines = Lines()
-    port = SimpleNamespace(mutex=nullcontext, lines=lines, wake=lambda _: None)
+    port = SimpleNamespace(mutex=nullcontext(), lines=lines, wake=lambda _: None)
 
     def joined(number: int) -> Attempt:
         one = waiter(number=number)

@@ -84,6 +84,14 @@ class Hold(BaseLease):
 
     partial: bool = False  # it is that of one node of a quorum, whose loss is no news
 
+    # By which the server knows it: see ``Asked``; and the description of its own thread or task.
+    id: bytes
+    holder_id: bytes
+    info: bytes
+    own_info: bytes
+    owed: tuple[Stray, ...]
+    turn: int
+
     __slots__ = (
         "__weakref__",
         "_generation",
@@ -144,13 +152,8 @@ class Hold(BaseLease):
         self.fence: int = fence
         self.ttl: float = asked.ttl
         self.deadline: float = deadline
-        # By which the server knows it: see ``Asked``.
-        self.id: bytes = asked.id
-        self.holder_id: bytes = asked.holder_id
-        self.info: bytes = asked.info
-        self.turn: int = 0
-        self.owed: tuple[Stray, ...] = asked.owed
-        self.own_info: bytes = asked.info  # of its own thread or task
+        self.id, self.holder_id, self.info = asked.id, asked.holder_id, asked.info
+        self.own_info, self.owed, self.turn = asked.info, asked.owed, 0
         self.renewal: Renewal = NEVER_RENEWED  # as it was packed last
         self.port: AnyPort = port  # that renews it; None once it was given back
         self.server: str = port.label  # as a person calls it

@@ -104,7 +104,7 @@ def settled(error: BaseException) -> bool:
 def retire(port: Port, hold: Hold) -> None:
     """End renewal, in the schedule of the port (maybe another loop's) that began it (I11).
 
-    From now on the lease proves nothing: it is being released. It is nobody's turn any more.
+    From now on the lease proves nothing: it is being released. Its turn is over.
     """
     renewing, tenure = hold.port or port, hold.cohort
     with renewing.mutex:
@@ -122,12 +122,9 @@ def retire(port: Port, hold: Hold) -> None:
 async def give_back(port: Port, hold: Hold, log: Seat) -> int:
     """Release a hold of one server."""
     terms, lost = hold.terms, hold.lost
-    tenure: Any = hold.cohort
     retire(port, hold)
-    if (
-        tenure is not None and tenure.front is hold
-    ):  # nobody else of this client waits, or it is lost
-        tenure.succeed(port, hold)
+    if hold.cohort is not None and hold.cohort.front is hold:  # others of this client wait
+        hold.cohort.succeed(port, hold)
     if lost:
         if not (hold.forked or hold.closed):  # the server may still hold our key: release it
             port.run_in_background(*release_call(hold, hold.fence))
