@@ -317,7 +317,9 @@ class LocalLine:
         """Return True if the tenure was not revoked, and no request can still change its lease."""
         holder = hold.request.holder
         revoked = self.revoked is not None and self.revoked[0] == holder
-        renewing = hold.reach != inf or hold.asked_until > 0 or hold in port.renewals.under_way
+        renewing = (
+            hold.limited(port.now()) or hold.asked_until > 0 or hold in port.renewals.under_way
+        )
         return not (revoked or renewing or hold.request.strays) and hold.loss is None
 
     def _watch(self, port: Port, when: float) -> None:
