@@ -146,8 +146,8 @@ def test_a_renewal_takes_four_turns_of_a_loop_that_gives_way_between_blocks(worl
     async def work() -> None:
         client = fencelock.AsyncClient(world.server.url, key_prefix=world.prefix)
         async with client.lock("a", ttl=1.2) as lease:
-            await asyncio.sleep(0.5)  # it listens for revocations by then, and was renewed
-            assert all([await turns_taken(lease, lease.port) <= 4 for _ in range(5)])
+            taken = [await turns_taken(lease, lease.port) for _ in range(6)]
+            assert max(taken[1:]) <= 4, "at first it also begins to listen"
         await client.aclose()
 
     world.run(work())

@@ -36,7 +36,7 @@ from fencelock._io.ids import RandomIds
 from fencelock._io.link_asyncio import Link
 from fencelock._io.loss_callbacks import call_on_lost, notifying
 from fencelock._io.process_waits import joined
-from fencelock._io.prompt_asyncio import PromptFlow
+from fencelock._io.prompt_asyncio import PromptFlow, answers_of
 from fencelock._io.repeat_asyncio import RepeatingTask
 from fencelock._io.sources.kinds import Source
 from fencelock._io.wire import ReplyError, not_now, pack_source
@@ -328,15 +328,11 @@ class AioPort:
 
     def _due(self) -> None:
         self._timer = None
-        flow = PromptFlow(self.loop, self._maintain(), self._attach)
+        flow = PromptFlow(self.loop, self._maintain(), answers_of(self.link))
         flow.go_on()
         self._begun(flow.rest(), "fencelock-leases").add_done_callback(flow.end)
         # It has taken out the due leases; others may become due before it ends.
         self._set_timer(self._next_at())
-
-    def _attach(self, answer: Any, resume: Callable[[], None]) -> bool:
-        mux = self.link.mux
-        return mux is not None and mux.resumes(answer, resume)
 
     async def _maintain(self) -> None:
         began = now()

@@ -20,6 +20,11 @@ from typing import Any
 Resume = Callable[[], None]
 
 
+def answers_of(link: Any) -> Callable[[Any, Resume], bool]:
+    """Return what lets a flow go on with the answers of a link's connection, if it has one."""
+    return lambda answer, resume: link.mux is not None and link.mux.resumes(answer, resume)
+
+
 class AtOnce:
     """Takes an answer for a future and lets the flow that waits for it go on in the same turn."""
 
