@@ -72,6 +72,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "keeper.apply": "_core.lock.renew:apply_renewal",
     "keeper.lose": "_core.lock.renew:lose",
     "keeper.rely_on": "_core.lock.renew:rely_on",
+    "keeper.counted": "_core.lock.hold:Hold.counted",
     "keeper.renew_at_nodes": "_core.lock.by_slot:renew_due_confirmed",
     "keeper.renew_batch": "_core.lock.renew:_renew",
     "keeper.reserve": "_core.lock.renew:HolderRenewal.reserves",

@@ -240,8 +240,20 @@ SEEDS = (
     ),
     seed(
         "a renewal that is relied on though a shorter one may still run",
-        Statement("keeper.rely_on", "hold.reach = min(hold.reach, renewal.ttl)", "pass"),
+        Statement("keeper.rely_on", "hold.limit(renewal.ttl, renewal.may_run_until)", "pass"),
         worlds.SHORTER_THEN_LONGER.under(zombie=1),
+        "I1 I2",
+    ),
+    seed(
+        "a renewal that is relied on in full though the server still lets a shorter one run",
+        Statement("keeper.counted", "sent_at >= self.reach_until", "True"),
+        worlds.SHORTER_THEN_LONGER.under(zombie=1),
+        "I1 I2",
+    ),
+    seed(
+        "a renewal that shortens a lease after its caller has given it up",
+        script("renew", "shortens = tonumber(now) < tonumber(ARGV[2])", ""),
+        worlds.SHORTER_GIVEN_UP.under(late=1),
         "I1 I2",
     ),
     seed(

@@ -399,7 +399,7 @@ class Unproved:
 )
 def test_a_hold_that_is_over_gets_no_more_attention(over, due):
     port, tracked = object.__new__(BlockingQuorum), []
-    port._lock, port.renewals = nullcontext(), RenewalSchedule()
+    port.mutex, port.renewals = nullcontext(), RenewalSchedule()
     port._renewal_thread = SimpleNamespace(mind=tracked.append)
     hold = held(9.0)
     for name, value in over.items():

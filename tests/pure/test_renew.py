@@ -3,6 +3,7 @@
 import asyncio
 import random
 from contextlib import nullcontext
+from math import inf
 from types import SimpleNamespace
 
 import pytest
@@ -298,11 +299,20 @@ def test_a_released_lease_is_not_scheduled_beside_others_that_are_renewed():
     assert gone.deadline == NOW + 20
 
 
-def test_a_lease_that_a_shorter_renewal_may_still_cut_is_relied_on_for_no_longer():
+@pytest.mark.parametrize(("until", "counted"), [(NOW + 0.05, 5.0), (NOW, 30.0), (inf, 5.0)])
+def test_a_lease_that_a_shorter_renewal_may_still_cut_is_relied_on_for_no_longer(until, counted):
+    """What matters is whether it may still run when the longer one is sent, not when it answers."""
     usual, doubted = hold(deadline=NOW + 20), hold(deadline=NOW + 3)
-    doubted.reach = 5.0
+    doubted.limit(5.0, until)
     renewed(usual, doubted)
-    assert doubted.deadline == NOW + validity(5.0)
+    assert doubted.deadline == NOW + validity(counted)
+
+
+def test_of_two_renewals_that_may_still_run_the_shorter_counts_until_both_are_over():
+    doubted = hold(deadline=NOW + 3)
+    doubted.limit(5.0, NOW + 2)
+    doubted.limit(7.0, NOW + 1)
+    assert [doubted.counted(30.0, NOW + at) for at in (0, 1, 2)] == [5.0, 5.0, 30.0]
 
 
 def test_a_lease_that_lasts_longer_already_keeps_its_end():
@@ -340,7 +350,7 @@ def test_a_renewal_in_wire_form_says_what_the_request_says(owned):
         return packed == pack_call(*renewal_request(holds, ttls, **how))
 
     assert same([30.0, 30.0])
-    assert same([30.0, 30.0], shortens=True)  # what was packed is used again
+    assert same([30.0, 30.0], shortens_until=1_700_000_000_000_000)  # what was packed is used again
     assert same([30.0, 7.25])
     holds[0].holder_id = b"another"
     assert same([30.0, 30.0])

@@ -73,9 +73,10 @@ class Flows(NamedTuple):
     renew: Callable[[AnyPort, Hold, float | None, bool], Awaitable[None]]
     # Renew several leases together at their holder's request.
     renew_all: Callable[[AnyPort, Sequence[Hold], float | None], Awaitable[None]]
-    # Ask the server to renew leases of one kind by an instant; replicas may take until another.
+    # Ask the server to renew leases of one kind by an instant; replicas may take until another, and
+    # leases may be shortened until a third one, by the server's clock.
     renew_batch: Callable[
-        [AnyPort, Sequence[Hold], Sequence[float], float, float, bool], Awaitable[Answer]
+        [AnyPort, Sequence[Hold], Sequence[float], float, float, int], Awaitable[Answer]
     ]
     # End a lease whose deadline has come.
     ended: Callable[[AnyPort, Hold], None]

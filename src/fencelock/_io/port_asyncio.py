@@ -34,6 +34,7 @@ from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.link_asyncio import Link
 from fencelock._io.loss_callbacks import call_on_lost, notifying
 from fencelock._io.process_ports import RandomIds, joined, watch
+from fencelock._io.prompt_asyncio import PromptFlow, answers_of
 from fencelock._io.sources.kinds import Source
 from fencelock._io.wire import ReplyError, not_now, pack_source
 from fencelock._runtime.clock import REST_SECONDS, now
@@ -321,9 +322,11 @@ class AioPort:
 
     def _due(self) -> None:
         self._timer = None
-        self.spawn(self._maintain(), "fencelock-leases")
-        # The task takes out the due leases before it waits; others may become due before it ends.
-        self.loop.call_soon(lambda: self._set_timer(self._next_at()))
+        flow = PromptFlow(self.loop, self._maintain(), answers_of(self.link))
+        flow.go_on()
+        self._begun(flow.rest(), "fencelock-leases").add_done_callback(flow.end)
+        # It has taken out the due leases; others may become due before it ends.
+        self._set_timer(self._next_at())
 
     async def _maintain(self) -> None:
         began = now()

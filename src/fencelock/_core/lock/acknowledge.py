@@ -92,10 +92,10 @@ async def renew_batch_confirmed(  # noqa: PLR0917 - as ``Flows.renew_batch``
     ttls: Sequence[float],
     until: float,
     ends: float,
-    shortens: bool,  # noqa: FBT001 - as ``Flows.renew_batch``
+    shortens_until: int,
 ) -> Answer:
     """Renew holds of one kind where replicas count; they may take until ``ends``."""
-    asked = renewal_request(holds, ttls, shortens=shortens)
+    asked = renewal_request(holds, ttls, shortens_until=shortens_until)
     seat = Seat.of(holds[0].terms.keys, holds[0].id)
     try:
         await port.open(seat, until, listen=False)

@@ -124,6 +124,7 @@ class Hold(BaseLease):
         "passes",
         "port",
         "reach",
+        "reach_until",
         "released",
         "renewal",
         "renewals",
@@ -182,9 +183,9 @@ class Hold(BaseLease):
         # The holder's own renewal that is under way, until then at the latest.
         self.reserved_by: object = None
         self.asked_until: float = 0.0
-        # A renewal for so many seconds got no answer. It may run at any time and shorten the lease
-        # (I2), so no later renewal is relied on for longer.
-        self.reach: float = inf
+        # A renewal for so many seconds got no answer. Until an instant it may run and shorten the
+        # lease (I2), so no renewal that is sent before it is relied on for longer.
+        self.reach, self.reach_until = inf, 0.0
         self.notified: bool = False  # the holder is notified of a loss (I8: once)
         # Not empty while hooks know of the grant and not of its end; see events.py.
         self.told: list[events.Acquisition] | None = None
@@ -378,6 +379,21 @@ class Hold(BaseLease):
         most = self.terms.options.max_hold
         ttl = min(ttl, self.terms.ends - now)
         return ttl if most is None else min(ttl, self.granted_at + most - now)
+
+    def limit(self, span: float, until: float) -> None:
+        """Rely on no more than ``span`` of a renewal that is sent before ``until``."""
+        self.reach_until = until if self.reach == inf else max(self.reach_until, until)
+        self.reach = min(self.reach, span)
+
+    def limited(self, now: float) -> bool:
+        """Return True while a renewal without an answer may still shorten the lease."""
+        return self.reach != inf and now < self.reach_until
+
+    def counted(self, ttl: float, sent_at: float) -> float:
+        """Return what of a renewal for ``ttl`` may be relied on, and lift a limit that is over."""
+        if sent_at >= self.reach_until:
+            self.reach = inf
+        return min(ttl, self.reach)
 
     def cause(self, reason: str, since: float) -> str:
         """Return in words why a lease was lost, as far as ``reason`` does not say it."""

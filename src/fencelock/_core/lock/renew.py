@@ -8,6 +8,11 @@ Rules of this file:
 - One renewal of a hold at a time. Only the holder's own ``renew(ttl)`` may shorten a lease. From
   before it is sent, and as long as it may still run, the lease counts for no longer than this
   renewal can leave it, whatever a later renewal brings.
+- It may shorten the lease only until its caller gives up, which the server judges by its own clock:
+  so the server is asked for its clock first. A renewal that is sent later counts in full again. The
+  plain form knows no such bound, and a lease that it may have shortened counts for no more from
+  then on. If the server's clock is set back meanwhile, a late request has that much more time; set
+  forward, it counts for nothing sooner.
 - The holder's renewal reserves the hold in the section that sees it still held. Until it ends, the
   turn is not passed on and the lease is not kept, because both go on under the same holder id.
 - A release does not wait for a renewal. It closes the hold; no later answer changes a closed hold.
@@ -26,20 +31,20 @@ from contextlib import suppress
 from math import inf
 
 from fencelock._core import events
-from fencelock._core.deadlines import retry_delay, validity
+from fencelock._core.deadlines import over_at, retry_delay, validity
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.lock.hold import Hold, first_due
 from fencelock._core.lock.kept import give_up_due
 from fencelock._core.lock.release import release_call
-from fencelock._core.lock.renew_request import Answer, in_batches
+from fencelock._core.lock.renew_request import NEVER, Answer, in_batches
 from fencelock._core.lock.terms import SHARES
 from fencelock._core.port import Port
 from fencelock._core.retry import give_up, passes, persist
 from fencelock._core.seat import Seat
-from fencelock._core.types import NoReply
+from fencelock._core.types import Call, NoReply, Reply
 from fencelock._runtime.log import listed, log
 from fencelock.errors import ClientClosed, FencelockError, ServerError
-from fencelock.scripts import REVOKED
+from fencelock.scripts import CLOCK, REVOKED
 
 # How many leases are handled in one go: the other tasks of a loop wait meanwhile.
 LEASES_PER_PAUSE = 1000
@@ -181,7 +186,7 @@ async def _renew(port: Port, holds: Sequence[Hold], ends: float) -> None:
     with port.mutex:
         ends = min(ends, port.renewals.first_end(asked_at + _horizon(port)))
     until = min(asked_at + min(CALL_SECONDS_MAX, shortest / 3), ends)
-    refused, missing = await port.flows.renew_batch(port, holds, ttls, until, ends, False)  # noqa: FBT003 - it never shortens
+    refused, missing = await port.flows.renew_batch(port, holds, ttls, until, ends, NEVER)
     if missing is None:
         apply_renewal(port, holds, ttls, asked_at, refused)
     if refused:
@@ -231,7 +236,7 @@ def apply_renewal(
             if ttl == LOOK_SECONDS:
                 groups.setdefault(hold.deadline, []).append(hold)
                 continue
-            ttl = min(ttl, hold.reach)  # what of it may be relied on
+            ttl = hold.counted(ttl, asked_at)
             deadline = asked_at + validity(ttl)
             hold.renewals += not hold.short
             hold.short = False
@@ -338,7 +343,7 @@ async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
         hold.failures += 1
         hold.trouble = error
         if hold.terms.plain:  # it may still run, and shorten a later renewal
-            hold.reach = min(hold.reach, hold.within_limits(hold.terms.options.ttl, now))
+            hold.limit(hold.within_limits(hold.terms.options.ttl, now), inf)
         again_at = now + retry_delay(hold.failures, port.jitter())
         if hold.notified:  # its holder was the first to notice, while this renewal was under way
             with port.mutex:
@@ -415,16 +420,22 @@ async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -
     log = Seat()
 
     async def once() -> tuple[float, Answer]:
+        if renewal.asks_clock:
+            try:
+                asked_at, clock = port.now(), await port.call(*renewal.clock_call(), until)
+            except NoReply as silence:  # nothing was sent that changes the lease
+                raise NoReply(str(silence), sent=False) from silence.__cause__
+            renewal.bound(clock, asked_at, port.now(), until)
         sent_at = port.now()
         renewal.within_limits(sent_at)  # a repeated request comes later, and so nearer to them
+        rely_on(port, renewal)
         end = hold.deadline
         return sent_at, await port.flows.renew_batch(
-            port, [hold], [renewal.ttl], until, end, renewal.shortens
+            port, [hold], [renewal.ttl], until, end, renewal.until_us
         )
 
     try:
-        rely_on(port, renewal)
-        until = min(until, hold.deadline)
+        until = renewal.answered_by(until)
         try:
             sent_at, answer = await persist(port, once, until, log)
         except (ClientClosed, ServerError) as error:
@@ -473,7 +484,10 @@ async def reserve(
 class HolderRenewal:
     """A renewal that the holder requests: its length, and whether it may shorten the lease."""
 
-    __slots__ = ("_before", "_overlaps", "_reach", "asked_at", "hold", "shortens", "ttl")
+    __slots__ = (
+        *("_before", "_overlaps", "_reach", "_reach_until"),
+        *("asked_at", "hold", "may_run_until", "shortens", "ttl", "until_us"),
+    )
 
     def __init__(self, hold: Hold, ttl: float | None, now: float, *, shortens: bool) -> None:
         self.hold = hold
@@ -482,7 +496,9 @@ class HolderRenewal:
         # A limit that is near never shortens a lease.
         self.shortens: bool = shortens and now + validity(self.ttl) < hold.deadline
         self._overlaps = False  # with a background renewal, which may run before it or after it
-        self._before, self._reach = hold.deadline, hold.reach
+        self._before, self._reach, self._reach_until = hold.deadline, hold.reach, hold.reach_until
+        # Until when it may shorten the lease: on the server's clock, and at the latest on ours.
+        self.until_us, self.may_run_until = NEVER, inf
         self.within_limits(now)
 
     def reserves(self, until: float, *, under_way: bool, waits: bool) -> bool:
@@ -499,16 +515,44 @@ class HolderRenewal:
         span = self.hold.within_limits(self.ttl, now)
         self.ttl = span if self.shortens else max(span, self.hold.least(now))
 
+    def answered_by(self, until: float) -> float:
+        """Return until when to wait for its answer: no longer than it may leave of the lease."""
+        left = self.asked_at + validity(self.ttl) if self.shortens else self.hold.deadline
+        return min(until, left)
+
+    @property
+    def asks_clock(self) -> bool:
+        """Return True if the server's clock is asked for first, because it bounds the request."""
+        return self.shortens and not self.hold.terms.plain
+
+    def clock_call(self) -> Call:
+        """Return the request for the clock of the server that has the lease."""
+        return CLOCK, self.hold.terms.keys.plain, ()
+
+    def bound(self, clock: Reply, asked_at: float, now: float, until: float) -> None:
+        """Let it shorten the lease until its caller gives up, and not later."""
+        left = max(0.0, until - asked_at)
+        self.until_us = int(clock) + int(left * 1e6)
+        self.may_run_until = over_at(now, left)
+
+    def keep(self) -> None:
+        """Shorten nothing: the server did not tell its clock."""
+        self.shortens = False
+        self.within_limits(self.asked_at)
+
     def answered(self, *, repeated: bool) -> None:
         """Note that it ran, so that it cannot run later; a repeated one may."""
         if not repeated and not self._overlaps:
-            self.hold.reach = self._reach
+            self._unlimit()
+
+    def _unlimit(self) -> None:
+        self.hold.reach, self.hold.reach_until = self._reach, self._reach_until
 
     def failed(self, *, may_run: bool) -> None:
         """Note that it was refused, or never sent: then the lease is what it was."""
         if may_run or self._overlaps:
             return
-        self.hold.reach = self._reach
+        self._unlimit()
         if self.shortens and self.hold.open and self.hold.loss is None:
             self.hold.move_deadline(self._before)
 
@@ -519,7 +563,7 @@ def rely_on(port: Port, renewal: HolderRenewal) -> None:
         return
     hold = renewal.hold
     with port.mutex:
-        hold.reach = min(hold.reach, renewal.ttl)
+        hold.limit(renewal.ttl, renewal.may_run_until)
         hold.move_deadline(min(hold.deadline, renewal.asked_at + validity(renewal.ttl)))
     if hold.open:
         port.track(hold, hold.deadline)

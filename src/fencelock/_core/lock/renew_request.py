@@ -15,6 +15,9 @@ from fencelock.scripts import POLL_RENEW, RENEW, SHARES_RENEW, begin, bulk
 # (tests/scale/measure.py).
 LEASES_PER_CALL = 200
 
+# Until when a renewal may shorten a lease that it must not shorten, by the server's clock.
+NEVER = 0
+
 # Refusals by index, and NotAcknowledged if the remaining renewals were not replicated.
 Answer = tuple[Mapping[int, str], NotAcknowledged | None]
 
@@ -27,19 +30,19 @@ def in_batches(kind: int, holds: list[Hold]) -> Iterator[list[Hold]]:
 
 
 def renewal_request(
-    holds: Sequence[Hold], ttls: Sequence[float], *, shortens: bool = False
+    holds: Sequence[Hold], ttls: Sequence[float], *, shortens_until: int = NEVER
 ) -> Call:
     """Return the request that renews holds of one kind, each for its ttl.
 
-    Unless it ``shortens`` it never makes a lease end earlier, whenever it may run. The plain form
-    has no such request: see ``Hold.reach``.
+    It may make a lease end earlier until an instant of the server's clock, in microseconds, and
+    never afterwards, whenever it runs. The plain form has no such bound: see ``Hold.limit``.
     """
     terms = holds[0].terms
     if terms.plain:
         return POLL_RENEW, terms.keys.plain, (holds[0].holder_id, milliseconds(ttls[0]))
     batch = terms.batch
     keys: list[bytes] = []
-    told: list[bytes | int] = [b"2" if batch == LOCKS else b"3", b"1" if shortens else b"0"]
+    told: list[bytes | int] = [b"2" if batch == LOCKS else b"3", shortens_until]
     texts = {ttl: b"%d" % milliseconds(ttl) for ttl in set(ttls)}
     for hold, ttl in zip(holds, ttls, strict=True):
         names = hold.terms.keys
@@ -49,7 +52,7 @@ def renewal_request(
 
 
 def packed_renewal(
-    holds: Sequence[Hold], ttls: Sequence[float], *, shortens: bool = False
+    holds: Sequence[Hold], ttls: Sequence[float], *, shortens_until: int = NEVER
 ) -> bytes:
     """Return the same request in wire form, joined of what was packed for each lease once.
 
@@ -64,7 +67,7 @@ def packed_renewal(
     batch = holds[0].terms.batch
     script, each = SHARES_RENEW if batch == SHARES else RENEW, 2 if batch == LOCKS else 3
     beginning = begin(script, each * len(holds), 2 + 2 * len(holds))
-    how = bulk(b"%d" % each) + bulk(b"1" if shortens else b"0")
+    how = bulk(b"%d" % each) + bulk(b"%d" % shortens_until)
     keys, words = [each[2] for each in packed], [each[3] for each in packed]
     return b"".join((beginning, *keys, how, *words))
 

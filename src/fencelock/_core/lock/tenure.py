@@ -355,7 +355,8 @@ class Tenure:
         """Return True if the tenure was not revoked, and no request can still change its lease."""
         holder = hold.holder_id
         revoked = self.revoked is not None and self.revoked[0] == holder
-        renewing = hold.reach != inf or hold.asked_until > 0 or hold in port.renewals.under_way
+        limited, asked = hold.limited(port.now()), hold.asked_until > 0
+        renewing = limited or asked or hold in port.renewals.under_way
         return not (revoked or renewing or hold.owed) and hold.loss is None
 
     def _watch(self, port: Port, when: float) -> None:

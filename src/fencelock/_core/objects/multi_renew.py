@@ -79,8 +79,7 @@ async def _renew_together(
     try:
         for hold in holds:
             together.add(await reserve(port, hold, ttl, until, shortens=True, waits=False))
-        together.rely_on()
-        until = min(until, *[hold.deadline for hold in holds])
+        until = together.answered_by(until)
         await persist(port, lambda: together.ask(until), until, Seat())
     except FencelockError as error:
         together.give_up()
@@ -112,10 +111,9 @@ class _Together:
         """Return the names of the leases without an answer."""
         return ", ".join(renewal.hold.name for renewal in self._left)
 
-    def rely_on(self) -> None:
-        """Before the requests are sent, shorten each lease to what its request may leave."""
-        for renewal in self._renewals:
-            rely_on(self._port, renewal)
+    def answered_by(self, until: float) -> float:
+        """Return until when to wait for the answers."""
+        return min(renewal.answered_by(until) for renewal in self._renewals)
 
     def mind(self) -> None:
         """Schedule the background renewal of all again."""
@@ -142,10 +140,15 @@ class _Together:
 
         A loss is raised at once.
         """
-        sent_at, left = self._port.now(), tuple(self._left)
+        left = tuple(self._left)
+        silent = await self._bound([each for each in left if each.asks_clock], until)
+        left = tuple(each for each in left if each not in silent)
+        sent_at = self._port.now()
         for renewal in left:
             renewal.within_limits(sent_at)  # a repeated request comes later, and so nearer to them
-        answers = await self._ask(self._port, left, until)
+            rely_on(self._port, renewal)
+        answers = [*(await self._ask(self._port, left, until) if left else ()), *silent.values()]
+        left += tuple(silent)
         trouble: NoReply | ServerError | None = None
         for renewal, answer in zip(left, answers, strict=True):
             if isinstance(answer, NoReply):
@@ -165,6 +168,23 @@ class _Together:
                 raise trouble
             finally:
                 del answer, answers, trouble
+
+    async def _bound(
+        self, renewals: Sequence[HolderRenewal], until: float
+    ) -> dict[HolderRenewal, Exception]:
+        """Bound when these may run; return the error of each whose server told no clock."""
+        if not renewals:
+            return {}
+        asked_at, silent = self._port.now(), dict[HolderRenewal, Exception]()
+        clocks = await side_by_side(self._port, [each.clock_call() for each in renewals], until)
+        for renewal, clock in zip(renewals, clocks, strict=True):
+            if isinstance(clock, NoReply):  # nothing was sent that changes the lease
+                silent[renewal] = NoReply(str(clock), sent=False)
+            elif isinstance(clock, Exception):
+                silent[renewal] = clock
+            else:
+                renewal.bound(clock, asked_at, self._port.now(), until)
+        return silent
 
     def _refused(self, renewal: HolderRenewal, error: Exception) -> None:
         if not isinstance(error, ServerError):
@@ -194,7 +214,7 @@ class _Together:
 async def _at_once(port: SlottedPort, renewals: Sequence[HolderRenewal], until: float) -> Answers:
     """Return the answer for each renewal, or the error of its request."""
     requests = [
-        renewal_request([renewal.hold], [renewal.ttl], shortens=renewal.shortens)
+        renewal_request([renewal.hold], [renewal.ttl], shortens_until=renewal.until_us)
         for renewal in renewals
     ]
     replies = await side_by_side(port, requests, until)
@@ -225,7 +245,7 @@ async def _one(port: SlottedPort, renewal: HolderRenewal, until: float) -> Answe
     until = min(until, port.now() + CALL_SECONDS_MAX)
     try:
         return await port.flows.renew_batch(
-            port, [hold], [renewal.ttl], until, hold.deadline, renewal.shortens
+            port, [hold], [renewal.ttl], until, hold.deadline, renewal.until_us
         )
     except (NoReply, FencelockError) as error:
         return error

@@ -238,6 +238,7 @@ async def renew(
         for node, part in whole.lasting().items():
             at = port.nodes[node]
             parts[node] = await reserve(at, part, ttl, until, shortens=shortens, waits=False)
+        await _bound(port, [(node, each) for node, each in parts.items() if each.asks_clock], until)
         asks = await _renew_parts(port, whole, parts)
     finally:
         for node, renewal in parts.items():
@@ -252,6 +253,28 @@ async def renew(
     hold.check()
 
 
+async def _bound(
+    port: QuorumPort, renewals: Sequence[tuple[int, HolderRenewal]], until: float
+) -> None:
+    """Bound until when these may shorten their parts, by the nodes' clocks.
+
+    A node that does not tell its clock is not asked to shorten its part.
+    """
+    if not renewals:
+        return
+    asks = [Ballot(node, renewal.hold, renewal.clock_call()) for node, renewal in renewals]
+    asked_at = port.now()
+    try:
+        good = await broadcast(port, asks, lambda _: True, port.needed, until)
+    finally:
+        port.put_back(asks)
+    for ask, (_, renewal) in zip(asks, renewals, strict=True):
+        if ask in good:
+            renewal.bound(ask.reply, asked_at, ask.answered_at, renewal.answered_by(until))
+        else:
+            renewal.keep()
+
+
 async def _renew_parts(
     port: QuorumPort, whole: Majority, parts: dict[int, HolderRenewal]
 ) -> list[Ballot]:
@@ -264,7 +287,7 @@ async def _renew_parts(
         Ballot(
             node,
             renewal.hold,
-            renewal_request([renewal.hold], [renewal.ttl], shortens=renewal.shortens),
+            renewal_request([renewal.hold], [renewal.ttl], shortens_until=renewal.until_us),
         )
         for node, renewal in parts.items()
     ]
