@@ -17,7 +17,7 @@ from fencelock._core.lock.terms import milliseconds, too_late
 from fencelock._core.port import Port
 from fencelock._core.retry import answer_by, persist
 from fencelock._core.seat import Seat
-from fencelock._core.types import Reply
+from fencelock._core.types import Call, Reply
 from fencelock.scripts import POLL_RELEASE
 
 
@@ -27,35 +27,37 @@ async def poll_once(port: Port, attempt: Attempt, give_up_at: float) -> Grant | 
     SET NX is not idempotent: when its answer is lost, the key is released before another try.
     """
     until = answer_by(port, port.now(), give_up_at)
+    seat = Seat.of(attempt.keys, attempt.id)  # what is known of one try is of no later one
     attempt.asks = attempt
 
+    def release() -> Call:
+        return POLL_RELEASE, attempt.keys.plain, (attempt.holder_id,)
+
     def undo() -> None:
-        if attempt.began:
-            port.run_in_background(
-                POLL_RELEASE, attempt.keys.plain, (attempt.holder_id,), attempt.path
-            )
+        if seat.began:
+            port.run_in_background(*release(), seat.path)
 
     async def once() -> tuple[float, Reply]:
         # a silent connection may still deliver it: continue with another id
-        if attempt.undo_connection is not None:
+        if seat.undo_connection is not None:
             undo()
-            port.close(attempt)
+            port.close(seat)
             attempt.rename()
-        await port.open(attempt, until, listen=False)
-        attempt.begin()
-        if attempt.sent:
-            await port.call(POLL_RELEASE, attempt.keys.plain, (attempt.holder_id,), until, attempt)
-        await _may_release(port, attempt, until)
+        await port.open(seat, until, listen=False)
+        seat.begin()
+        if seat.sent:
+            await port.call(*release(), until, seat)
+        await _may_release(port, seat, until)
         asked_at = port.now()
         lasting = milliseconds(attempt.lasting(asked_at))
         command = (b"SET", attempt.keys.lock, attempt.holder_id, b"NX", b"PX", lasting)
-        reply = await port.command(command, attempt.keys.lock, until, attempt)
+        reply = await port.command(command, attempt.keys.lock, until, seat)
         if reply is not None:
-            await port.flows.confirm(port, attempt, asked_at + validity(attempt.ttl), give_up_at)
+            await port.flows.confirm(port, seat, asked_at + validity(attempt.ttl), give_up_at)
         return asked_at, reply
 
     try:
-        asked_at, reply = await persist(port, once, until, attempt)
+        asked_at, reply = await persist(port, once, until, seat)
         if reply is None:
             return None
         grant = Grant(0, asked_at + validity(attempt.ttl), attempt.ttl)
@@ -67,16 +69,16 @@ async def poll_once(port: Port, attempt: Attempt, give_up_at: float) -> Grant | 
         attempt.asks = None
         raise
     finally:
-        port.close(attempt)
+        port.close(seat)
 
 
-async def _may_release(port: Port, attempt: Attempt, until: float) -> None:
+async def _may_release(port: Port, seat: Seat, until: float) -> None:
     """Raise a ServerError unless this client may release what it takes; asked once.
 
-    The release is of an id that holds nothing: a late copy must not release what this request took.
+    The release is of an id that holds nothing: a late copy must not release what this try took.
     """
     if not port.lines.releases:
-        await port.call(POLL_RELEASE, attempt.keys.plain, (port.new_id(),), until, attempt)
+        await port.call(POLL_RELEASE, seat.keys.plain, (port.new_id(),), until, seat)
         port.lines.releases = True
 
 

@@ -111,7 +111,7 @@ async def _start(port: Port, attempt: Attempt) -> Hold | FinishedOnce | None:
             hold = begin(port, attempt, grant)
             hold.bound = True  # its run ends in the thread or task that starts it
             return hold
-        attempt.asks, attempt.stood = None, False
+        attempt.asks, attempt.stood, attempt.sent = None, False, False
         attempt.forget()
         done = await read(port, keys_of(attempt), give_up_at)
         if done is not None:  # else it was forgotten just now
