@@ -39,6 +39,11 @@ class Book:
         self._left: dict[str, tuple[World, list[Made], float]] = {}
         self.runner = asyncio.Runner()  # of all of them: clients belong to a loop
 
+    @property
+    def is_empty(self) -> bool:
+        """Return True while no client waits for its second play."""
+        return not self._left
+
     @contextlib.contextmanager
     def hooked(self) -> Iterator[Sequence[Any]]:
         """Have hooks that pair events installed during a play."""

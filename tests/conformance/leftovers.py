@@ -38,7 +38,7 @@ MEMORIES = {
 KNOWLEDGE = frozenset(
     {
         *("source", "_source", "flows", "_defaults", "_maker", "_asked", "_options"),
-        *("channels", "heard", "claimants", "suspect", "slots"),
+        *("labels", "outcomes", "channels", "heard", "claimants", "suspect", "slots"),
         *("_seen", "_told", "_known", "_followers", "_doubted", "_at", "_silent", "_run_ids"),
         *("_buffer", "_view", "_reader", "_unsent"),
         # Of hooks: what they know of classes of locks.
