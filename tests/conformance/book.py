@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -70,13 +69,9 @@ class Book:
         if found is None:
             return False
         first, made, at = found
-        rest = max(0.0, at + REST_SECONDS - now())
+        world.rested_at = at + REST_SECONDS
         world.book, world.is_second, world.prefix = self, True, first.prefix
         world.take_over(made)
-        if world.blocking:
-            time.sleep(rest)
-        else:
-            self.runner.run(asyncio.sleep(rest))
         return True
 
     def revoke_all(self, world: World) -> None:

@@ -113,6 +113,7 @@ class World:
         self.book: Book | None = None  # where a first play leaves its clients for the second
         self.case = ""  # of the book
         self.is_second = False
+        self.rested_at = 0.0
         self._earlier: list[Made] = []  # the clients of the first play that are not in use yet
         self._made: list[Made] = []
         self._clients: list[Any] = []
@@ -176,6 +177,7 @@ class World:
         """Before a second play: its clients have rested, and their servers know nothing."""
         earlier = [made.client for made in self._earlier]
         self._clients += earlier
+        await self.until(lambda: now() >= self.rested_at, "its clients have rested")
         for client in earlier:
             await self._is_empty(client, lambda each=client: activities(each))
         if self.is_second:

@@ -305,13 +305,10 @@ def test_pushes_that_do_not_count_are_not_kept():
     io, _, guard = guarded(*[(QUICK, NEW)] * 3)
     io.clock += FRESH_SECONDS + QUICK
     connection = Conversation(None)
-
-    def push(message):
-        return guard.take(message, partial(print, connection), inf)
-
-    proving, kept = push([b"1"]), weakref.ref(connection)
-    assert push([b"2"]) is None
-    del connection, push
+    kept = weakref.ref(connection)
+    proving = guard.take([b"1"], partial(print, connection), inf)
+    assert guard.take([b"2"], partial(print, connection), inf) is None
+    del connection
     with pytest.raises(NoReply):
         run(proving())
     assert kept() is None

@@ -58,14 +58,10 @@ async def refused_another(client):
 
 
 async def handed_over(client):
-    async def hold():
+    async with held_by_another(client) as go:
+        asyncio.get_running_loop().call_later(0.02, go.set)
         async with client.lock("b"):
-            await asyncio.sleep(0.02)
-
-    holds = asyncio.create_task(hold())
-    await asyncio.sleep(0)
-    async with client.lock("b"):
-        await holds
+            pass
 
 
 async def timed_out_around(client):
@@ -93,7 +89,7 @@ async def held_by_another(client):
 
     holds = asyncio.create_task(hold())
     await taken.wait()
-    yield
+    yield go
     go.set()
     await holds
 
