@@ -11,6 +11,8 @@ the others, and ``nightly`` both. So every case is run by one of the two, and no
   night, except what is marked ``smoke``. Where the means change nothing it does not run at all: the
   ``conftest.py`` of tests/conformance, tests/tasks and tests/cli say where.
 - What needs a framework, in ``tests/integrations``, runs at night: only ``rest`` installs them.
+- A scenario that is played twice on the same clients (tests/conformance/book.py) runs at night,
+  except those of the files in ``PLAYED_DAILY``, with one face.
 - What is marked ``slow`` or ``nightly``, and a ``large`` scenario with a fault, runs at night,
   except what is marked ``daily``. So does a defect that only such a scenario shows.
 """
@@ -24,12 +26,15 @@ from zlib import crc32
 
 import pytest
 
+from tests.conformance.book import PLAYS
 from tests.flows.seeded import Seed
 from tests.servers import ServerBinary, binaries
 from tests.topologies import Topology
 
 FURTHER_MEANS = ("uvloop", "tcp", "tls")
 THREADS, TASKS = "threads", "asyncio"
+# Whose first and second plays run daily: what is most often used again.
+PLAYED_DAILY = frozenset({"barrier", "deadlock", "exclusive", "history", "renewal"})
 _FACE = re.compile(rf"\b({THREADS}|{TASKS}|tasks)\b")
 
 
@@ -39,6 +44,8 @@ def nightly(item: pytest.Item) -> bool:
         return True
     if item.get_closest_marker("daily"):
         return False
+    if by_second_play(item):
+        return True
     if by_further_means(item) or takes_seconds(item):
         return item.get_closest_marker("smoke") is None
     return by_the_other_face(item)
@@ -53,6 +60,15 @@ def takes_seconds(item: pytest.Item) -> bool:
     """Return True for what is marked as slow, or kept for the night by a mark."""
     large = any(each.large and each.budgets for each in _scenarios(item))
     return large or any(item.get_closest_marker(name) for name in ("slow", "nightly"))
+
+
+def by_second_play(item: pytest.Item) -> bool:
+    """Return True for what belongs to a second play, unless it is daily; both plays go together."""
+    play = next((value for value in _params(item) if value in PLAYS), None)
+    if play is None:
+        return False
+    file = item.nodeid.partition("::")[0].rpartition("/test_")[2].removesuffix(".py")
+    return file not in PLAYED_DAILY or not has_turn(item.nodeid.replace(f"-{play}", ""))
 
 
 def by_further_means(item: pytest.Item) -> bool:

@@ -124,6 +124,7 @@ async def test_closing_sends_what_is_left(world):
     await lock.release()
 
 
+@pytest.mark.one_play  # a second play has hooks
 async def test_without_the_option_nothing_is_kept_and_no_hook_is_there(world):
     client = world.client()
     assert events.hooks == ()

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import socket
+import weakref
+from functools import partial
 from math import inf
 
 import pytest
@@ -295,6 +297,20 @@ def test_a_push_waits_for_sentinels_that_are_slow():
     with pytest.raises(NoReply):
         run_inline(proving())
     assert not heard
+
+
+def test_pushes_that_do_not_count_are_not_kept():
+    """They know their connection, which would live on with its socket."""
+    io, _, guard = guarded(*[(QUICK, NEW)] * 3)
+    io.clock += FRESH_SECONDS + QUICK
+    connection = Conversation(None)
+    kept = weakref.ref(connection)
+    proving = guard.take([b"1"], partial(print, connection), inf)
+    assert guard.take([b"2"], partial(print, connection), inf) is None
+    del connection
+    with pytest.raises(NoReply):
+        run(proving())
+    assert kept() is None
 
 
 def test_pushes_are_delivered_in_order_behind_the_one_that_waits():

@@ -305,11 +305,15 @@ class MasterGuard:
         return partial(self._deliver_held, until) if len(self._held) == 1 else None
 
     async def _deliver_held(self, until: float) -> None:
-        while self._held:
-            message, deliver, heard_at = self._held[0]
-            await self._prove(heard_at, heard_at, min(heard_at + PUSH_SECONDS, until))
-            del self._held[0]
-            deliver(message)
+        try:
+            while self._held:
+                message, deliver, heard_at = self._held[0]
+                await self._prove(heard_at, heard_at, min(heard_at + PUSH_SECONDS, until))
+                del self._held[0]
+                deliver(message)
+        except BaseException:
+            self._held.clear()  # the connection ends, and what it heard would keep it alive
+            raise
 
     def _now(self) -> float:
         return self._monitor.io.now()
