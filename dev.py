@@ -85,7 +85,8 @@ INTERRUPTED = frozenset({2, 130, 143})
 FAST_KINDS = 1  # of all kinds of servers on this machine, on so many
 STOP = "from fencelock import embedded; embedded.stop()"
 
-# A user's settings that would lead our own environment, tests and demo elsewhere.
+# A user's settings that would lead our own environment, tests and demo elsewhere, or have each of
+# the thousands of processes of the tests compile every module anew.
 FOREIGN = frozenset(
     {
         "FENCELOCK_DEV_VENV",
@@ -94,6 +95,7 @@ FOREIGN = frozenset(
         "PIP_PREFIX",
         "PIP_TARGET",
         "PIP_USER",
+        "PYTHONDONTWRITEBYTECODE",
         "PYTHONHOME",
         "PYTHONPATH",
         "PYTHONSAFEPATH",
