@@ -1,7 +1,9 @@
 """Which cases wait for the night: each rule says so once, and ``tests/conftest.py`` applies them.
 
 ``python3 dev.py test`` runs a case that no rule keeps for the night. ``python3 dev.py rest`` runs
-the others, and ``nightly`` both. So every case is run by one of the two, and none by both.
+the others, and ``nightly`` both. So every case is run by one of the two, and none by both, except
+that a world of the simulator under a fault is explored by one face, by turns: ``explore`` goes
+through both.
 
 - A test of a promise runs daily on the newest server, in threads and in asyncio.
 - On another kind of server one face is enough daily: threads on the oldest server, and on each
@@ -20,6 +22,7 @@ the others, and ``nightly`` both. So every case is run by one of the two, and no
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 from zlib import crc32
@@ -49,6 +52,21 @@ def nightly(item: pytest.Item) -> bool:
     if by_further_means(item) or takes_seconds(item):
         return item.get_closest_marker("smoke") is None
     return by_the_other_face(item)
+
+
+def left_to_explore(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Return one face of each world under a fault that has both: ``explore`` is enough for it."""
+    from tests.flows.deep import planned  # noqa: PLC0415  # only the night needs it
+
+    titles = {scenario.title for scenario in planned()}
+    faces = Counter(_FACE.sub("", item.nodeid) for item in items)
+    return {
+        item
+        for item in items
+        if faces[_FACE.sub("", item.nodeid)] > 1 and not has_turn(item.nodeid)
+        for value in _params(item)
+        if _is_scenario(value) and value.budgets and value.title in titles
+    }
 
 
 def needs_a_framework(item: pytest.Item) -> bool:
