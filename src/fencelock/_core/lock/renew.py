@@ -38,7 +38,7 @@ from fencelock._core.port import Port
 from fencelock._core.retry import give_up, passes, persist
 from fencelock._core.types import NoReply
 from fencelock._runtime.log import listed, log
-from fencelock.errors import ClientClosed, FencelockError, ServerError
+from fencelock.errors import ClientClosed, FencelockError, NotHeld, ServerError
 from fencelock.scripts import REVOKED
 
 # How many leases are handled in one go: the other tasks of a loop wait meanwhile.
@@ -444,7 +444,15 @@ async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -
             await notify_refused(port, {hold: refused[0]}, until)
     finally:
         track_renewed(port, renewal)
+    check_tended(hold)
+
+
+def check_tended(hold: Hold) -> None:
+    """Raise as ``check``, and NotHeld when the hold's handle is gone: nothing renews it any more."""
     hold.check()
+    if not hold.open:
+        text = f"the handle of {hold.name!r} is gone: its lease is not renewed any more"
+        raise NotHeld(text, name=hold.name, server=hold.server)
 
 
 async def reserve(
@@ -452,8 +460,9 @@ async def reserve(
 ) -> HolderRenewal:
     """Wait until no other renewal of a hold is under way, and reserve the hold until ``until``.
 
-    Raises as ``check`` when the hold was released meanwhile, and ServerUnreachable when the other
-    renewal got no answer by then. Without ``waits`` only the holder's own renewals are waited for.
+    Raises as ``check_tended`` when the hold is not tended any more, and ServerUnreachable when the
+    other renewal got no answer by then. Without ``waits`` only the holder's own renewals are waited
+    for.
     """
     while True:
         now = port.now()
@@ -463,8 +472,8 @@ async def reserve(
             reserved = renewal.reserves(until, under_way=under_way, waits=waits)
         if reserved:
             return renewal
-        if hold.released or now >= until:
-            hold.check()
+        if not hold.open or now >= until:
+            check_tended(hold)
         if now >= until:
             give_up(NoReply("another renewal of the lease is under way", sent=False), AttemptLog())
         await port.sleep(min(until, now + TURN_SECONDS))
@@ -486,9 +495,9 @@ class HolderRenewal:
         self.within_limits(now)
 
     def reserves(self, until: float, *, under_way: bool, waits: bool) -> bool:
-        """Reserve the hold unless it was released or is reserved; call under the mutex."""
+        """Reserve the hold unless it is not tended or is reserved; call under the mutex."""
         hold = self.hold
-        if hold.released or self.asked_at < hold.asked_until or (waits and under_way):
+        if not hold.open or self.asked_at < hold.asked_until or (waits and under_way):
             return False
         hold.reserved_by, hold.asked_until = self, until
         self._overlaps = under_way
