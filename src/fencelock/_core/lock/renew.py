@@ -326,7 +326,7 @@ async def notify_refused(port: Port, refused: Mapping[Hold, str], until: float) 
 async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
     """Retry soon, and at each lease's end at the latest."""
     passing = isinstance(error, NoReply) or passes(error)
-    known = holds[0].failures % FAILURES_PER_LINE and all(hold.failures for hold in holds)
+    known = holds[0].failures % FAILURES_PER_LINE and all(hold.trouble for hold in holds)
     tell = log.debug if known else log.info if passing or holds[0].partial else log.warning
     tell(
         "renewal of %d lease(s) failed, retrying while they last: %s",
@@ -405,6 +405,7 @@ async def renew_now(port: Port, hold: Hold, ttl: float | None, *, shortens: bool
     """
     if ttl is None and hold.request.options.fixed_end:
         return
+    check_tended(hold)
     await port.flows.renew(port, hold, ttl, shortens)
 
 
@@ -482,7 +483,7 @@ async def reserve(
 class HolderRenewal:
     """A renewal that the holder requests: its length, and whether it may shorten the lease."""
 
-    __slots__ = ("_before", "_overlaps", "_reach", "asked_at", "hold", "shortens", "ttl")
+    __slots__ = ("_before", "_overlaps", "_reach", "asked_at", "hold", "may_run", "shortens", "ttl")
 
     def __init__(self, hold: Hold, ttl: float | None, now: float, *, shortens: bool) -> None:
         self.hold = hold
@@ -490,6 +491,7 @@ class HolderRenewal:
         self.asked_at = now
         # A limit that is near never shortens a lease.
         self.shortens: bool = shortens and now + validity(self.ttl) < hold.deadline
+        self.may_run: bool = True  # now or later: no answer says what became of it
         self._overlaps = False  # with a background renewal, which may run before it or after it
         self._before, self._reach = hold.deadline, hold.reach
         self.within_limits(now)
@@ -510,11 +512,13 @@ class HolderRenewal:
 
     def answered(self, *, repeated: bool) -> None:
         """Note that it ran, so that it cannot run later; a repeated one may."""
+        self.may_run = repeated
         if not repeated and not self._overlaps:
             self.hold.reach = self._reach
 
     def failed(self, *, may_run: bool) -> None:
         """Note that it was refused, or never sent: then the lease is what it was."""
+        self.may_run = may_run
         if may_run or self._overlaps:
             return
         self.hold.reach = self._reach
@@ -541,6 +545,8 @@ def track_renewed(port: Port, renewal: HolderRenewal) -> None:
         last = hold.reserved_by is renewal  # else it ended too late: another one took its place
         if last:
             hold.reserved_by, hold.asked_until = None, 0.0
+        if renewal.may_run and not hold.partial:  # the server may have it for longer than we know
+            hold.failures += 1
         goes_on = hold.open and not hold.notified
         if not goes_on:
             port.renewals.discard(hold)
