@@ -68,6 +68,8 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "line.remember_revoked": "_core.lock.waiting:Lines.remember_revoked",
     "line.close": "_core.lock.waiting:Lines.close",
     # Renewal of all leases, and the telling of losses.
+    "keeper.check_tended": "_core.lock.renew:check_tended",
+    "keeper.track_renewed": "_core.lock.renew:track_renewed",
     "keeper.apply": "_core.lock.renew:apply_renewal",
     "keeper.lose": "_core.lock.renew:lose",
     "keeper.rely_on": "_core.lock.renew:rely_on",

@@ -449,7 +449,7 @@ async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -
 
 
 def check_tended(hold: Hold) -> None:
-    """Raise as ``check``, and NotHeld when the hold's handle is gone: nothing renews it any more."""
+    """Raise as ``check``, and NotHeld when the handle is gone: nothing renews the lease then."""
     hold.check()
     if not hold.open:
         text = f"the handle of {hold.name!r} is gone: its lease is not renewed any more"
