@@ -30,6 +30,7 @@ START_US = 100_001  # after the beginning: both calls begin, with the keeper of 
 LEAD = 0.05  # a call that waits, or gives up, begins so much earlier
 LATER = 0.1  # by then what was pushed at that instant was heard
 REST = 0.05  # after the calls, its task releases what it still holds
+AMID, WORK = 0.002, 0.01  # a release amid two renewals; how long the next turn lasts
 LONGER, SHORTER = 2 * TTL, TTL / 2
 ENDED = LONGER + 1.0  # by then a lease that nothing renews is over
 
@@ -69,6 +70,7 @@ class Desk(Actor):
         super().__init__(world, client, flows)
         self.options = options
         self.hold = None
+        self.work = 0.0  # how long those that wait have it then
         self.taken = False  # a task released it, or its handle is gone
 
     async def until_start(self, later=0.0):
@@ -132,6 +134,7 @@ class Desk(Actor):
         with self.under_way(name, give_up_at):
             hold = await self.acquire(request, timeout)
         if hold is not None:
+            await rests(self, self.work)
             await Actor.release(self, hold)
 
     @property
@@ -210,7 +213,7 @@ def timed(names, later):
     return [*((each, 0.0) for each in names), *((each, LATER) for each in later)]
 
 
-def takes(*names, later=(), options=MANY, after=0.0, rest=REST):
+def takes(*names, later=(), options=MANY, after=0.0, rest=None):
     """A client that takes the lock and makes these calls, each in a task of its own.
 
     ``later``: some of them when what was pushed at that instant was heard.
@@ -222,6 +225,7 @@ def takes(*names, later=(), options=MANY, after=0.0, rest=REST):
         await call(one)
 
     async def holds(one):
+        one.work = WORK if rest == AMID else 0.0
         await rests(one, after)
         one.hold = await one.acquire(one.wanted(one.options, holds=True), None)
         if one.hold is None:
@@ -232,7 +236,7 @@ def takes(*names, later=(), options=MANY, after=0.0, rest=REST):
         try:
             for name, at in timed(names, later):
                 one.world.start(one.client, quietly(makes(one, name, at)))
-            await one.until_start(rest + LATER * bool(later))
+            await one.until_start((REST if rest is None else rest) + LATER * bool(later))
         finally:
             await one.release()
 
@@ -317,7 +321,6 @@ TERMS = {
 }
 # A renewal that waits for another one may begin when the lease is released.
 AMID_A_RELEASE = {"released meanwhile": (MANY, PairsMonitor, ("wait",))}
-AMID = 0.002
 KEEP, CANCEL, FORK = "keep", "cancel", "fork"
 NAMES = (*CALLS, KEEP, CANCEL, FORK)
 RENEWALS = {"renew", "renew longer", "renew shorter", "enter again", BACKGROUND}
@@ -375,7 +378,7 @@ def worlds_of(*calls):
             f"pairs: {' and '.join(made)}, {terms}",
             (
                 takes(
-                    *made, *beside, options=options, rest=AMID if terms in AMID_A_RELEASE else REST
+                    *made, *beside, options=options, rest=AMID if terms in AMID_A_RELEASE else None
                 ),
             ),
             monitor=monitor,
@@ -464,8 +467,8 @@ def beside_sender(push, call):
             name = f"pairs: {push} {when} {call}, {terms}"
             roles = (role, SENDERS[push], *(others if when == "before" else ()))
             yield Pairs(name, roles, monitor=monitor)
-    if push == "revoked" and call in ACQUIRES:  # its answer comes after the news of its end
-        yield from (each.under(late=1) for each in REVOKED_AT_ONCE)
+    if (push, call) == ("revoked", "ask"):  # its answer comes after the news of its end
+        yield from (each.under(late=2) for each in REVOKED_AT_ONCE)
 
 
 def beside_grant(_push, call):

@@ -3,9 +3,12 @@
 Each was a defect once: a pair of the table finds it.
 """
 
-from tests.flows.pairs import CANCEL, worlds_of
+from tests.flows.pairs import CANCEL, REVOKED_AT_ONCE, worlds_of
 from tests.flows.seeded import seed
-from tests.flows.sowing import Fault, Statement, always
+from tests.flows.sowing import Fault, Statement, always, nothing
+
+# Both the answer and the news of its end are late, so that the news is heard first.
+HEARD_BEFORE = next(each for each in REVOKED_AT_ONCE if "alone" in each.name).under(late=2)
 
 
 def world(one, other, terms):
@@ -15,9 +18,27 @@ def world(one, other, terms):
 
 SEEDS = (
     seed(
+        "a revocation that is forgotten because its hold has not begun",
+        Fault("line.remember_revoked", nothing),
+        HEARD_BEFORE,
+        "I8",
+    ),
+    seed(
+        "a hold that begins although its client has heard of its revocation",
+        Fault("attempt.revoked_before", nothing),
+        HEARD_BEFORE,
+        "I8",
+    ),
+    seed(
         "a renewal by hand beside another one",
         Statement("keeper.reserve", "self.asked_at < hold.asked_until", "False"),
         world("renew longer", "renew shorter", "in turns"),
+        "I1 I2 L",
+    ),
+    seed(
+        "a renewal that waited for another one, and is sent for the next turn",
+        Statement("keeper.reserve", "not hold.open", "False"),
+        world("renew", "renew shorter", "released meanwhile"),
         "I1 I2 L",
     ),
     seed(
