@@ -137,7 +137,8 @@ class Noting:
     def check(self):
         """Check, and note what is under way together."""
         for client, hold in self.holds if self._known else ():
-            if (client.number, hold.request.holder) in self._known and proves(hold):
+            known = (client.number, hold.request.holder) in self._known
+            if known and hold.open and proves(hold):  # a handle that is gone is told nothing
                 raise Violation(
                     "I8", f"{hold.request.holder!r} goes on, and its client knows better"
                 )
