@@ -191,7 +191,7 @@ def waits_here(client: Any) -> list[str]:
     """Return the client's waits that the process has in its table for deadlocks."""
     waits = {id(each): each for port in ports_of(client) for each in port.waits._of.values()}
     mine = [each for each in waits.values() if each.port in ports_of(client)]
-    return [f"waits: {each.request.keys.name!r}" for each in mine]
+    return [f"waits: {each.attempt.keys.name!r}" for each in mine]
 
 
 def is_closed(client: Any) -> bool:

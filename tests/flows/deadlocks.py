@@ -494,3 +494,5 @@ LARGE = (AT_ONCE, TOGETHER, IN_TURNS, UPGRADE)
 ORDERED = (IN_TURNS, UPGRADE)  # of the large ones, whose orders can all be tried for threads, too
 # Those whose schedules stay few under a fault, so that all of them are tried.
 UNDER_FAULTS = (TWO, OF_A_TURN, WRITER, PERMITS, FADING)
+# What their judge knows of.
+FAULTS = ("lost", "wake", "noise", "crash", "cancel", "restart")

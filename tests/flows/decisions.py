@@ -32,6 +32,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "attempt.queue": "_core.lock.acquire:queue",
     "attempt.question": "_core.lock.acquire:line_up",
     "attempt.rename": "_core.lock.attempt:Attempt.rename",
+    "attempt.revoked_before": "_core.lock.acquire:_revoked_before",
     "attempt.tell": "_core.lock.acquire:tell",
     "attempt.try_plain": "_core.lock.poll:poll_once",
     "attempt.undo": "_core.lock.acquire:_undo",
@@ -69,6 +70,8 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "line.remember_revoked": "_core.lock.waiting:Lines.remember_revoked",
     "line.close": "_core.lock.waiting:Lines.close",
     # Renewal of all leases, and the telling of losses.
+    "keeper.check_tended": "_core.lock.renew:check_tended",
+    "keeper.track_renewed": "_core.lock.renew:track_renewed",
     "keeper.apply": "_core.lock.renew:apply_renewal",
     "keeper.lose": "_core.lock.renew:lose",
     "keeper.rely_on": "_core.lock.renew:rely_on",

@@ -88,7 +88,7 @@ SEEDS = (
     ),
     seed(
         "a renewal that is sent for a turn that was passed on",
-        Statement("keeper.reserve", "hold.released", "False"),
+        Statement("keeper.reserve", "not hold.open", "False"),
         worlds.OVERTAKEN,
         "I1 I2 L",
     ),

@@ -123,7 +123,12 @@ class CohortMonitor(TurnsMonitor):
         self._used |= {hold.fence}
 
     def _in_their_order(self, client: Client, hold: Hold) -> None:
-        """See that the waiters of one process are served as they came."""
+        """See that the waiters of one process are served as they came.
+
+        Who tries, or has no cohort, comes when the server hears it: it has no fellow waiters.
+        """
+        if hold.terms.cohort is None:
+            return
         for waits_in, request, _ in self._pending:
             if request.hold is hold:
                 return

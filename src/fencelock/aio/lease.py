@@ -33,7 +33,7 @@ class AsyncLease(BaseLease):
 
         Raises:
             LeaseLost: it was lost before, or the server refuses it.
-            NotHeld: it was released.
+            NotHeld: it was released, or its handle is gone.
             OutcomeUnknown, ServerUnreachable: no answer came while the lease lasted.
         """
         span = None if ttl is None else options.lease_ttl(ttl)

@@ -32,7 +32,7 @@ class Lease(BaseLease):
 
         Raises:
             LeaseLost: it was lost before, or the server refuses it.
-            NotHeld: it was released.
+            NotHeld: it was released, or its handle is gone.
             OutcomeUnknown, ServerUnreachable: no answer came while the lease lasted.
         """
         span = None if ttl is None else options.lease_ttl(ttl)

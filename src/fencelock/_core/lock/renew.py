@@ -43,7 +43,7 @@ from fencelock._core.retry import give_up, passes, persist
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, NoReply, Reply
 from fencelock._runtime.log import listed, log
-from fencelock.errors import ClientClosed, FencelockError, ServerError
+from fencelock.errors import ClientClosed, FencelockError, NotHeld, ServerError
 from fencelock.scripts import CLOCK, REVOKED
 
 # How many leases are handled in one go: the other tasks of a loop wait meanwhile.
@@ -331,7 +331,7 @@ async def notify_refused(port: Port, refused: Mapping[Hold, str], until: float) 
 async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
     """Retry soon, and at each lease's end at the latest."""
     passing = isinstance(error, NoReply) or passes(error)
-    known = holds[0].failures % FAILURES_PER_LINE and all(hold.failures for hold in holds)
+    known = holds[0].failures % FAILURES_PER_LINE and all(hold.trouble for hold in holds)
     tell = log.debug if known else log.info if passing or holds[0].partial else log.warning
     tell(
         "renewal of %d lease(s) failed, retrying while they last: %s",
@@ -410,6 +410,7 @@ async def renew_now(port: Port, hold: Hold, ttl: float | None, *, shortens: bool
     """
     if ttl is None and hold.terms.options.fixed_end:
         return
+    check_tended(hold)
     await port.flows.renew(port, hold, ttl, shortens)
 
 
@@ -455,7 +456,15 @@ async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -
             await notify_refused(port, {hold: refused[0]}, until)
     finally:
         track_renewed(port, renewal)
+    check_tended(hold)
+
+
+def check_tended(hold: Hold) -> None:
+    """Raise as ``check``, and NotHeld when the handle is gone: nothing renews the lease then."""
     hold.check()
+    if not hold.open:
+        text = f"the handle of {hold.name!r} is gone: its lease is not renewed any more"
+        raise NotHeld(text, name=hold.name, server=hold.server)
 
 
 async def reserve(
@@ -463,8 +472,9 @@ async def reserve(
 ) -> HolderRenewal:
     """Wait until no other renewal of a hold is under way, and reserve the hold until ``until``.
 
-    Raises as ``check`` when the hold was released meanwhile, and ServerUnreachable when the other
-    renewal got no answer by then. Without ``waits`` only the holder's own renewals are waited for.
+    Raises as ``check_tended`` when the hold is not tended any more, and ServerUnreachable when the
+    other renewal got no answer by then. Without ``waits`` only the holder's own renewals are waited
+    for.
     """
     while True:
         now = port.now()
@@ -474,8 +484,8 @@ async def reserve(
             reserved = renewal.reserves(until, under_way=under_way, waits=waits)
         if reserved:
             return renewal
-        if hold.released or now >= until:
-            hold.check()
+        if not hold.open or now >= until:
+            check_tended(hold)
         if now >= until:
             give_up(NoReply("another renewal of the lease is under way", sent=False), Seat())
         await port.sleep(min(until, now + TURN_SECONDS))
@@ -486,7 +496,7 @@ class HolderRenewal:
 
     __slots__ = (
         *("_before", "_overlaps", "_reach", "_reach_until"),
-        *("asked_at", "hold", "may_run_until", "shortens", "ttl", "until_us"),
+        *("asked_at", "hold", "may_run", "may_run_until", "shortens", "ttl", "until_us"),
     )
 
     def __init__(self, hold: Hold, ttl: float | None, now: float, *, shortens: bool) -> None:
@@ -495,6 +505,7 @@ class HolderRenewal:
         self.asked_at = now
         # A limit that is near never shortens a lease.
         self.shortens: bool = shortens and now + validity(self.ttl) < hold.deadline
+        self.may_run: bool = True  # now or later: no answer says what became of it
         self._overlaps = False  # with a background renewal, which may run before it or after it
         self._before, self._reach, self._reach_until = hold.deadline, hold.reach, hold.reach_until
         # Until when it may shorten the lease: on the server's clock, and at the latest on ours.
@@ -502,9 +513,9 @@ class HolderRenewal:
         self.within_limits(now)
 
     def reserves(self, until: float, *, under_way: bool, waits: bool) -> bool:
-        """Reserve the hold unless it was released or is reserved; call under the mutex."""
+        """Reserve the hold unless it is not tended or is reserved; call under the mutex."""
         hold = self.hold
-        if hold.released or self.asked_at < hold.asked_until or (waits and under_way):
+        if not hold.open or self.asked_at < hold.asked_until or (waits and under_way):
             return False
         hold.reserved_by, hold.asked_until = self, until
         self._overlaps = under_way
@@ -542,6 +553,7 @@ class HolderRenewal:
 
     def answered(self, *, repeated: bool) -> None:
         """Note that it ran, so that it cannot run later; a repeated one may."""
+        self.may_run = repeated
         if not repeated and not self._overlaps:
             self._unlimit()
 
@@ -550,6 +562,7 @@ class HolderRenewal:
 
     def failed(self, *, may_run: bool) -> None:
         """Note that it was refused, or never sent: then the lease is what it was."""
+        self.may_run = may_run
         if may_run or self._overlaps:
             return
         self._unlimit()
@@ -576,6 +589,8 @@ def track_renewed(port: Port, renewal: HolderRenewal) -> None:
         last = hold.reserved_by is renewal  # else it ended too late: another one took its place
         if last:
             hold.reserved_by, hold.asked_until = None, 0.0
+        if renewal.may_run and not hold.partial:  # the server may have it for longer than we know
+            hold.failures += 1
         goes_on = hold.open and not hold.notified
         if not goes_on:
             port.renewals.discard(hold)
