@@ -309,7 +309,7 @@ def test_pushes_that_do_not_count_are_not_kept():
     assert guard.take([b"2"], partial(print, connection), inf) is None
     del connection
     with pytest.raises(NoReply):
-        run(proving())
+        run_inline(proving())
     assert kept() is None
 
 

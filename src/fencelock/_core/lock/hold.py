@@ -91,6 +91,12 @@ class Hold(BaseLease):
     own_info: bytes
     owed: tuple[Stray, ...]
     turn: int
+    kind: int
+    steady: float
+    reach: float
+    reach_until: float
+    cancelled: bool  # the task whose body a loss cancels was cancelled for that reason
+    cancelling: int  # cancellations that it had before ours
 
     __slots__ = (
         "__weakref__",
@@ -172,8 +178,7 @@ class Hold(BaseLease):
         self.bound: bool = False  # only that thread or task can release it
         self.frame: object = None  # of the ``with`` that holds it; see body.py of the handles
         self.body: Any = None  # the task whose body a loss cancels
-        self.cancelled: bool = False  # it was cancelled for that reason
-        self.cancelling: int = 0  # cancellations that the body's task had before ours
+        self.cancelled, self.cancelling = False, 0
         self.count: int = 1  # re-entries of an implicit owner
         self.open: bool = True  # False once released or given up: never renewed again (I11)
         self.renewals: int = 0
@@ -191,8 +196,7 @@ class Hold(BaseLease):
         self.told: list[events.Acquisition] | None = None
         self.bucket: int = -1  # where the renewal schedule keeps it
         # Those of its form: with very many leases each object that a renewal looks at costs.
-        self.kind: int = self.terms.batch
-        self.steady: float = self.terms.steady
+        self.kind, self.steady = self.terms.batch, self.terms.steady
         self._unnoticed = True  # until its loss is noticed: then this is gone
         self._generation = process.generation
 
