@@ -70,11 +70,10 @@ FAST = (
 # Most tests wait for something. So they run in several processes, each with servers of its own, a
 # file in one of them; what takes long comes first, so that no process ends up alone with it.
 SPREAD = ("--dist=loadfile", "--no-loadscope-reorder")
-LONG = ["tests/threads", "tests/flows"]  # folders with files of minutes
-# Tests of deadlines and failovers want a machine that is not busy: a process for each of two cores.
+LONG = ("tests/threads", "tests/flows")  # folders with files of minutes
+# Tests of deadlines and failovers want a machine that is not busy.
 CALM = ("tests/scale", "tests/cluster", "tests/verification", "tests/faults", "tests/cli")
-CALM_PROCESSES, PROCESSES = 2, 3
-DAILY_PROCESSES = 4  # the daily tests wait more than they compute
+CALM_PROCESSES, PROCESSES = 3, 4
 # tests/daily.py says which test belongs to which part.
 DAILY, REST = "--part=daily", "--part=rest"
 NEWER = "3.13"  # the Python that ``nightly`` tests beside the one that runs it
@@ -85,7 +84,8 @@ INTERRUPTED = frozenset({2, 130, 143})
 FAST_KINDS = 1  # of all kinds of servers on this machine, on so many
 STOP = "from fencelock import embedded; embedded.stop()"
 
-# A user's settings that would lead our own environment, tests and demo elsewhere.
+# A user's settings that would lead our own environment, tests and demo elsewhere, or have each of
+# the thousands of processes of the tests compile every module anew.
 FOREIGN = frozenset(
     {
         "FENCELOCK_DEV_VENV",
@@ -94,6 +94,7 @@ FOREIGN = frozenset(
         "PIP_PREFIX",
         "PIP_TARGET",
         "PIP_USER",
+        "PYTHONDONTWRITEBYTECODE",
         "PYTHONHOME",
         "PYTHONPATH",
         "PYTHONSAFEPATH",
@@ -121,7 +122,10 @@ def test(*args: str) -> int:
 
 def daily(*args: str) -> int:
     """Run the daily tests, or, in one process, those that arguments choose."""
-    return run("-m", "pytest", *args) if args else spread(DAILY_PROCESSES, DAILY)
+    if args:
+        return run("-m", "pytest", *args)
+    chosen = in_order("tests/verification", *LONG, without=("tests/integrations",))
+    return spread(PROCESSES, DAILY, *chosen)
 
 
 def daily_with(version: str = "", *args: str) -> int:
@@ -146,7 +150,7 @@ def daily_with_newer() -> int:
 def rest() -> int:
     """Run all tests that are not daily; together with ``test`` each runs once."""
     set_up(FRAMEWORKS)
-    first = spread(PROCESSES, REST, *others())
+    first = spread(PROCESSES, REST, *in_order(*LONG, without=CALM))
     if first in INTERRUPTED:
         return first
     return first_failure((first, spread(CALM_PROCESSES, REST, *CALM)))
@@ -166,7 +170,7 @@ def fast(*args: str) -> int:
     """Run the quickest tests; in one process when arguments choose some of them."""
     folders = [folder for folder in FAST if (ROOT / folder).exists()]
     chosen = ("-m", "not slow", DAILY, f"--kinds={FAST_KINDS}", *folders, *args)
-    return run("-m", "pytest", *chosen) if args else spread(DAILY_PROCESSES, *chosen)
+    return run("-m", "pytest", *chosen) if args else spread(PROCESSES, *chosen)
 
 
 def explore(*args: str) -> int:
@@ -199,10 +203,10 @@ def spread(processes: int, *args: str) -> int:
     return run("-m", "pytest", f"--numprocesses={processes}", *SPREAD, *args)
 
 
-def others() -> list[str]:
-    """Name everything with tests that is not in ``CALM``, what takes long first."""
+def in_order(*long: str, without: tuple[str, ...] = ()) -> list[str]:
+    """Name everything with tests, what takes long first."""
     known = {"/".join(path.relative_to(ROOT).parts[:2]) for path in ROOT.glob("tests/**/test_*.py")}
-    return [*LONG, *sorted(known.difference(CALM, LONG))]
+    return [*long, *sorted(known.difference(without, long))]
 
 
 # --- set-up ---------------------------------------------------------------------------------------

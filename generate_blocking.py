@@ -24,7 +24,7 @@ BY_HAND = {
 HEAD = "# Generated from aio/{} by generate_blocking.py: change that, and run the script.\n"
 # Used by most files; of those that do not use one, the import is taken out.
 IMPORTS = """\
-from fencelock._io.run_blocking import run_blocking, run_release
+from fencelock._io.threads import run_blocking
 from fencelock._runtime.process import here
 """
 NAMES = (

@@ -29,7 +29,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 GROUPS = {
     "the kernel: send, receive, poll": r":(select|write|send|_receive|_read_ready__.*)$",
     "the event loop": r"/asyncio/",
-    "the connection: packing, parsing, slots": r"/_io/(connection|resp|dial)",
+    "the connection: packing, parsing, slots": r"/_io/(connection|wire)",
     "the port: which connection, timers": r"/(_io|_topology)/",
     "the schedule of renewals": r"/_core/(lock/renew|deadlines)",
     "the flows: acquire, release": r"/_core/",

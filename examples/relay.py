@@ -46,8 +46,12 @@ def put(shelf: str, thing: dict[str, int]) -> None:
 
 
 def connected() -> redis.Redis:
-    """Return a client for plain commands, on the server of the locks."""
-    return redis.Redis.from_url(os.environ.get("FENCELOCK_URL") or fencelock.embedded.ensure())
+    """Return a client for plain commands, on the server of the locks.
+
+    redis-py 8 waits for an answer for 5 s, where not told otherwise: too short for a BLPOP of 30 s.
+    """
+    url = os.environ.get("FENCELOCK_URL") or fencelock.embedded.ensure()
+    return redis.Redis.from_url(url, socket_timeout=None)
 
 
 def collect(client: fencelock.Client, shelf: str, expected: int) -> int:

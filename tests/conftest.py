@@ -44,9 +44,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if kinds is not None:
         left_out.update(on_other_kinds(items, kinds))
     if part is not None:
-        from tests.daily import nightly  # noqa: PLC0415  # only that option needs it
+        from tests.daily import left_to_explore, nightly  # noqa: PLC0415  # only that option needs it
 
         left_out.update(item for item in items if nightly(item) is (part == "daily"))
+        if part == "rest":
+            left_out.update(left_to_explore(items))
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]

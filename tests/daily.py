@@ -1,7 +1,9 @@
 """Which cases wait for the night: each rule says so once, and ``tests/conftest.py`` applies them.
 
 ``python3 dev.py test`` runs a case that no rule keeps for the night. ``python3 dev.py rest`` runs
-the others, and ``nightly`` both. So every case is run by one of the two, and none by both.
+the others, and ``nightly`` both. So every case is run by one of the two, and none by both, except
+that a world of the simulator under a fault is explored by one face, by turns: ``explore`` goes
+through both.
 
 - A test of a promise runs daily on the newest server, in threads and in asyncio.
 - On another kind of server one face is enough daily: threads on the oldest server, and on each
@@ -11,6 +13,8 @@ the others, and ``nightly`` both. So every case is run by one of the two, and no
   night, except what is marked ``smoke``. Where the means change nothing it does not run at all: the
   ``conftest.py`` of tests/conformance, tests/tasks and tests/cli say where.
 - What needs a framework, in ``tests/integrations``, runs at night: only ``rest`` installs them.
+- A scenario that is played twice on the same clients (tests/conformance/book.py) runs at night,
+  except those of the files in ``PLAYED_DAILY``, with one face.
 - What is marked ``slow`` or ``nightly``, and a ``large`` scenario with a fault, runs at night,
   except what is marked ``daily``. So does a defect that only such a scenario shows.
 """
@@ -18,18 +22,22 @@ the others, and ``nightly`` both. So every case is run by one of the two, and no
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 from zlib import crc32
 
 import pytest
 
+from tests.conformance.book import PLAYS
 from tests.flows.seeded import Seed
 from tests.servers import ServerBinary, binaries
 from tests.topologies import Topology
 
 FURTHER_MEANS = ("uvloop", "tcp", "tls")
 THREADS, TASKS = "threads", "asyncio"
+# Whose first and second plays run daily: what is most often used again.
+PLAYED_DAILY = frozenset({"barrier", "deadlock", "exclusive", "history", "renewal"})
 _FACE = re.compile(rf"\b({THREADS}|{TASKS}|tasks)\b")
 
 
@@ -39,9 +47,26 @@ def nightly(item: pytest.Item) -> bool:
         return True
     if item.get_closest_marker("daily"):
         return False
+    if by_second_play(item):
+        return True
     if by_further_means(item) or takes_seconds(item):
         return item.get_closest_marker("smoke") is None
     return by_the_other_face(item)
+
+
+def left_to_explore(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Return one face of each world under a fault that has both: ``explore`` is enough for it."""
+    from tests.flows.deep import planned  # noqa: PLC0415  # only the night needs it
+
+    titles = {scenario.title for scenario in planned()}
+    faces = Counter(_FACE.sub("", item.nodeid) for item in items)
+    return {
+        item
+        for item in items
+        if faces[_FACE.sub("", item.nodeid)] > 1 and not has_turn(item.nodeid)
+        for value in _params(item)
+        if _is_scenario(value) and value.budgets and value.title in titles
+    }
 
 
 def needs_a_framework(item: pytest.Item) -> bool:
@@ -53,6 +78,15 @@ def takes_seconds(item: pytest.Item) -> bool:
     """Return True for what is marked as slow, or kept for the night by a mark."""
     large = any(each.large and each.budgets for each in _scenarios(item))
     return large or any(item.get_closest_marker(name) for name in ("slow", "nightly"))
+
+
+def by_second_play(item: pytest.Item) -> bool:
+    """Return True for what belongs to a second play, unless it is daily; both plays go together."""
+    play = next((value for value in _params(item) if value in PLAYS), None)
+    if play is None:
+        return False
+    file = item.nodeid.partition("::")[0].rpartition("/test_")[2].removesuffix(".py")
+    return file not in PLAYED_DAILY or not has_turn(item.nodeid.replace(f"-{play}", ""))
 
 
 def by_further_means(item: pytest.Item) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from fencelock._io import fork
+from fencelock._io import process_ports
 
 
 def waiting_locally(key: bytes) -> int:
     """Return how many waiters of this process wait for others of their client for a lock."""
-    ports = [port for port in list(fork._forkables) if hasattr(port, "lines")]
-    lines = [line for port in ports for line in list(port.lines.cohorts.values())]
+    lines = [
+        line for port in process_ports.everywhere() for line in list(port.lines.cohorts.values())
+    ]
     return sum(len(line.waiting) for line in lines if line.key[0] == key)

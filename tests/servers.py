@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from fencelock._io import resp
+from fencelock._io import wire
 from fencelock.embedded.binaries import Binary, candidates, probe
 
 READY_SECONDS = 10.0
@@ -300,17 +300,17 @@ def _port_of(line: socket.socket | None) -> int:
 
 
 def _encoded(words: tuple[object, ...]) -> bytes:
-    return resp.pack([word if isinstance(word, bytes) else str(word).encode() for word in words])
+    return wire.pack([word if isinstance(word, bytes) else str(word).encode() for word in words])
 
 
 def _reply_on(line: socket.socket) -> Any:
-    parser = resp.reader()
-    while (reply := parser.gets()) is resp.INCOMPLETE:
+    parser = wire.reader()
+    while (reply := parser.gets()) is wire.INCOMPLETE:
         data = line.recv(1 << 16)
         if not data:
             raise ConnectionError("the server closed the connection")
         parser.feed(data)
-    if isinstance(reply, resp.ReplyError):
+    if isinstance(reply, wire.ReplyError):
         raise Refused(str(reply))
     return _decoded(reply)
 
@@ -321,7 +321,7 @@ def _decoded(reply: Any) -> Any:
             return reply.decode(errors="surrogateescape")
         case list():
             return [_decoded(each) for each in reply]
-        case resp.ReplyError():  # inside an array an error is a value
+        case wire.ReplyError():  # inside an array an error is a value
             return Refused(str(reply))
     return reply
 

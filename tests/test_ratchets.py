@@ -39,15 +39,14 @@ CALLS = "functions entered by"
 FAMILIES = {
     "lease": (
         *("Grant", "Loss", "Hold", "BaseLease", "Lease", "AsyncLease", "BlockingHold"),
-        *("AsyncHold", "NodeHold", "Majority", "KeptLease", "Given", "MultiHold"),
+        *("AsyncHold", "NodeHold", "Majority", "Spare", "MultiHold"),
         *("BaseMultiLease", "MultiLease", "AsyncMultiLease", "LeadershipUse"),
         *("HolderRenewal", "HoldRegistry"),
     ),
     "request": (
-        *("_CommonOptions", "Defaults", "Settings", "LeaseOptions", "RequestTemplate"),
-        *("ShareTemplate", "OnceTemplate", "AcquireRequest", "ShareRequest", "AttemptLog"),
-        *("Waiter", "LocalWaiter", "NodeRequest", "_QueueWaiter", "QuorumAttempt"),
-        *("StateWaiter", "ConditionWaiter", "WaiterRef"),
+        *("_CommonOptions", "Defaults", "Settings", "LeaseOptions", "Terms"),
+        *("ShareTerms", "Asked", "Seat", "Attempt", "Ballot"),
+        *("QuorumAttempt", "StateWaiter"),
     ),
 }
 

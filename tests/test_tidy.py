@@ -331,7 +331,7 @@ def called_on_the_way_out(_path: Path, text: str) -> Iterator[str]:
 
 
 def is_mutex(item: ast.withitem) -> bool:
-    return re.search(r"\bmutex\(\)$|\._lock$", ast.unparse(item.context_expr)) is not None
+    return re.search(r"\bmutex(\(\))?$|\._lock$", ast.unparse(item.context_expr)) is not None
 
 
 def calls(node: ast.AST) -> bool:
@@ -518,7 +518,7 @@ BAD = [
     (sleeps, TEST, "await asyncio.sleep(0.1)"),
     (sleeps, TEST, "PROGRAM = 'import time; time.sleep(9)'"),
     (sleeps, TEST, "from time import monotonic, sleep"),
-    (called_on_the_way_out, CORE, "def f(port):\n with port.mutex():\n  return g()"),
+    (called_on_the_way_out, CORE, "def f(port):\n with port.mutex:\n  return g()"),
     (called_on_the_way_out, CORE, "def f(s):\n with s._lock:\n  return s.a and len(s.b)"),
     (raised_and_kept, CORE, "raise error"),
     (raised_and_kept, CORE, "raise errors[0] or closed()"),
@@ -571,7 +571,7 @@ GOOD = [
     (unreasoned, CORE, "import x  # noqa: F401 - kept for users of 0.1"),
     (unreasoned, CORE, "x = '# noqa'"),
     (sleeps, TEST, "await asyncio.sleep(0)\nlease.asleep(3)"),
-    (called_on_the_way_out, CORE, "def f(port):\n with port.mutex():\n  x = g()\n return h(x)"),
+    (called_on_the_way_out, CORE, "def f(port):\n with port.mutex:\n  x = g()\n return h(x)"),
     (raised_and_kept, CORE, "raise NotHeld\nraise asyncio.CancelledError\nraise f(x)\nraise"),
     (raised_and_kept, CORE, "try: f()\nexcept A as error: raise error"),
     (raised_and_kept, CORE, "try:\n raise self._error\nfinally:\n del self"),

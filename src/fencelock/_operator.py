@@ -13,15 +13,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from fencelock import options
-from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import validity
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold, Observer
 from fencelock._core.lock.release import retire
 from fencelock._core.retry import persist
+from fencelock._core.seat import Seat
 from fencelock._handles import lock as handles
 from fencelock._io.port_blocking import BlockingPort
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.threads import run_blocking
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock
 from fencelock.errors import LeaseLost, ServerError
@@ -128,9 +128,7 @@ class Operator:
         """Send a plain command to where a key is, again where that can help; return its reply."""
         port = self._port
         until = port.now() + port.server_timeout
-        return run_blocking(
-            persist(port, lambda: port.command(words, key, until), until, AttemptLog())
-        )
+        return run_blocking(persist(port, lambda: port.command(words, key, until), until, Seat()))
 
     # -- leases of other programs ---------------------------------------------------------------
 
@@ -143,14 +141,14 @@ class Operator:
         port = self._port
         lock = self._client.lock(name, ttl=ttl, renew=False)
         _, holds = lock.__shared__()
-        request = holds.request(port, "")
-        request.waiter = request.holder = holder.encode()
+        attempt = holds.attempt(port, "")
+        attempt.id = attempt.holder_id = holder.encode()
         if port.nodes:
             from fencelock._core.quorum.adopt import adopted
 
-            hold: Any = adopted(port, request, ttl, BlockingHold)
+            hold: Any = adopted(port, attempt, ttl, BlockingHold)
         else:
-            hold = BlockingHold(port, request, 0, port.now() + ttl)
+            hold = BlockingHold(port, attempt, 0, port.now() + ttl)
         holds.add(hold)
         return lock, hold
 

@@ -18,7 +18,7 @@ from concurrent.futures import CancelledError, Future
 from functools import partial
 
 from fencelock import options
-from fencelock._io import leases_at_exit
+from fencelock._io import process_ports
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._runtime.clock import now
@@ -99,18 +99,18 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 def _begin(seconds: float, but: asyncio.AbstractEventLoop | None = None) -> Sequence[Future[bool]]:
     """Begin to close all clients, except those of one loop."""
-    ports = [each for each in leases_at_exit.watched(AioPort) if each.loop is not but]
+    ports = [each for each in process_ports.watched(AioPort) if each.loop is not but]
     # First: what a blocking client gives back may be what the last task of a loop waits for.
     futures = [
         asyncio.run_coroutine_threadsafe(_shut(each, seconds), each.loop)
         for each in ports
         if each.loop.is_running()
     ]
-    return futures + [_in_thread(port, seconds) for port in leases_at_exit.watched(BlockingPort)]
+    return futures + [_in_thread(port, seconds) for port in process_ports.watched(BlockingPort)]
 
 
 def _open_ports(loop: asyncio.AbstractEventLoop) -> Sequence[AioPort]:
-    return [port for port in leases_at_exit.watched(AioPort) if port.loop is loop]
+    return [port for port in process_ports.watched(AioPort) if port.loop is loop]
 
 
 async def _shut(port: AioPort, seconds: float) -> bool:
@@ -121,13 +121,13 @@ async def _shut(port: AioPort, seconds: float) -> bool:
     """
     until = now() + seconds
     _end_history(port)
-    held = leases_at_exit.held_by(port)
+    held = process_ports.held_by(port)
     try:
         return await port.shut(seconds, release=True)
     except asyncio.CancelledError:
         if now() >= until:
             raise
-        confirmed = not held or bool(leases_at_exit.held_by(port))  # else a release was cut off
+        confirmed = not held or bool(process_ports.held_by(port))  # else a release was cut off
         return await port.shut(until - now(), release=True) and confirmed
 
 

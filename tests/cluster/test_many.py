@@ -34,7 +34,7 @@ def test_a_thousand_leases_over_all_slots(shared, connect, face):
     # Each is renewed every third of its ttl, some 10 % earlier, by a script of its own at most.
     assert sent(shared, before) <= LEASES * (1 + (now() - began) / (TTL / 3 * 0.85))
     if face is Threads:
-        with client.port.mutex():
+        with client.port.mutex:
             assert client.port.renewals.holds + len(client.port.renewals.under_way) == LEASES
     for lock in locks:
         lock.release()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.conformance.book import FIRST, PLAYS, SECOND, the_book
 from tests.conformance.world import FACES, World, shared_server, started
 from tests.coroutines import pytest_pyfunc_call  # noqa: F401 - pytest finds the hook here
 from tests.patience import _patient, patient  # noqa: F401 - pytest finds the fixtures here
@@ -18,6 +19,10 @@ MEANS = frozenset(
         *("closing_race", "shutdown", "fake_clients", "permissions"),
     }
 )
+
+# A scenario that uses one of these is about a server of its own, which ends with it, or counts
+# connections, of which the clients of other scenarios have some.
+ONE_PLAY = frozenset({"alone", "connections", "cluster_node"})
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -41,9 +46,32 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             (face, each) for each in TOPOLOGIES if each.name == "sentinel" for face in FACES[:2]
         ]
     marked = [
-        pytest.param(*pair, marks=pytest.mark.slow if pair[0] == "uvloop" else ()) for pair in pairs
+        pytest.param(
+            *pair, "", id=case_id(*pair), marks=pytest.mark.slow if pair[0] == "uvloop" else ()
+        )
+        for pair in pairs
     ]
-    metafunc.parametrize(("face", "binary"), marked, ids=str)
+    if is_played_again(metafunc):
+        marked += [
+            pytest.param(face, newest, play, id=case_id(face, newest, play))
+            for play in PLAYS
+            for face in FACES[:2]
+        ]
+    metafunc.parametrize(("face", "binary", "play"), marked)
+
+
+def case_id(*values: object) -> str:
+    return "-".join(map(str, values))
+
+
+def is_played_again(metafunc: pytest.Metafunc) -> bool:
+    """Return True if a scenario has a second time: on a shared server, with clients left open."""
+    test, marked = metafunc.function, metafunc.definition.get_closest_marker
+    if getattr(test, "needs_no_server", False):
+        return False
+    if any(marked(name) for name in ("slow", "sentinel", "one_play")):
+        return False
+    return ONE_PLAY.isdisjoint(test.__code__.co_names)
 
 
 def is_one_servers(metafunc: pytest.Metafunc) -> bool:
@@ -54,10 +82,24 @@ def is_one_servers(metafunc: pytest.Metafunc) -> bool:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out of the quorum what it does not support: whole tests, or some of their params."""
+    in_plays(items)
     left_out = [item for item in items if _on_quorum(item) and item.get_closest_marker("no_quorum")]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
+
+
+def in_plays(items: list[pytest.Item]) -> None:
+    """Put the second plays of a file behind all others of it: so their clients rest at once."""
+    files: dict[object, int] = {}
+    for number, item in enumerate(items):
+        files.setdefault(item.path, number)
+    items.sort(key=lambda item: (files[item.path], _play(item)))
+
+
+def _play(item: pytest.Item) -> int:
+    play = getattr(getattr(item, "callspec", None), "params", {}).get("play", "")
+    return ("", *PLAYS).index(play)
 
 
 def _on_quorum(item: pytest.Item) -> bool:
@@ -67,9 +109,16 @@ def _on_quorum(item: pytest.Item) -> bool:
 
 
 @pytest.fixture
-def world(face: str, binary: ServerBinary | Topology, request: pytest.FixtureRequest) -> World:
+def world(
+    face: str, binary: ServerBinary | Topology, play: str, request: pytest.FixtureRequest
+) -> World:
     """Lend the test a face, the shared server of a kind, and a key prefix of its own."""
     made = _world(face, binary)
+    case = request.node.nodeid.replace(f"-{play}", "") if play else ""
+    if play == FIRST:
+        the_book().begin(made, case)
+    elif play == SECOND and not the_book().take(made, case):
+        pytest.skip("its first play failed, or was in another process")
     made.strict = request.node.get_closest_marker("strict") is not None
     return made
 
@@ -87,5 +136,6 @@ def _world(face: str, binary: ServerBinary | Topology) -> World:
 def _servers():
     """End the shared servers with the session."""
     yield
+    the_book().close()
     for server in started:
         server.close()

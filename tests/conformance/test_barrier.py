@@ -1,6 +1,7 @@
 """Barriers: what they promise, through both faces and on every kind of server."""
 
 import asyncio
+import contextlib
 import signal
 import threading
 
@@ -8,7 +9,9 @@ import pytest
 
 from fencelock import BarrierBroken, ServerUnsuitable
 from fencelock._core.keys import SignalKeys
+from fencelock._runtime.clock import now
 from tests.conformance.world import needs_no_server, straight
+from tests.waiting import machine_seconds
 
 pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorum_limits.py
 
@@ -88,10 +91,14 @@ async def test_parties_that_come_at_once_cost_one_command_each(world):
     client = world.client()
     assert await client.barrier("b{1}", 1).wait() == 0  # the server has the script from here on
     barrier = client.barrier("a{1}", 10)
-    with world.commands() as sent:
-        jobs = [world.start(barrier.wait()) for _ in range(10)]
-        assert sorted([await job.result() for job in jobs]) == list(range(10))
-    assert sent.scripts == 10
+
+    async def play() -> None:
+        with world.commands() as sent:
+            jobs = [world.start(barrier.wait()) for _ in range(10)]
+            assert sorted([await job.result() for job in jobs]) == list(range(10))
+        assert sent.scripts == 10
+
+    await world.counted(play)
 
 
 async def test_a_barrier_as_a_context(world):
@@ -199,6 +206,53 @@ async def test_who_comes_while_the_action_runs_is_for_the_next_time(world):
     assert not early.done
     assert await world.client().barrier("a", 2).wait() == 1
     assert await early.result() == 0
+
+
+@pytest.mark.parametrize("timeout", [0.1, 0.3])
+async def test_a_timeout_bounds_the_whole_wait_at_a_barrier_that_is_full(world, timeout):
+    """The wait for the next time to begin counts, and so does the wait within it."""
+    go = []
+
+    async def slow():
+        await world.until(lambda: go, "the test goes on")
+
+    action = (lambda: wait_for(go)) if world.blocking else slow
+    acting = world.client().barrier("a", 1, action=action)
+    job = world.start(acting.wait())
+    await waiting(world, 1)
+    began = now()
+    with pytest.raises(BarrierBroken) as raised:
+        await world.client().barrier("a", 1).wait(timeout)
+    assert timeout <= now() - began < timeout + 0.1 + machine_seconds()
+    assert (raised.value.name, raised.value.reason) == ("a", "timeout")
+    go.append(True)
+    with contextlib.suppress(BarrierBroken):
+        await job.result()
+
+
+@pytest.mark.slow  # a second timeout must stand out from a stall
+async def test_a_timeout_bounds_both_halves_of_a_wait_together(world):
+    """A party that came while the barrier was full waits in the next time for what is left."""
+    go = []
+
+    async def slow():
+        await world.until(lambda: go, "the test goes on")
+
+    action = (lambda: wait_for(go)) if world.blocking else slow
+    acting = world.client().barrier("a", 2, action=action)
+    first = [world.start(acting.wait()), world.start(acting.wait())]
+    await waiting(world, 2)
+    began = now()
+    early = world.start(world.client().barrier("a", 2).wait(2.0))
+    await world.until(lambda: left(world) == 2, "the early one waits for the next time")
+    await world.until(lambda: now() > began + 1.8, "most of its time")
+    go.append(True)
+    for job in first:
+        await job.result()
+    with pytest.raises(BarrierBroken) as raised:
+        await early.result()
+    assert raised.value.reason == "timeout"
+    assert 2.0 <= now() - began < 2.1 + machine_seconds()
 
 
 def wait_for(go):

@@ -7,7 +7,8 @@ import contextlib
 
 import pytest
 
-from fencelock import ClientClosed
+from fencelock import ClientClosed, Poll
+from tests.conformance.leftovers import leftovers
 from tests.conformance.test_kept import port_of
 
 HANDLES = {
@@ -129,3 +130,75 @@ async def test_an_answer_that_comes_after_the_client_was_closed(world, kind):
         with pytest.raises(ClientClosed, match="closed"):
             await job.result()
     await free_at_once(world, again)
+
+
+async def in_line(world, client, other):
+    assert await other.lock("a").acquire()
+    return client.lock("a").acquire()
+
+
+async def in_its_cohort(world, client, other):
+    assert await client.lock("a").acquire()
+    return client.lock("a").acquire()
+
+
+async def polls(world, client, other):
+    assert await other.lock("a").acquire()
+    return client.lock("a", wait=Poll()).acquire()
+
+
+async def for_a_permit(world, client, other):
+    assert await other.semaphore("a", 1).acquire()
+    return client.semaphore("a", 1).acquire()
+
+
+async def to_write(world, client, other):
+    assert await other.rwlock("a").read.acquire()
+    return client.rwlock("a").write.acquire()
+
+
+async def for_several(world, client, other):
+    assert await other.lock("b").acquire()
+    return client.multi(["a", "b"]).acquire()
+
+
+async def for_an_event(world, client, other):
+    return client.event("a").wait()
+
+
+async def for_a_latch(world, client, other):
+    return client.latch("a", 1).wait()
+
+
+async def at_a_barrier(world, client, other):
+    return client.barrier("a", 2).wait()
+
+
+async def to_be_elected(world, client, other):
+    assert await other.election("a", candidate="bob").campaign()
+    return client.election("a", candidate="ann").campaign()
+
+
+WAITS = (in_line, in_its_cohort, polls, for_a_permit, to_write, for_several)
+WAITS += (for_an_event, for_a_latch, at_a_barrier, to_be_elected)
+
+
+@pytest.mark.filterwarnings("ignore:a handle of .* was dropped:ResourceWarning")
+@pytest.mark.parametrize(
+    "wait",
+    [
+        pytest.param(each, id=each.__name__, marks=() if each is in_line else pytest.mark.no_quorum)
+        for each in WAITS
+    ],
+)
+async def test_a_client_that_is_closed_during_a_wait_keeps_nothing(world, wait):
+    """I9, I10: no socket, thread, task, timer or table, whatever was waited for."""
+    client, other = world.client(), world.client()
+    job = world.start(await wait(world, client, other))
+    port = port_of(client)
+    await world.until(lambda: job.done or len(port.lines) or wait is polls, "it waits")
+    await world.tick()
+    await client.aclose()
+    with pytest.raises(ClientClosed):
+        await job.result()
+    await world.until(lambda: not leftovers(client, resources=True), "nothing is left")

@@ -30,6 +30,7 @@ from fencelock import (
     ServerUnreachable,
     ServerUnsuitable,
 )
+from fencelock._runtime.clock import now
 from tests.conformance.world import needs_no_server
 from tests.servers import Refused, Server
 from tests.waiting import machine_seconds
@@ -859,6 +860,27 @@ async def test_an_error_about_who_holds_names_the_lock_and_the_server(world, kin
     text = str(error)
     assert (text.count("'a'"), text.count(error.server)) == (1, 1), text
     assert error.name == ("" if "several" in provoke.__name__ else "a")
+    assert fields_of(error) == FIELDS.get(provoke, {})
+
+
+# What an error about who holds carries beside the name and the server.
+FIELDS = {
+    taken_at_renewal: {"reason": "taken", "detail": "the server has another holder"},
+    taken_at_release: {"reason": "taken", "detail": "the server has another holder"},
+    taken_and_checked: {"reason": "taken", "detail": "the server has another holder"},
+    broken: {"reason": "timeout"},
+}
+
+
+def fields_of(error):
+    """Return the fields of an error; those that are numbers must be numbers of now."""
+    found = {key: value for key, value in vars(error).items() if not key.startswith("_")}
+    assert found.pop("name") == error.name
+    assert found.pop("server") == error.server
+    if isinstance(error, LeaseLost):
+        assert 0 <= now() - found.pop("since") < 30
+        assert abs(found.pop("fence") / 1e6 - time.time()) < 60, "not the server's time in us"
+    return found
 
 
 async def test_an_error_in_a_handler_still_shows_what_was_handled(world):

@@ -238,6 +238,7 @@ async def test_a_hook_that_raises_changes_nothing_and_is_logged_once(world, capl
     ]
 
 
+@pytest.mark.one_play  # a second play has hooks
 async def test_what_began_without_a_hook_is_not_reported(world):
     lock, late = world.client().lock("a"), Seen(world.prefix)
     assert await lock.acquire()

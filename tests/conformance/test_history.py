@@ -8,7 +8,7 @@ from fencelock import Deadlock, History, LeaseLost
 from fencelock._core import events
 from fencelock._core.lock.history import INDEX_NAMES, parsed
 from fencelock._core.lock.overview import Overview
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.threads import run_blocking
 from fencelock._runtime.clock import now
 from tests.conformance.world import SOON
 
@@ -124,6 +124,7 @@ async def test_closing_sends_what_is_left(world):
     await lock.release()
 
 
+@pytest.mark.one_play  # a second play has hooks
 async def test_without_the_option_nothing_is_kept_and_no_hook_is_there(world):
     client = world.client()
     assert events.hooks == ()

@@ -10,6 +10,7 @@ import pytest
 from fencelock import Poll
 from fencelock._core.lock.kept import PAUSE_SECONDS
 from fencelock.scripts import BREAK
+from tests.conformance.leftovers import activities
 from tests.conformance.world import needs_no_server
 from tests.waiting import machine_seconds, stalls
 
@@ -70,6 +71,19 @@ async def while_kept(world, play):
             if time.monotonic() - began < LONG / 2:
                 raise
     raise AssertionError
+
+
+async def test_it_is_kept_again_after_the_client_was_idle(world):
+    """Its client has stopped to listen for recalls, and begins again: as often as it rests."""
+    client, other = world.client(), world.client().lock("a")
+    for _ in range(2):
+        await kept(world, client)
+        await world.until(lambda: world.holder("a") is None, "it is given up")
+        await world.until(lambda: not activities(client), "nothing of the client runs")
+        await sleep(world, 0.1)
+    await kept(world, client)
+    assert await other.acquire(timeout=5), "the recall was not heard"
+    await other.release()
 
 
 async def test_taking_a_kept_lease_again_costs_no_command(world):
@@ -215,7 +229,7 @@ async def test_after_two_recalls_in_vain_it_is_not_kept_for_a_while(world):
     other = world.client().lock("a")
     for _ in range(2):
         lock, _ = await kept(world, client)
-        assert await other.acquire(blocking=False)
+        assert await other.acquire(timeout=8)  # a try may be over before a busy client answers
         await other.release()
     async with lock:
         pass

@@ -21,6 +21,7 @@ def pair(client, number=1):
     return client.lock(f"a:{number}", template=A), client.lock(f"b:{number}", template=B)
 
 
+@pytest.mark.one_play  # a second play has such a hook
 async def test_two_orders_that_meet_are_reported_with_both_places(world, checker, caplog):
     a, b = pair(world.client())
     async with a, b:

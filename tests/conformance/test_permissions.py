@@ -23,6 +23,9 @@ from tests.replication import replicated
 from tests.servers import Server, ServerBinary
 from tests.tls import Front, certificate
 
+# Each changes what one user of a server that all share may do, and looks into its log.
+pytestmark = pytest.mark.one_play
+
 PASSWORD = "s3cr:t/é"
 QUOTED = "s3cr%3At%2F%C3%A9"
 

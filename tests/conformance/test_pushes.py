@@ -51,6 +51,7 @@ async def test_every_revocation_of_one_packet_is_heard(world):
             await semaphore.release()
 
 
+@pytest.mark.one_play  # it writes to all channels
 async def test_messages_of_others_change_nothing(world, caplog):
     """A tenant that may publish anywhere stops no renewal, no waiter, and fills no log."""
     client, other = world.client(), world.client()

@@ -57,6 +57,28 @@ async def test_one_command_and_one_thread_renew_them_all(world):
         await lock.release()
 
 
+@pytest.mark.no_quorum  # its deadline moves with each node; see tests/quorum
+async def test_leases_of_unlike_lengths_are_each_renewed_for_their_own(world):
+    """Whatever shares a batch: none is relied on for longer than the server keeps it (I2)."""
+    client = world.client()
+    lengths = {"a": 0.6, "b": 0.9, "c": 1.5, "d": 40.0}
+    locks = {name: client.lock(name, ttl=ttl) for name, ttl in lengths.items()}
+    for lock in locks.values():
+        assert await lock.acquire()
+    for _ in range(3):
+        for name in "abc":
+            await renewed(world, locks[name].lease)
+        for name, ttl in lengths.items():
+            proved = locks[name].lease.remaining()
+            kept = world.pttl(name) / 1000
+            assert proved < ttl, name
+            assert kept <= ttl, name
+            assert proved <= kept + 0.05 or locks[name].lease.remaining() > proved, name
+    assert locks["d"].lease.remaining() > 30
+    for lock in locks.values():
+        await lock.release()
+
+
 @BOTH_FORMS
 async def test_renewal_asks_with_its_own_id(world, form):
     """N1, N6: what another holds is not renewed; the lease is lost, and its holder is told once."""

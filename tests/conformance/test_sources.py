@@ -127,6 +127,7 @@ async def test_a_password_and_a_minimal_acl_are_enough(world, form):
         server.command("ACL", "DELUSER", "app")
 
 
+@pytest.mark.one_play  # it counts all users
 @pytest.mark.one_server
 @pytest.mark.parametrize("form", ["url", "url, empty password", "option", *CLIENTS])
 async def test_a_user_without_a_password_logs_in_as_itself(world, form):

@@ -17,17 +17,29 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import uvloop
 
 import fencelock
 from fencelock._core.keys import LockKeys
 from fencelock._runtime.clock import now
+from tests.conformance.book import the_book
+from tests.conformance.leftovers import (
+    activities,
+    ended_holds,
+    holds_some,
+    is_closed,
+    leftovers,
+    leftovers_of_hook,
+    waits_here,
+)
 from tests.local_lines import waiting_locally
 from tests.servers import Refused, Server, ServerBinary
 from tests.waiting import SOON, TICK, Patience, until
 
+if TYPE_CHECKING:
+    from tests.conformance.book import Book
 FACES = ("threads", "asyncio", "uvloop")
 # What the test itself asks, and what servers send to each other.
 NOISE = {"info", "replconf", "ping"}
@@ -81,6 +93,14 @@ class Sent:
         return self["evalsha"] + self["eval"]
 
 
+class Made(NamedTuple):
+    """A client of a play, and what it was made of."""
+
+    source: object
+    options: dict[str, Any]
+    client: Any
+
+
 class World:
     """One test: a face, a server, a key prefix of its own, and all that the test starts."""
 
@@ -90,6 +110,12 @@ class World:
         self.prefix = f"t{next(_numbers)}:"
         self.strict = False  # each waiter stands in the server's line, also those of one client
         self.foreign: set[str] = set()  # keys that another program wrote
+        self.book: Book | None = None  # where a first play leaves its clients for the second
+        self.case = ""  # of the book
+        self.is_second = False
+        self.rested_at = 0.0
+        self._earlier: list[Made] = []  # the clients of the first play that are not in use yet
+        self._made: list[Made] = []
         self._clients: list[Any] = []
         self._jobs: list[Any] = []
         self._own: list[Server] = []
@@ -102,21 +128,34 @@ class World:
 
     def run(self, test: Coroutine[Any, Any, None]) -> None:
         """Run a test to its end, and look after it."""
-        whole = self._whole(test)
-        if self.blocking:
+        whole = self._whole(test) if self.book is None else self._one_play(test, self.book)
+        if self.book is not None and not self.blocking:
+            self.book.runner.run(whole)
+        elif self.blocking:
             straight(whole)
         elif self.face == "uvloop":
             uvloop.run(whole)
         else:
             asyncio.run(whole)
 
+    async def _one_play(self, test: Coroutine[Any, Any, None], book: Book) -> None:
+        """Play the test as one of two; what hooks keep of it ends with it."""
+        with book.hooked() as hooks:
+            await self._whole(test)
+            for hook in hooks:
+                await self._is_empty(hook, lambda each=hook: leftovers_of_hook(each))
+
     async def _whole(self, test: Coroutine[Any, Any, None]) -> None:
         try:
+            await self._reopened()
             await test
             self.check_keys()
+            await self._keeps_nothing(closed=False)
+            await self._left_for_later()
         finally:
             await self._end()
-        if not self._own:
+        await self._keeps_nothing(closed=True)
+        if not self._own and the_book().is_empty:  # else others' clients have some
             await self.until(lambda: not self.connections(), "closed clients have no connection")
 
     async def _end(self) -> None:
@@ -126,6 +165,70 @@ class World:
             await client.aclose()
         for server in self._own:
             server.close()
+
+    # played twice; see book.py
+
+    def take_over(self, made: list[Made]) -> None:
+        """Use these clients instead of new ones; close them at the end."""
+        self.is_second = True
+        self._earlier = list(made)
+
+    async def _reopened(self) -> None:
+        """Before a second play: its clients have rested, and their servers know nothing."""
+        earlier = [made.client for made in self._earlier]
+        self._clients += earlier
+        await self.until(lambda: now() >= self.rested_at, "its clients have rested")
+        for client in earlier:
+            await self._is_empty(client, lambda each=client: activities(each))
+        if self.is_second:
+            self._forget_keys()
+
+    async def _left_for_later(self) -> None:
+        """After a first play: end what it left under way, and keep its clients open."""
+        if self.book is None or self.is_second:
+            return
+        for job in self._jobs:
+            job.abandon()
+        await self.until(lambda: all(job.done for job in self._jobs), "jobs end", seconds=1)
+        self.book.revoke_all(self)
+        await self.until(lambda: not any(holds_some(each) for each in self._clients), "all ended")
+        await self._keeps_nothing(closed=False)
+        open_ones = [made for made in self._made if not is_closed(made.client)]
+        self.book.leave(self, open_ones)
+        self._clients = [each for each in self._clients if is_closed(each)]
+
+    def _forget_keys(self) -> None:
+        for key in self.server.command("KEYS", f"{self.prefix}*"):
+            self.server.command("DEL", key.encode(errors="surrogateescape"))
+
+    def _again(self, source: object, options: dict[str, Any]) -> Any:
+        """Return a client of the first play with these options, or None."""
+        for made in self._earlier:
+            if made.source == source and made.options == options:
+                self._earlier.remove(made)
+                return made.client
+        return None
+
+    async def _keeps_nothing(self, *, closed: bool) -> None:
+        """Fail when a client keeps what it has no use for: see leftovers.py."""
+        for client in self._clients:
+            await self._is_empty(client, lambda each=client: self._kept_by(each, closed=closed))
+
+    async def _is_empty(self, thing: object, kept: Callable[[], list[str]]) -> None:
+        patience = Patience()
+        while found := kept():
+            try:
+                patience.spend()
+            except AssertionError:
+                raise AssertionError(f"{thing!r} keeps: " + "; ".join(found)) from None
+            await self.tick()
+
+    def _kept_by(self, client: Any, *, closed: bool) -> list[str]:
+        if closed:
+            return [*leftovers(client, resources=True), *waits_here(client)]
+        found = ended_holds(client)
+        busy = holds_some(client) or not all(job.done for job in self._jobs)
+        return found if busy else [*found, *leftovers(client, resources=False), *waits_here(client)]
 
     def start(self, work: Coroutine[Any, Any, Any]) -> Job:
         """Run something beside the test: in a thread, or in a task."""
@@ -174,12 +277,15 @@ class World:
         options = {"key_prefix": self.prefix, **options}
         if self.strict:
             options.setdefault("cohort", None)
+        if (earlier := self._again(source, options)) is not None:
+            return earlier
         client: Any
         if self.blocking:
             client = StraightClient(fencelock.Client(source, **options))
         else:
             client = fencelock.AsyncClient(source, **options)
         self._clients.append(client)
+        self._made.append(Made(source, options, client))
         return client
 
     def alone(self, *args: str, **options: Any) -> Server:

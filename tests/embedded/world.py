@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fencelock._io.resp import ReplyError
+from fencelock._io.wire import ReplyError
 from fencelock.embedded import ensure, liveness_lock, wire
 from fencelock.embedded.runtime_dir import RuntimeDir, find
 from tests.servers import ServerBinary, processes_of

@@ -55,7 +55,7 @@ def test_a_handed_over_grant_is_counted(connect, pair):
     view = View(master, NAME)
     holder = connect(master.tcp_url).lock(NAME)
     waiter = connect(master.tcp_url, replicas=1, replicas_timeout=0.3).lock(NAME)
-    assert waiter.acquire()
+    wait_until(lambda: outcome(waiter.acquire)[0] is True, what="it is acknowledged")
     waiter.release()
     assert holder.acquire()
     waits = spawn(outcome, waiter.acquire)

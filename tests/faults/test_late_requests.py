@@ -9,6 +9,7 @@ import pytest
 
 from fencelock import OutcomeUnknown, ServerUnreachable
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
+from fencelock._runtime.clock import now
 from tests.faults.world import outcome, wait_until
 from tests.waiting import machine_seconds
 
@@ -59,6 +60,23 @@ def test_a_late_request_changes_nothing_for_the_successor(client, proxy, view, s
     view.until_waiting(0)
     successor.release()
     assert view.free()
+
+
+@pytest.mark.parametrize("action", ["drop_reply", "late_request"])
+def test_a_shorter_renewal_limits_the_lease_only_while_it_may_run(connect, proxy, view, action):
+    """The first one may come at any time, and after its caller gave up it shortens nothing (I2)."""
+    lock = connect(proxy.url, server_timeout=0.5).lock(view.name, ttl=6)
+    lock.acquire()
+    late = proxy.on("renew", action)
+    lock.lease.renew(3)
+    assert lock.lease.remaining() <= 3
+    late.wait()
+    wait_until(lambda: lock.lease.remaining() > 4, what="the usual renewal")
+    if action == "late_request":
+        arrived(proxy, late, "renew")
+    deadline = lock.lease.deadline
+    assert deadline < now() + view.remaining()
+    lock.release()
 
 
 def test_a_late_acquire_while_the_lock_is_held_changes_nothing(client, proxy, view):

@@ -9,7 +9,7 @@ import pytest
 
 from fencelock import LeaseLost
 from fencelock._core.lock.show import revoke
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.threads import run_blocking
 from fencelock._runtime.clock import now
 from tests.faults.test_late_answers import ends_before_the_servers
 from tests.faults.world import Tasks, Threads, View, outcome, spawn, wait_until

@@ -9,16 +9,9 @@ import json
 from dataclasses import dataclass
 
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
-from fencelock._core.objects.semaphore_rwlock import (
-    ALL,
-    READ,
-    RWLOCK,
-    SEMAPHORE,
-    WRITE,
-    ShareRequest,
-    ShareTemplate,
-)
+from fencelock._core.lock.attempt import Attempt
+from fencelock._core.lock.terms import LeaseOptions, Terms
+from fencelock._core.objects.semaphore_rwlock import ALL, READ, RWLOCK, SEMAPHORE, WRITE, ShareTerms
 from fencelock.errors import Deadlock
 from fencelock.options import Cohort
 from tests.flows.multis import Each, Part
@@ -100,36 +93,34 @@ class Truth(Each):
         living = self._world.server.living()
         for name, request in self.waits.values():
             for hold in self.holds:
-                if hold.request.keys.lock == request.keys.lock and self._blocks(
+                if hold.terms.keys.lock == request.keys.lock and self._blocks(
                     living, hold, request
                 ):
                     other = self.waits.get(hold.unit)
                     yield Edge(name, hold.name, hold.fence, other[0] if other else "")
 
     def _blocks(self, living, hold, request):
-        if hold.released or hold.loss is not None or hold.request is request or not hold.bound:
+        if hold.released or hold.loss is not None or request.hold is hold or not hold.bound:
             return False  # not bound: another unit will release it
         key = living.get(request.keys.lock)
         if key is None:
             return False
-        if not isinstance(request, ShareRequest):
-            return key[0] == hold.request.holder
+        if not isinstance(request.terms, ShareTerms):
+            return key[0] == hold.holder_id
         there = any(
-            holder == hold.request.holder and ends_us > self._world.server.now_us
+            holder == hold.holder_id and ends_us > self._world.server.now_us
             for ends_us, holder in key[0]
         )
-        return there and request.template.limit - hold.request.template.permits < self._needed(
-            request
-        )
+        return there and request.terms.limit - hold.terms.permits < self._needed(request)
 
     def _needed(self, request):
         """Return how many permits must be free: nobody overtakes a request in line."""
-        most = request.template.permits
+        most = request.terms.permits
         for entry, permits in read(self.by_lock[request.keys.lock]._state()).line:
-            if entry.waiter == request.waiter:
+            if entry.waiter == request.id:
                 return most
             most = max(most, permits)
-        return request.template.permits
+        return request.terms.permits
 
     def was_refused(self, unit, error):
         """Judge a refusal."""
@@ -252,15 +243,15 @@ class Unit(Actor):
         common = {"options": options, "client_channel": port.client_channel, "ttl": options.ttl}
         if isinstance(part, Part):
             options = options._replace(cohort=None)
-            template = ShareTemplate(
+            template = ShareTerms(
                 keys=part.keys,
                 kind=part.kind,
                 limit=part.limit,
                 permits=part.permits,
                 **(common | {"options": options}),
             )
-            return name, ShareRequest(template, port.new_id(), info)
-        return name, AcquireRequest(RequestTemplate(keys=part, **common), port.new_id(), info)
+            return name, Attempt(template, port.new_id(), info)
+        return name, Attempt(Terms(keys=part, **common), port.new_id(), info)
 
     async def inside(self, parts, timeout, work, options, gap):
         """Take the locks one inside the other, a gap after each; work, and give them back."""
@@ -503,3 +494,5 @@ LARGE = (AT_ONCE, TOGETHER, IN_TURNS, UPGRADE)
 ORDERED = (IN_TURNS, UPGRADE)  # of the large ones, whose orders can all be tried for threads, too
 # Those whose schedules stay few under a fault, so that all of them are tried.
 UNDER_FAULTS = (TWO, OF_A_TURN, WRITER, PERMITS, FADING)
+# What their judge knows of.
+FAULTS = ("lost", "wake", "noise", "crash", "cancel", "restart")

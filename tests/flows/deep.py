@@ -23,13 +23,17 @@ from tests.flows import (
     cluster_multis,
     clusters,
     cohorts,
+    deadlocks,
     elections,
     forgetting,
+    kept,
     multis,
+    pairs,
     quorums,
     runs_once,
     sentinels,
     shares,
+    shutdowns,
     signals,
 )
 from tests.flows import scenarios as worlds
@@ -130,6 +134,7 @@ SHARED_COMBINED = (shares.TWO, shares.IMPATIENT, shares.PARTS, shares.SIDES, sha
 def plan() -> Iterator[Scenario]:
     """Yield every scenario, the smaller ones first."""
     yield from lock_plan()
+    yield from pairs_plan()
     yield from shares_plan()
 
 
@@ -142,6 +147,17 @@ def shares_plan() -> Iterator[Scenario]:
     for faults in TOGETHER:
         for scenario in SHARED_COMBINED:
             yield from both(scenario.under(**faults))
+
+
+def pairs_plan() -> Iterator[Scenario]:
+    """Yield what is explored of calls that meet: in pairs, in deadlocks, as a client closes."""
+    for scenario in (*deadlocks.SMALL, *deadlocks.LARGE, *kept.ALL, *shutdowns.ALL, *pairs.ALL):
+        yield from both(scenario)
+    for fault in FAULTS:  # what is judged of deadlocks knows these faults only: see their test
+        for scenario in (*kept.ALL, *shutdowns.ALL, *pairs.SINGLE):
+            yield from both(scenario.under(**{fault: 1}))
+        for scenario in deadlocks.UNDER_FAULTS if fault in deadlocks.FAULTS else ():
+            yield from both(scenario.under(**{fault: 1}))
 
 
 def lock_plan() -> Iterator[Scenario]:

@@ -1,6 +1,7 @@
 """What is explored of elections: a leader hands over, a watcher sees who leads."""
 
-from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
+from fencelock._core.lock.attempt import Attempt
+from fencelock._core.lock.terms import LeaseOptions, Terms
 from fencelock._core.objects import election
 from fencelock._core.objects.election import ElectionKeys, LeaderCursor, mark
 from fencelock.errors import LeaseLost
@@ -41,10 +42,10 @@ class Election(Scenario):
 
 
 def request(port, candidate, options=RENEWED):
-    template = RequestTemplate(
+    template = Terms(
         keys=KEYS, options=options, client_channel=port.client_channel, ttl=options.ttl
     )
-    return AcquireRequest(template, port.new_id(), b"{" + mark(candidate))
+    return Attempt(template, port.new_id(), b"{" + mark(candidate))
 
 
 async def elected(actor, name, options=RENEWED):
@@ -188,7 +189,7 @@ def watcher():
 
     async def watches(actor):
         port = actor.port
-        watch, led = LeaderCursor(request(port, "watcher"), KEYS), False
+        watch, led = LeaderCursor(port.new_id(), KEYS), False
         with errors(actor):
             while not led or watch.last is not None:
                 changed = await election.next_change(port, watch, port.now() + SEEN_SECONDS)

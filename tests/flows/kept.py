@@ -4,7 +4,7 @@ import contextlib
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from fencelock._core.lock.inspect import holder_of
-from fencelock._core.lock.kept import KeptLease, give_up_all
+from fencelock._core.lock.kept import give_up_all
 from fencelock.errors import FencelockError
 from fencelock.options import Cohort
 from tests.flows.scenarios import RENEWED, Scenario, foreigner, operator, single, user
@@ -51,10 +51,8 @@ class KeptMonitor(TurnsMonitor):
         if hold.fence <= max(self._used, default=0) and not self.was_revoked(hold):
             raise Violation("I3", f"fence {hold.fence} after {max(self._used)}")
         self._used |= {hold.fence}
-        if hold.request.turn and (client.number, hold.request.holder) in self._heard:
-            raise Violation(
-                "I8", f"{hold.request.holder!r} begins a turn, and is known to be revoked"
-            )
+        if hold.turn and (client.number, hold.holder_id) in self._heard:
+            raise Violation("I8", f"{hold.holder_id!r} begins a turn, and is known to be revoked")
         self._surprised[id(hold)] = client.number in self._others
         self._others -= {client.number}
 
@@ -99,12 +97,12 @@ class KeptMonitor(TurnsMonitor):
                 continue
             # Who has not heard of a revocation goes on as if nothing had happened.
             if hold.unchanged and self._surprised[id(hold)] and not self.was_revoked(hold):
-                raise Violation("unchanged", f"{hold.request.holder!r}: another one held meanwhile")
+                raise Violation("unchanged", f"{hold.holder_id!r}: another one held meanwhile")
             if not proves(hold):
                 continue
-            if hold.request.holder in tenures:
-                raise Violation("I1", f"two turns of {hold.request.holder!r} prove a lease")
-            tenures.add(hold.request.holder)
+            if hold.holder_id in tenures:
+                raise Violation("I1", f"two turns of {hold.holder_id!r} prove a lease")
+            tenures.add(hold.holder_id)
             for number in self._trying:
                 self._trying[number] |= number != client.number
         for client, line in self._lines():
@@ -115,19 +113,21 @@ class KeptMonitor(TurnsMonitor):
         """See that an idle lease is short on the server, and not idle for too long."""
         view = self.view()
         left = view.end_us - EPOCH_US - self._world.skew_us - self._world.now_us
-        ours = view.holder == line.front.request.holder
+        ours = view.holder == line.spare.source.holder_id
         longer = not self._world.budgets.keys().isdisjoint({"back", "jump"})
         if ours and not longer and left > HANDOFF_TTL_SECONDS * 1e6 + DRIFT_US:
             raise Violation("I7", f"an idle lease lasts {left / 1e6} s on the server")
         if line.recalled:
             raise Violation("kept", "a lease that was recalled is kept")
-        if client.port.now() > line.front.until + 0.1 and self.is_punctual(client):
+        if client.port.now() > line.kept_until + 0.1 and self.is_punctual(client):
             raise Violation("kept", "a lease is idle for too long")
 
     def _left_by(self, request, view):
         """A world may end while a lease is idle: then its time is not up."""
         lines = [line for _, line in self._lines()]
-        idle = any(is_idle(line) and line.front.request.holder == request.holder for line in lines)
+        idle = any(
+            is_idle(line) and line.spare.source.holder_id == request.holder_id for line in lines
+        )
         return "" if idle else super()._left_by(request, view)
 
     def _lines(self):
@@ -140,7 +140,7 @@ class KeptMonitor(TurnsMonitor):
         """Check that nothing is left of a tenure but a lease that is idle."""
         super().end()
         for client, line in self._lines():
-            if not is_idle(line) or client.port.now() > line.front.until + 0.1:
+            if not is_idle(line) or client.port.now() > line.kept_until + 0.1:
                 raise Violation("I9", f"{client.name} still has a tenure")
         for client in self._world.clients:
             recalls, lines = client.port.lines.recalls, client.port.lines.cohorts
@@ -149,12 +149,14 @@ class KeptMonitor(TurnsMonitor):
 
 
 def is_idle(line):
-    return isinstance(line.front, KeptLease)
+    return line.kept is not None
 
 
 def wanted(actor, options):
     """Return a request whose ids are marked, as a handle marks them."""
-    return actor.request(options).anew(actor.port.new_id())
+    attempt = actor.request(options)
+    attempt.rename(attempt.terms.mark + attempt.id)
+    return attempt
 
 
 def _made(holder, client):

@@ -7,17 +7,10 @@ import functools
 from dataclasses import dataclass
 
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
+from fencelock._core.lock.attempt import Attempt
+from fencelock._core.lock.terms import LeaseOptions, Terms
 from fencelock._core.objects import multi
-from fencelock._core.objects.semaphore_rwlock import (
-    ALL,
-    READ,
-    RWLOCK,
-    SEMAPHORE,
-    WRITE,
-    ShareRequest,
-    ShareTemplate,
-)
+from fencelock._core.objects.semaphore_rwlock import ALL, READ, RWLOCK, SEMAPHORE, WRITE, ShareTerms
 from fencelock.errors import LeaseLost
 from tests.flows.runs_once import errors, long_enough, was_notified
 from tests.flows.scenarios import FIXED, RENEWED, Scenario, single
@@ -47,7 +40,7 @@ class Part:
         return self.keys.lock
 
     def request(self, port, options):
-        template = ShareTemplate(
+        template = ShareTerms(
             keys=self.keys,
             options=options,
             client_channel=port.client_channel,
@@ -56,7 +49,7 @@ class Part:
             limit=self.limit,
             permits=self.permits,
         )
-        return ShareRequest(template, port.new_id(), b"{}")
+        return Attempt(template, port.new_id(), b"{}")
 
 
 @functools.lru_cache(maxsize=100_000)
@@ -87,7 +80,7 @@ class _OfOne:
 
     def _unaware(self):
         """Leave out who waits for the other lock: it knows that it has this one."""
-        return {request.holder for request in self._waiting()}
+        return {request.holder_id for request in self._waiting()}
 
 
 class One(_OfOne, Monitor):
@@ -129,13 +122,13 @@ class Each:
         self.by_lock[request.keys.lock].asks(client, request)
 
     def holds_now(self, client, hold):
-        self.by_lock[hold.request.keys.lock].holds_now(client, hold)
+        self.by_lock[hold.terms.keys.lock].holds_now(client, hold)
 
     def told(self, hold):
-        self.by_lock[hold.request.keys.lock].told(hold)
+        self.by_lock[hold.terms.keys.lock].told(hold)
 
     def was_revoked(self, hold):
-        return self.by_lock[hold.request.keys.lock].was_revoked(hold)
+        return self.by_lock[hold.terms.keys.lock].was_revoked(hold)
 
     def is_punctual(self, client):
         return self.all[0].is_punctual(client)
@@ -237,10 +230,11 @@ def requests_of(actor, locks, options):
             if isinstance(each, Part):
                 made.append(each.request(port, options))
             else:
-                template = RequestTemplate(
+                template = Terms(
                     keys=each, options=options, client_channel=port.client_channel, ttl=options.ttl
                 )
-                made.append(AcquireRequest(template, port.new_id()))
+                made.append(Attempt(template, port.new_id()))
+            made[-1].registry = _Watch(actor)
             actor.world.monitor.asks(actor.client, made[-1])
         return made
 
@@ -253,8 +247,7 @@ def both(*, timeout=None, work=0.0, locks=BOTH, options=RENEWED, rounds=1):
     async def turn(actor: Actor):
         port, world = actor.port, actor.world
         asked_at = port.now()
-        watch = [_Watch(actor) for _ in locks]
-        holds = await multi.acquire_all(port, requests_of(actor, locks, options), timeout, watch)
+        holds = await multi.acquire_all(port, requests_of(actor, locks, options), timeout)
         if holds is None:
             if timeout and world.monitor.is_punctual(actor.client):
                 actor._in_time(asked_at + timeout)

@@ -6,7 +6,8 @@ The flows, the scripts and the explorer are those that ship; see verification.si
 from dataclasses import dataclass, field, replace
 
 from fencelock._core.lock import acquire, release, renew
-from fencelock._core.lock.request import AcquireRequest, RequestTemplate
+from fencelock._core.lock.attempt import Attempt
+from fencelock._core.lock.terms import Terms
 from fencelock._core.quorum import maintain
 from fencelock.scripts import QUORUM_VOTE
 from tests.flows.scenarios import (
@@ -52,10 +53,10 @@ class Nodes(World):
         client = super().client(**options)
         if not self.introduces:
             return client
-        template = RequestTemplate(
+        template = Terms(
             keys=KEYS, options=RENEWED, client_channel=client.port.client_channel, ttl=RENEWED.ttl
         )
-        client.port.introduce(AcquireRequest(template, b"meets"))
+        client.port.introduce(Attempt(template, b"meets"))
         return client
 
 

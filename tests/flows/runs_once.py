@@ -3,10 +3,10 @@
 import contextlib
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.release import release
-from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.objects import once
-from fencelock._core.objects.once import FinishedOnce, OnceKeys, OnceTemplate
+from fencelock._core.objects.once import FinishedOnce, OnceKeys, once_terms
 from fencelock.errors import LeaseLost, NotAcknowledged, OutcomeUnknown, ServerError
 from tests.flows.scenarios import RENEWED, Scenario, single, user
 from verification.simulator.actors import _Watch, moves_for_too_long
@@ -48,16 +48,14 @@ def runner(*, timeout=None, work=0.0, fails=False, rest=0.0):
         port = actor.port
         if rest:
             await port.sleep(port.now() + rest)
-        template = OnceTemplate(
-            keys=ONCE, options=RENEWED, client_channel=port.client_channel, ttl=RENEWED.ttl
-        )
-        request = AcquireRequest(template, port.new_id(), b'{"once":1}')
+        terms = once_terms(ONCE, RENEWED, client_channel=port.client_channel, ttl=RENEWED.ttl)
+        request = Attempt(terms, port.new_id(), b'{"once":1}')
         actor.world.monitor.asks(actor.client, request)
-        watch = _Watch(actor)
+        watch = request.registry = _Watch(actor)
         with errors(actor):
             asked_at = port.now()
             try:
-                begun = await once.start(port, request, timeout, watch)
+                begun = await once.start(port, request, timeout)
             except NotAcknowledged as missing:
                 # To read it takes nothing that can be lost; a grant of its own may have run out.
                 if kept(actor.world) is not None and not was_granted(actor):
@@ -104,7 +102,7 @@ async def runs_on(actor, hold, watch, work, fails):
 def was_notified(hold, lost=True):
     """See that a holder was notified of its loss, whoever noticed it (I8)."""
     if lost and not hold.notified:
-        raise Violation("I8", f"{hold.request.holder!r} was not notified of its loss")
+        raise Violation("I8", f"{hold.holder_id!r} was not notified of its loss")
 
 
 @contextlib.contextmanager
@@ -122,7 +120,7 @@ def errors(actor, timeout=None):
 
 def long_enough(actor, hold, held):
     """See that a lease has the length that was asked for, so long after it was granted (L)."""
-    options, world = hold.request.options, actor.world
+    options, world = hold.terms.options, actor.world
     if world.faulty or hold.lost or hold.released:
         return
     least = options.ttl - held
@@ -131,7 +129,7 @@ def long_enough(actor, hold, held):
         least = min(least, options.ttl)
     if hold.remaining() < least - SLACK:
         text = f"{hold.remaining()} s are left of {options.ttl} s after {held} s"
-        raise Violation("L", f"the lease of {hold.request.holder!r} is too short: {text}")
+        raise Violation("L", f"the lease of {hold.holder_id!r} is too short: {text}")
 
 
 ALONE = Scenario("once, 1 alone", (runner(),))

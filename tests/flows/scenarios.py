@@ -7,8 +7,8 @@ from typing import Any
 
 from fencelock._core.lock import acquire, release, renew
 from fencelock._core.lock.renew import renew_now
-from fencelock._core.lock.request import LeaseOptions
 from fencelock._core.lock.show import revoke
+from fencelock._core.lock.terms import LeaseOptions
 from fencelock._core.retry import ask
 from fencelock._core.types import NoReply
 from fencelock._topology.flows.replicas import confirmed
@@ -231,10 +231,11 @@ def renewer():
     return single(renews)
 
 
-def renewing(*ttls, options=FIXED, pause=0.3, after=0.3, fellow=(), heard=False):
+def renewing(*ttls, options=FIXED, pause=0.3, after=0.3, fellow=(), heard=False, patience=5.0):
     """A holder that renews by hand, for each ttl in turn; ``fellow`` is a task that does so too.
 
     ``heard``: its client has just begun to hear revocations, and looks at all that it holds.
+    ``patience``: its client's ``server_timeout``.
     """
 
     async def renews(actor, hold, ttls):
@@ -257,7 +258,7 @@ def renewing(*ttls, options=FIXED, pause=0.3, after=0.3, fellow=(), heard=False)
         finally:
             await actor.release(hold)
 
-    return single(holds)
+    return single(holds, server_timeout=patience)
 
 
 def returning(*, fellow=False):
@@ -357,6 +358,10 @@ SHORTER = Scenario("1 renewing for less, 1 in line", (renewing(0.5), user()))
 SHORTER_THEN_LONGER = Scenario(
     "1 renewing for less, then for more", (renewing(0.8, 2.5, pause=0.0),)
 )
+SHORTER_GIVEN_UP = Scenario(
+    "1 renewing for less, and for more when that is over",
+    (renewing(2.0, 6.0, pause=0.5, after=4.5, patience=1.0),),
+)
 LONGER = Scenario(
     "1 renewed, by hand for more, 1 in line",
     (renewing(None, 6.0, options=RENEWED, pause=1.2, after=1.5, heard=True), user()),
@@ -428,7 +433,7 @@ UNLIKE = Scenario(
 )
 AFTERWARDS = (RETURNED, RETURNED_BESIDE, CHECKED, CHECKED_FIXED)
 BY_HAND_ANEW = (
-    *(SHORTER, SHORTER_THEN_LONGER, LONGER, LONGER_SHORTER),
+    *(SHORTER, SHORTER_THEN_LONGER, SHORTER_GIVEN_UP, LONGER, LONGER_SHORTER),
     *(BOUNDED_LONGER, BOTH_RENEW, PLAIN_RENEWED),
 )
 SHORT_PATIENCE = Scenario("2 working 4 s, answers by 0.5 s", users(2, work=4.0, server_timeout=0.5))

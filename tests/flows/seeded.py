@@ -51,16 +51,14 @@ def seed(name: str, change: Defect, scenario: Scenario, breaks: str, *, daily: s
 HANDOFF = "hand_over(1, ARGV[2])"
 FREE = "if not owned and call('EXISTS', KEYS[1], KEYS[3]) == 0 then"
 FOREIGN = "if is_recorded() then"
-ASKED = """reply = await port.run(
-    request.acquire(waiter.channel), request.keys.lock, until, waiter
-)"""
+ASKED = "reply = await port.run(packed, terms.keys.lock, until, asks)"
 ASKED_TWICE = """
-reply = await port.run(request.acquire(b""), request.keys.lock, until, waiter)
+reply = await port.run(asks.terms.acquire(asks, b""), asks.keys.lock, until, asks)
 if not isinstance(reply, bytes):
     line_up = __import__("types").SimpleNamespace(name="line_up")
     from verification.simulator.server import unpacked
-    args = unpacked(request.acquire(waiter.channel)).args
-    reply = await port.call(line_up, request.keys.grant, args, until, waiter)
+    args = unpacked(packed).args
+    reply = await port.call(line_up, asks.keys.grant, args, until, asks)
 """
 
 
@@ -242,8 +240,20 @@ SEEDS = (
     ),
     seed(
         "a renewal that is relied on though a shorter one may still run",
-        Statement("keeper.rely_on", "hold.reach = min(hold.reach, renewal.ttl)", "pass"),
+        Statement("keeper.rely_on", "hold.limit(renewal.ttl, renewal.may_run_until)", "pass"),
         worlds.SHORTER_THEN_LONGER.under(zombie=1),
+        "I1 I2",
+    ),
+    seed(
+        "a renewal that is relied on in full though the server still lets a shorter one run",
+        Statement("keeper.counted", "sent_at >= self.reach_until", "True"),
+        worlds.SHORTER_THEN_LONGER.under(zombie=1),
+        "I1 I2",
+    ),
+    seed(
+        "a renewal that shortens a lease after its caller has given it up",
+        script("renew", "shortens = tonumber(now) < tonumber(ARGV[2])", ""),
+        worlds.SHORTER_GIVEN_UP.under(late=1),
         "I1 I2",
     ),
     seed(
@@ -316,13 +326,13 @@ SEEDS = (
     ),
     seed(
         "a lease until an instant, and the time in line on top",
-        Statement("attempt.begin", "min(grant.deadline, request.template.ends)", "grant.deadline"),
+        Statement("attempt.begin", "min(grant.deadline, attempt.terms.ends)", "grant.deadline"),
         worlds.INSTANTS[1],
         "N4",
     ),
     seed(
         "a grant after the instant at which its lease was to end",
-        Statement("engine.acquire", "min(give_up_at, request.template.ends)", "give_up_at"),
+        Statement("engine.acquire", "min(give_up_at, attempt.terms.ends)", "give_up_at"),
         worlds.INSTANTS[2],
         "N4 I12",
     ),

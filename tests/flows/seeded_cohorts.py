@@ -2,7 +2,7 @@
 
 from math import inf
 
-from fencelock._core.lock.cohort import RENEWED_PART
+from fencelock._core.lock.tenure import RENEWED_PART
 from fencelock.scripts.constants import FENCE_ROOM
 from tests.flows import cohorts as worlds
 from tests.flows.seeded import seed
@@ -23,19 +23,19 @@ NOT_THE_HOLDER = "if redis.pcall('GET', KEYS[1]) ~= holder then"
 
 def by_copies_alone(_real, _self, _port, hold):
     """Look at copies of its request alone, and not at renewals."""
-    return not hold.request.strays and hold.loss is None
+    return not hold.owed and hold.loss is None
 
 
 def without_copies(real, self, port, hold):
     """Look at everything but copies of its request."""
-    with changed(hold.request, strays=()):
+    with changed(hold, owed=()):
         return real(self, port, hold)
 
 
-async def as_if_it_had_asked(real, port, line, waiter, give_up_at):
+async def as_if_it_had_asked(real, port, tenure, attempt):
     """Ask the server, and be no waiter of the cohort from then on."""
-    waiter.local = False
-    return await real(port, line, waiter, give_up_at)
+    attempt.local = False
+    return await real(port, tenure, attempt)
 
 
 SEEDS = (
@@ -48,7 +48,7 @@ SEEDS = (
     ),
     seed(
         "a turn beyond the time of the cohort",
-        Fault("tenure.may_pass", given(until=inf)),
+        Fault("tenure.until", lambda _real, _self: inf),
         worlds.OVER_TIME,
         "I5",
     ),
@@ -88,7 +88,7 @@ SEEDS = (
     ),
     seed(
         "a renewal that is sent for a turn that was passed on",
-        Statement("keeper.reserve", "hold.released", "False"),
+        Statement("keeper.reserve", "not hold.open", "False"),
         worlds.OVERTAKEN,
         "I1 I2 L",
     ),
@@ -165,13 +165,13 @@ SEEDS = (
         Statement(
             "attempt.queue",
             """
-            left = left or leave_to(waiter)
+            left = left or leave_to(asks)
             if not left:
-                undo(port, waiter)
+                undo(port, asks)
             """,
             """
-            left = left or leave_to(waiter)
-            undo(port, waiter)
+            left = left or leave_to(asks)
+            undo(port, asks)
             """,
         ),
         worlds.MIXED.under(cancel=1),
@@ -185,7 +185,7 @@ SEEDS = (
     ),
     seed(
         "an interrupted waiter that keeps the place that it was given",
-        Statement("tenure.give_up", "given.place is not None and waiter.local", "False"),
+        Statement("tenure.give_up", "tenure.asks is not None and attempt.local", "False"),
         worlds.MIXED.under(cancel=1),
         "I5 I6 I9",
     ),
@@ -197,13 +197,13 @@ SEEDS = (
     ),
     seed(
         "a place that a release brings, and that no waiter takes",
-        Statement("tenure.succeeded", "return giver.gave or given is NOTHING", "return True"),
+        Fault("tenure.delivered", always),
         worlds.FIXED_JOINING.under(late=1),
         "I9",
     ),
     seed(
         "a request under way that is left to another, and not undone after it",
-        Fault("tenure.left", lambda real, asks: real(asks)._replace(strays=())),
+        Fault("tenure.left", lambda _real, _asks: ()),
         worlds.THREE.under(cancel=1).threads(),
         "I9 I1",
     ),
@@ -211,7 +211,7 @@ SEEDS = (
         "a waiter that joins the end of the line when its turn comes to ask",
         Fault(
             "terms.acquire_next",
-            lambda real, self, channel, before, _waited: real(self, channel, before, 0.0),
+            lambda real, self, one, channel, before, _waited: real(self, one, channel, before, 0.0),
         ),
         worlds.ARRIVALS,
         "I5",

@@ -72,9 +72,7 @@ SEEDS = (
     ),
     seed(
         "a refused wait goes on",
-        Statement(
-            "attempt.wait", "wait.cycle is not None and waiter.granted(now) is None", "False"
-        ),
+        Statement("attempt.wait", "wait.cycle is not None and asks.granted(now) is None", "False"),
         worlds.TWO,
         "I6",
     ),

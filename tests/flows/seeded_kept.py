@@ -89,7 +89,7 @@ SEEDS = (
     ),
     seed(
         "a kept lease is taken, and stays to be taken",
-        Statement("tenure.take_kept", "self.front = waiter", "pass"),
+        Statement("tenure.take_kept", "self.front = attempt", "pass"),
         worlds.ALONE,
         "I1 I3 I6 I9",
     ),

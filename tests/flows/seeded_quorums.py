@@ -48,7 +48,7 @@ SEEDS = (
         "a quorum: an id that was given up is used again",
         Statement(
             "quorum.rename",
-            "self.request.waiter = self.request.holder = self.port.new_id()",
+            "self.attempt.id = self.attempt.holder_id = self.port.new_id()",
             "pass",
         ),
         worlds.ALONE_WORKING.under(late=1, down=1).threads(),
@@ -56,7 +56,7 @@ SEEDS = (
     ),
     seed(
         "a quorum: a node is reacquired with an id that was given up there",
-        Fault("quorum.another_id", lambda _real, self: self.hold.request.holder),
+        Fault("quorum.another_id", lambda _real, self: self.hold.holder_id),
         worlds.ALONE_LONG.under(late=1).threads(),
         "I1 I2",
     ),

@@ -4,7 +4,7 @@ import contextlib
 from dataclasses import dataclass
 
 from fencelock._core.lock.renew import renew_now
-from fencelock._core.lock.request import LeaseOptions
+from fencelock._core.lock.terms import LeaseOptions
 from fencelock._core.objects.semaphore_rwlock import ALL, RWLOCK, release_part, set_limit
 from fencelock._core.retry import ask
 from fencelock.errors import FencelockError, LeaseLost
@@ -144,7 +144,7 @@ def changer(limit):
     async def changes(one):
         one.world.faulty = True  # who wants more than that is refused
         with contextlib.suppress(FencelockError):
-            await set_limit(one.port, one.request_permits(RENEWED).template, limit)
+            await set_limit(one.port, one.request_permits(RENEWED).terms, limit)
 
     return single(changes)
 

@@ -70,7 +70,7 @@ DEEP = [
     clusters.TWO.under(freeze=1),
     clusters.TWO_WORKING.under(unserved=1),
 ]
-SCHEDULES = 2000
+SCHEDULES = 1000
 
 
 @pytest.mark.parametrize("scenario", both(QUIET + DISTURBED), ids=lambda each: each.title)

@@ -7,8 +7,7 @@ from tests.flows import quorum_deadlocks as quorums
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
 from tests.flows.seeded_deadlocks import QUORUM_SEEDS, SEEDS
 
-FAULTS = ("lost", "wake", "noise", "crash", "cancel", "restart")
-DISTURBED = [each.under(**{fault: 1}) for each in worlds.UNDER_FAULTS for fault in FAULTS]
+DISTURBED = [each.under(**{fault: 1}) for each in worlds.UNDER_FAULTS for fault in worlds.FAULTS]
 NIGHTLY = [
     *(each.threads() for each in worlds.ORDERED),
     *DISTURBED,

@@ -138,7 +138,9 @@ SEEDS = [
     ),
     Seed(
         "a request that may still come, whose undo leaves its place in line",
-        Statement("attempt.undo_owed", "request.abandon(stray.channel)", "request.abandon(b'')"),
+        Statement(
+            "attempt.undo_owed", "one.terms.abandon(one, stray.channel)", "one.terms.abandon(one)"
+        ),
         elections.LINED.under(late=1, wake=1).threads(),
         frozenset({"I9"}),
     ),

@@ -344,13 +344,14 @@ def test_leases_are_renewed_each_with_its_own_ttl(space, holds):
 
 
 @pytest.mark.parametrize(
-    ("shortens", "holds", "lease"),
-    [(b"0", 0, 9000), (b"1", 0, 4000), (b"0", 1, 9000), (b"1", 1, 9000)],
+    ("left", "holds", "lease"),
+    [(None, 0, 9000), (0, 0, 9000), (1, 0, 4000), (None, 1, 9000), (1, 1, 9000)],
 )
-def test_a_renewal_shortens_a_lease_only_where_it_may(space, shortens, holds, lease):
+def test_a_renewal_shortens_a_lease_only_where_and_while_it_may(space, left, holds, lease):
     acquire(space, b"x", owner=b"me" if holds else None)
     wanted = [A[i] for i in (0, 1, 4)[: 2 + holds]]
-    args = (2 + holds, shortens, b"me" if holds else b"x", 4000)
+    until = 0 if left is None else int(space.run(scripts.CLOCK, [LOCK])) + left
+    args = (2 + holds, until, b"me" if holds else b"x", 4000)
     assert space.run(scripts.RENEW, wanted, *args) == []
     assert space.ttls(LOCK, LAST) == [lease, RECORD + lease]
 

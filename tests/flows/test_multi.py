@@ -103,7 +103,7 @@ SEEDS = [
     ),
     Seed(
         "an undo of several locks that overtakes its request",
-        Statement("joint.undo", "waiter.path", "None"),
+        Statement("joint.undo", "seat.path", "None"),
         multis.TRIES.under(cancel=1).threads(),
         frozenset({"I9"}),
     ),
@@ -121,7 +121,7 @@ SEEDS = [
     ),
     Seed(
         "a repeated release of a part is refused",
-        Statement("joint.release_each", "given.unsure.add(request)", "pass"),
+        Statement("joint.release_each", "given.unsure.add(hold)", "pass"),
         multis.PERMIT_TWO.under(lost=1),
         frozenset({"I4"}),
     ),

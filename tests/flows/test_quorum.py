@@ -71,7 +71,7 @@ def ends(scenario, seen, monkeypatch):
 
     def end(monitor):
         world = monitor._world
-        losses = tuple((hold.request.holder, hold.loss) for _, hold in monitor.holds)
+        losses = tuple((hold.holder_id, hold.loss) for _, hold in monitor.holds)
         found.add((world.now_us, losses, *(server.state for server in world.servers)))
 
     monkeypatch.setattr(QuorumMonitor, "end", end)

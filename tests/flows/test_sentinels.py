@@ -3,7 +3,7 @@
 import pytest
 
 from tests.flows import sentinels as worlds
-from tests.flows.exploring import assert_found, assert_nothing_breaks, both
+from tests.flows.exploring import assert_found, assert_nothing_breaks, both, by_turns
 
 
 @pytest.mark.parametrize("scenario", both(worlds.DAILY), ids=lambda each: each.title)
@@ -12,7 +12,7 @@ def test_no_client_believes_an_old_master(scenario):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scenario", both(worlds.DEEP), ids=lambda each: each.title)
+@pytest.mark.parametrize("scenario", by_turns(worlds.DEEP), ids=lambda each: each.title)
 def test_no_client_believes_an_old_master_whatever_else_goes_wrong(scenario):
     assert_nothing_breaks(scenario)
 

@@ -546,10 +546,11 @@ def test_the_keys_of_a_name_stay_as_long_as_the_longest_renewal_in_any_order(spa
     assert space.ttls(*A) == [30_000, RECORD + 30_000, -2, -2, -2, -2]
 
 
-@pytest.mark.parametrize(("shortens", "lease"), [(b"0", 9000), (b"1", 4000)])
-def test_a_renewal_shortens_a_lease_only_where_it_may(space, shortens, lease):
+@pytest.mark.parametrize(("left", "lease"), [(None, 9000), (0, 9000), (1, 4000)])
+def test_a_renewal_shortens_a_lease_only_while_it_may(space, left, lease):
     acquire(space, b"x")
-    assert space.run(scripts.SHARES_RENEW, [LOCK, LAST, HOLDS], 3, shortens, b"x", 4000) == []
+    until = 0 if left is None else int(space.run(scripts.CLOCK, [LOCK])) + left
+    assert space.run(scripts.SHARES_RENEW, [LOCK, LAST, HOLDS], 3, until, b"x", 4000) == []
     assert space.score(LOCK, b"x") == space.now + lease * 1000
     assert space.ttls(LOCK, LAST, HOLDS) == [9000, RECORD + 9000, -2]
 

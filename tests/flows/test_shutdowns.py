@@ -3,7 +3,7 @@
 import pytest
 
 from tests.flows import shutdowns as worlds
-from tests.flows.exploring import assert_found, assert_nothing_breaks, both
+from tests.flows.exploring import assert_found, assert_nothing_breaks, both, by_turns
 from tests.flows.seeded import seed
 from tests.flows.sowing import Fault, Statement, Without
 
@@ -37,7 +37,7 @@ def test_nothing_breaks(scenario):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("scenario", both(DISTURBED), ids=lambda each: each.title)
+@pytest.mark.parametrize("scenario", by_turns(DISTURBED), ids=lambda each: each.title)
 def test_nothing_breaks_under_a_fault(scenario):
     assert_nothing_breaks(scenario)
 

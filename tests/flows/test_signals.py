@@ -112,7 +112,7 @@ SEEDS = (
     ),
     seed(
         "a wait that a silent connection brings once more, and that stays on the list",
-        Statement("state.undo", "for stray in watcher.request.strays:", "for stray in ():"),
+        Statement("state.undo", "for stray in watcher.owed:", "for stray in ():"),
         worlds.PULSES.under(late=1),
         "I9",
     ),

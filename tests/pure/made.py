@@ -4,8 +4,9 @@ from types import SimpleNamespace
 
 from fencelock._core.deadlock.unit_waits import UnitWaits
 from fencelock._core.keys import LockKeys
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
+from fencelock._core.lock.terms import LeaseOptions, Terms
 
 
 def made_by(client):
@@ -21,8 +22,6 @@ def made_by(client):
 def held(deadline=9.0, *, fence=1, ttl=30.0, unit=None, clock=lambda: 1.0, kind=Hold):
     """Return a hold of the lock "a", by that clock."""
     options = LeaseOptions(ttl=ttl, renew=True)
-    template = RequestTemplate(
-        keys=LockKeys("p:", "a"), options=options, client_channel=b"h", ttl=ttl
-    )
+    terms = Terms(keys=LockKeys("p:", "a"), options=options, client_channel=b"h", ttl=ttl)
     port = SimpleNamespace(now=clock, label="", notify_loss=lambda hold: None, waits=UnitWaits())
-    return kind(port, AcquireRequest(template, b"w"), fence, deadline, unit)
+    return kind(port, Attempt(terms, b"w"), fence, deadline, unit)

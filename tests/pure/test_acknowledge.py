@@ -7,10 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 from fencelock import NotAcknowledged, ServerDenied
-from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.lock.acknowledge import ask_acknowledged
+from fencelock._core.seat import Seat
+from tests.pure.made import held
 
-WANT = SimpleNamespace(keys=SimpleNamespace(name="a"))
+WANT = held()
 
 
 def asked(*, acknowledged=1, trouble=None):
@@ -37,7 +38,7 @@ def asked(*, acknowledged=1, trouble=None):
         close=connected.remove,
     )
     try:
-        return asyncio.run(ask_acknowledged(port, WANT, ("script", (), ()), inf, AttemptLog()))
+        return asyncio.run(ask_acknowledged(port, WANT, ("script", (), ()), inf, Seat()))
     finally:
         assert connected == [], "the connection is given back"
 

@@ -1,10 +1,10 @@
-"""_io/bounded_call_blocking.py: what a child process knows of the work of its parent."""
+"""_io/bounded_call.py: what a child process knows of the work of its parent."""
 
 import os
 
 import pytest
 
-from fencelock._io.bounded_call_blocking import Work, WorkClaim, WorkTable, under_way, within
+from fencelock._io.bounded_call import Work, WorkClaim, WorkTable, under_way, within
 from fencelock._runtime.clock import now
 
 KEY, NAME, SOON = "key", "fencelock-test", 5.0

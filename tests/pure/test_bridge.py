@@ -5,6 +5,7 @@ import queue
 import threading
 from types import SimpleNamespace
 
+from fencelock._io.connect_blocking import dial
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.sources import bridge
 from fencelock._io.sources.kinds import Bridged
@@ -53,7 +54,7 @@ class AioSubscribed(Subscribed):
 def test_a_thread_is_answered_and_hears_every_channel():
     client = SimpleNamespace(execute_command=lambda *words, **_: words[1], pubsub=Subscribed)
     heard = []
-    connection = bridge.connect(
+    connection = dial(
         Bridged(client, "a client"), now() + SOON, lambda _, push: heard.append(push[1])
     )
     assert connection.command((b"ECHO", b"word"), now() + SOON) == b"word"

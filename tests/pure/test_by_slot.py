@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from fencelock._core.keys import LockKeys, slot
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.by_slot import heartbeat_by_slot
-from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
-from fencelock._core.lock.waiter import Waiter
+from fencelock._core.lock.terms import LeaseOptions, Terms
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.types import NoReply
 
@@ -32,13 +32,13 @@ class OneNode(SimpleNamespace):
 
 
 def lined_up(name):
-    template = RequestTemplate(
+    terms = Terms(
         keys=LockKeys("p:", name),
         options=LeaseOptions(ttl=30.0, renew=True),
         client_channel=b"h",
         ttl=30.0,
     )
-    return Waiter(AcquireRequest(template, name.encode()))
+    return Attempt(terms, name.encode())
 
 
 def looked(**answers):
@@ -49,7 +49,7 @@ def looked(**answers):
         lines.join(each)
     port = OneNode(
         lines=lines,
-        mutex=nullcontext,
+        mutex=nullcontext(),
         now=lambda: 100.0,
         client_channel=b"h",
         jitter=lambda: 0.0,

@@ -3,7 +3,7 @@
 import socket
 from types import SimpleNamespace
 
-from fencelock._io.sources import client as cloned
+from fencelock._io.connect_blocking import dial
 from fencelock._io.sources.kinds import Cloned
 from fencelock._runtime.clock import now
 
@@ -17,7 +17,7 @@ def test_a_clients_timeout_is_for_connecting_only():
     theirs.sendall(b"%1\r\n+server\r\n+redis\r\n")
     made = SimpleNamespace(_sock=ours, connect=lambda: None, disconnect=ours.close)
     source = Cloned(lambda **_: made, {}, "a client")
-    connection = cloned.connect(source, now() + SOON, lambda *_: None)
+    connection = dial(source, now() + SOON, lambda *_: None)
     assert ours.gettimeout() is None
     assert made._sock is None
     connection.close()

@@ -9,15 +9,15 @@ import pytest
 
 from fencelock._core.keys import LockKeys, slot
 from fencelock._core.lock import acquire
-from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
-from fencelock._core.lock.waiter import Waiter
+from fencelock._core.lock.attempt import Attempt
+from fencelock._core.lock.terms import LeaseOptions, Terms
 from fencelock._core.types import NoReply
 from fencelock._io import io_blocking
 from fencelock._io.cluster_asyncio import AsyncioClusterPort
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.io_blocking import BlockingIo
-from fencelock._io.run_blocking import run_blocking
 from fencelock._io.sources.cluster import from_url
+from fencelock._io.threads import run_blocking
 from fencelock._io.wire import ReplyError, server_error
 from fencelock._runtime.clock import now
 from fencelock._topology import slots
@@ -115,8 +115,9 @@ class Port(ClusterPort):
         self.slots.learn(ALL, A)
         self.slots.master_check._at = dict.fromkeys((A, B, C), now() + SOON)
 
+    @property
     def mutex(self):
-        return self.io.mutex()
+        return self.io.mutex
 
     def close(self, waiter):
         waiter.origin = None
@@ -132,15 +133,15 @@ class Port(ClusterPort):
         return [waiter for waiter in self.seats if waiter.origin is connection]
 
     def seated_as(self, connection, who):
-        return next((each for each in self.seated(connection) if each.request.waiter == who), None)
+        return next((each for each in self.seated(connection) if each.id == who), None)
 
 
 def waiter(number=0):
     keys = LockKeys("p:", "a")
-    template = RequestTemplate(
+    terms = Terms(
         keys=keys, options=LeaseOptions(ttl=30.0, renew=True), client_channel=b"h", ttl=30.0
     )
-    return Waiter(AcquireRequest(template, b"w%d" % number))
+    return Attempt(terms, b"w%d" % number)
 
 
 def opened(port, asks):
@@ -180,8 +181,8 @@ def test_a_grant_counts_only_where_its_waiter_sits():
     port = Port(Nodes(run_a=moved(asks), run=b"done"))
     here = opened(port, asks)
     asked_for(port, asks)
-    assert port.seated_as(here, asks.request.waiter) is None
-    assert port.seated_as(asks.origin, asks.request.waiter) is asks
+    assert port.seated_as(here, asks.id) is None
+    assert port.seated_as(asks.origin, asks.id) is asks
 
 
 def test_an_undo_goes_behind_its_request_to_the_node_that_got_it_last():

@@ -1,7 +1,6 @@
-"""cohort.py and turns.py, step by step: which waiter is the front, and with what."""
+"""tenure.py and turns.py, step by step: which waiter is the front, and with what."""
 
 from contextlib import nullcontext
-from math import inf
 from types import SimpleNamespace
 
 import pytest
@@ -10,12 +9,13 @@ from fencelock._core.deadlines import validity
 from fencelock._core.deadlock.unit_waits import UnitWaits
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock import turns
-from fencelock._core.lock.cohort import NOTHING, LocalLine, LocalWaiter, found, join, try_kept
-from fencelock._core.lock.hold import Grant, Hold
+from fencelock._core.lock.attempt import Attempt, Grant
+from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
-from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
+from fencelock._core.lock.tenure import Tenure, found, join, try_kept
+from fencelock._core.lock.terms import LeaseOptions, Terms
 from fencelock._core.lock.waiting import Lines
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.threads import run_blocking
 from fencelock.options import Cohort
 
 NOW, TTL, COHORT = 1000.0, 2.0, Cohort()
@@ -31,7 +31,7 @@ class Port(SimpleNamespace):
             clock=NOW, lines=Lines(), renewals=RenewalSchedule(), waits=UnitWaits(), posted=[]
         )
 
-    mutex = staticmethod(nullcontext)
+    mutex = nullcontext()
 
     def now(self):
         return self.clock
@@ -56,17 +56,17 @@ def port():
 
 def waiter(port, number=1, **options):
     chosen = LeaseOptions(ttl=TTL, renew=True, cohort=COHORT, **options)
-    template = RequestTemplate(
-        keys=LockKeys("p:", "a"), options=chosen, client_channel=b"h", ttl=TTL
-    )
-    return LocalWaiter(AcquireRequest(template, b"%b%d" % (template.mark, number)), port.now())
+    terms = Terms(keys=LockKeys("p:", "a"), options=chosen, client_channel=b"h", ttl=TTL)
+    made = Attempt(terms, b"%b%d" % (terms.mark, number))
+    made.arrived_at = port.now()
+    return made
 
 
 def granted(port, number=1, **options):
     """Return the hold of a waiter that joined, asked and was granted; it is the front."""
     asks = waiter(port, number, **options)
     line, grant = join(port, asks, COHORT), Grant(7, port.now() + validity(TTL), TTL)
-    hold = Hold(port, asks.request, grant.fence, grant.deadline)
+    hold = Hold(port, asks, grant.fence, grant.deadline)
     line.begin(port, hold, grant, fresh=True)
     return line, hold
 
@@ -78,8 +78,8 @@ def test_a_kept_lease_is_the_turn_of_the_next_waiter(port, tries):
     mine = waiter(port, 2, linger=0.2)
     assert (try_kept(port, mine) if tries else join(port, mine, COHORT)) is line
     assert line.front is mine
-    assert mine.given.turn == Grant(8, hold.deadline, TTL)
-    assert mine.given.unchanged
+    assert line.spare.turn == Grant(8, hold.deadline, TTL)
+    assert line.spare.unchanged
     assert port.posted == []
 
 
@@ -89,7 +89,7 @@ def test_a_kept_lease_that_proves_too_little_is_released_and_the_waiter_asks(por
     port.clock = hold.deadline - line.least_kept + 0.001
     mine = waiter(port, 2, linger=0.2)
     assert join(port, mine, COHORT) is line
-    assert (line.front, mine.given, port.posted) == (mine, NOTHING, ["release"])
+    assert (line.front, line.spare, port.posted) == (mine, None, ["release"])
 
 
 def test_a_try_finds_no_kept_lease_that_proves_too_little(port):
@@ -98,24 +98,24 @@ def test_a_try_finds_no_kept_lease_that_proves_too_little(port):
     port.clock = hold.deadline - line.least_kept + 0.001
     mine = waiter(port, 2, linger=0.2)
     assert try_kept(port, mine) is None
-    assert (mine.line, port.posted) == (None, ["release"])
+    assert (mine.tenure, port.posted) == (None, ["release"])
     assert port.lines.cohorts == {}
 
 
 def test_the_hold_of_a_try_is_the_front_before_another_waiter_can_join(port, monkeypatch):
-    begin, fronts = LocalLine.begin, []
+    begin, fronts = Tenure.begin, []
 
     def seen(line, at, hold, grant, *, fresh):
         fronts.append((line.front, port.lines.cohorts == {line.key: line}))
         begin(line, at, hold, grant, fresh=fresh)
 
-    monkeypatch.setattr(LocalLine, "begin", seen)
+    monkeypatch.setattr(Tenure, "begin", seen)
     asks = waiter(port, linger=0.2)
     grant = Grant(7, NOW + TTL, TTL)
-    hold = Hold(port, asks.request, grant.fence, grant.deadline)
+    hold = Hold(port, asks, grant.fence, grant.deadline)
     found(port, hold, grant, COHORT)
     assert fronts == [(hold, True)]
-    second = Hold(port, waiter(port, 2, linger=0.2).request, 8, grant.deadline)
+    second = Hold(port, waiter(port, 2, linger=0.2), 8, grant.deadline)
     found(port, second, grant, COHORT)
     assert hold.cohort.front is hold, "the first tenure goes on"
 
@@ -124,11 +124,12 @@ def test_a_lease_that_ends_makes_the_first_waiter_the_front_whichever_finds_it(p
     """The other one goes on waiting: two that ask at once would need two places in line."""
     line, hold = granted(port)
     first, second = waiter(port, 2), waiter(port, 3)
+    second.give_up_at = hold.deadline + 1
     assert join(port, first, COHORT) is join(port, second, COHORT) is line
-    assert not run_blocking(turns._become_front(port, line, second, hold.deadline + 1))
+    assert not run_blocking(turns._become_front(port, line, second))
     assert port.clock == hold.deadline + 1
     assert line.front is first
-    assert run_blocking(turns._become_front(port, line, first, inf))
+    assert run_blocking(turns._become_front(port, line, first))
 
 
 def test_a_turn_that_is_passed_on_is_a_release_after_which_none_is_left(port):

@@ -12,12 +12,12 @@ from fencelock._io import connect
 from fencelock._io.connect import check_version, greet, open_tcp, reported
 from fencelock._io.connect_asyncio import AsyncioSockets
 from fencelock._io.connect_blocking import BlockingSockets
-from fencelock._io.inline import run
 from fencelock._io.sources.url import Address
+from fencelock._io.threads import run_inline
 from fencelock._runtime.clock import now
 
 SOON = 5.0
-WAYS = {"threads": (run, BlockingSockets()), "tasks": (asyncio.run, AsyncioSockets())}
+WAYS = {"threads": (run_inline, BlockingSockets()), "tasks": (asyncio.run, AsyncioSockets())}
 both = pytest.mark.parametrize(("runs", "sockets"), WAYS.values(), ids=WAYS)
 
 
@@ -75,14 +75,14 @@ class Greeted:
 def test_a_greeting_is_refused_by_an_old_server_before_anything_else_is_asked():
     server = Greeted({b"server": b"redis", b"version": b"6.0.16"})
     with pytest.raises(ServerUnsuitable):
-        run(greet(server, None, [(b"HELLO", b"3"), (b"SELECT", b"1")], "here", now()))
+        run_inline(greet(server, None, [(b"HELLO", b"3"), (b"SELECT", b"1")], "here", now()))
     assert server.asked == [b"HELLO"]
 
 
 def test_a_greeting_without_answer_says_where():
     server = Greeted({}, NoReply("no answer in time", sent=True))
     with pytest.raises(NoReply, match="here") as raised:
-        run(greet(server, None, [(b"HELLO", b"3"), (b"SELECT", b"1")], "here", now()))
+        run_inline(greet(server, None, [(b"HELLO", b"3"), (b"SELECT", b"1")], "here", now()))
     assert not raised.value.sent
 
 

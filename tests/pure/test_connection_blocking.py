@@ -6,7 +6,7 @@ import pytest
 
 from fencelock._core.types import NoReply
 from fencelock._io.connection_blocking import Connection
-from fencelock._io.resp import INCOMPLETE
+from fencelock._io.wire import INCOMPLETE
 from fencelock._runtime.clock import now
 
 SOON = 10.0

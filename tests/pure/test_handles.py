@@ -164,11 +164,11 @@ def test_requests_for_few_numbers_of_permits_are_kept():
     """I10: each packed request takes a kilobyte, and a caller may ask for any number of permits."""
     permits = SemaphoreHolds(LockKeys("p:", "a"), chosen(), Hold, 1000, bounded=False)
     port = SimpleNamespace(client_channel=b"home", now=lambda: 0.0)
-    first = permits.template(port, 1)
-    assert permits.template(port, 1) is first
+    first = permits.terms(port, 1)
+    assert permits.terms(port, 1) is first
     for number in range(1, 200):
-        assert permits.template(port, number).permits == number
-    assert len(permits._templates) <= FORMS_MAX
+        assert permits.terms(port, number).permits == number
+    assert len(permits._forms) <= FORMS_MAX
 
 
 def test_an_interrupt_while_permits_are_taken_out_is_raised_when_all_are_noted(monkeypatch):
@@ -176,7 +176,7 @@ def test_an_interrupt_while_permits_are_taken_out_is_raised_when_all_are_noted(m
     permits = SemaphoreHolds(LockKeys("p:", "a"), chosen(), Hold, 5, bounded=False)
     first, second = (held(unit="thread") for _ in range(2))
     for each in (first, second):
-        each.request = SimpleNamespace(template=SimpleNamespace(permits=2))
+        each.terms = SimpleNamespace(permits=2)
         permits.add(each)
     leave, interrupts, taken = permits._leave, [KeyboardInterrupt], []
 
@@ -197,7 +197,7 @@ def test_a_hold_of_a_side_that_ended_is_forgotten_while_others_last():
     sides, keys = SideTable(), LockKeys("p:", "a")
     first, second = (held(unit="thread") for _ in range(2))
     for each in (first, second):
-        each.request = SimpleNamespace(keys=keys, template=SimpleNamespace(permits=1))
+        each.terms = SimpleNamespace(keys=keys, permits=1)
     sides.add(first)
     sides.add(second)
     assert sides.of(keys, "thread") == [first, second]

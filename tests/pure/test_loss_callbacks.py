@@ -11,7 +11,7 @@ from fencelock._io import loss_callbacks
 
 def hold(told):
     options = SimpleNamespace(on_lost=told.append)
-    return SimpleNamespace(request=SimpleNamespace(options=options))
+    return SimpleNamespace(terms=SimpleNamespace(options=options))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.threads import run_blocking
 from fencelock._runtime.clock import now
 from fencelock._topology.master_check import (
     PROMPT_SECONDS,

@@ -3,17 +3,17 @@
 import asyncio
 import contextlib
 import socket
+import weakref
+from functools import partial
 from math import inf
 
 import pytest
 
 from fencelock._core.types import NoReply
-from fencelock._io.dial_asyncio import AsyncioDialer
-from fencelock._io.dial_blocking import BlockingDialer
-from fencelock._io.inline import run
-from fencelock._io.master_connection_asyncio import AsyncMasterConnection
-from fencelock._io.master_connection_blocking import MasterConnection
+from fencelock._io.sentinel_asyncio import AsyncioDialer, AsyncMasterConnection
+from fencelock._io.sentinel_blocking import BlockingDialer, MasterConnection
 from fencelock._io.sources.sentinel import from_url
+from fencelock._io.threads import run_inline
 from fencelock._io.wire import ReplyError
 from fencelock._runtime.clock import now
 from fencelock._topology.master_monitor import MasterGuard, MasterMonitor, Round
@@ -84,6 +84,7 @@ class Sentinels:
     def now(self):
         return self.clock
 
+    @property
     def mutex(self):
         return contextlib.nullcontext()
 
@@ -118,7 +119,7 @@ class Sentinels:
             return False
         self.events.remove(due)
         self.clock, self.saying = max(self.clock, due[0]), due[3]
-        run(due[2]())
+        run_inline(due[2]())
         return True
 
     def pass_to(self, until):
@@ -146,23 +147,23 @@ def test_a_round_that_no_thread_can_ask_is_over_at_once(threads):
 def test_callers_that_need_a_round_at_once_share_it():
     io, monitor = monitored(*[(QUICK, OLD)] * 3)
     for _ in range(3):
-        run(monitor.refresh(100.0, 100.0 + LONG))
+        run_inline(monitor.refresh(100.0, 100.0 + LONG))
     assert (io.asked, monitor.state.asked_at) == (3, 100.0)
-    run(monitor.refresh(io.clock, io.clock + LONG))
+    run_inline(monitor.refresh(io.clock, io.clock + LONG))
     assert io.asked == 6
 
 
 def test_one_that_needs_a_later_round_waits_for_the_end_of_this_one():
     io, monitor = monitored(*[(0.3, OLD)] * 3)
-    run(monitor.refresh(100.0, 100.1))
-    run(monitor.refresh(100.05, 100.0 + LONG))
+    run_inline(monitor.refresh(100.0, 100.1))
+    run_inline(monitor.refresh(100.05, 100.0 + LONG))
     assert io.asked == 6
     assert monitor.state.asked_at == pytest.approx(100.3)
 
 
 def test_once_most_have_answered_the_others_have_their_grace():
     io, monitor = monitored((QUICK, OLD), (QUICK, OLD), SILENT)
-    run(monitor.refresh(100.0, 100.0 + LONG))
+    run_inline(monitor.refresh(100.0, 100.0 + LONG))
     assert io.clock == pytest.approx(100.0 + QUICK + GRACE_SECONDS)
     assert monitor.state.silent == {2}
 
@@ -170,17 +171,17 @@ def test_once_most_have_answered_the_others_have_their_grace():
 def test_a_round_ends_although_its_callers_have_left():
     """A call with little time waits for a part of it only. The next one need not ask anew."""
     io, monitor = monitored((QUICK, OLD), (QUICK, OLD), SILENT)
-    run(monitor.refresh(100.0, 100.0 + GRACE_SECONDS / 2))
+    run_inline(monitor.refresh(100.0, 100.0 + GRACE_SECONDS / 2))
     assert monitor.state.asked_at < 100.0
     io.pass_to(100.0 + ANSWER_SECONDS)
-    run(monitor.refresh(100.0, 100.0 + LONG))
+    run_inline(monitor.refresh(100.0, 100.0 + LONG))
     assert (io.asked, monitor.state.asked_at) == (3, 100.0)
 
 
 def test_a_round_without_any_reply_is_over_when_all_questions_are():
     """Sentinels that hang up have answered for this round, though they are not heard of."""
     io, monitor = monitored(*[(QUICK, NoReply("hung up", sent=True))] * 3)
-    run(monitor.refresh(100.0, 100.0 + LONG))
+    run_inline(monitor.refresh(100.0, 100.0 + LONG))
     assert io.clock == pytest.approx(100.0 + QUICK)
     assert monitor.state.asked_at == 100.0
 
@@ -189,7 +190,7 @@ def test_an_answer_that_comes_after_its_round_counts():
     io, monitor = monitored(
         (QUICK, OLD), (QUICK, OLD), (LATE, NEW._replace(fresh_for=SUSPECT_SECONDS))
     )
-    run(monitor.refresh(100.0, 100.0 + LONG))
+    run_inline(monitor.refresh(100.0, 100.0 + LONG))
     assert monitor.state.reply == OLD
     io.pass_to(100.0 + LATE)
     assert monitor.state.reply == NEW._replace(fresh_for=SUSPECT_SECONDS)
@@ -200,16 +201,16 @@ def test_an_answer_that_comes_after_its_round_counts():
 
 def test_a_sentinel_that_was_silent_before_is_not_waited_for():
     io, monitor = monitored((QUICK, OLD), (QUICK, OLD), SILENT)
-    run(monitor.refresh(100.0, 100.0 + LONG))
+    run_inline(monitor.refresh(100.0, 100.0 + LONG))
     began = io.clock
-    run(monitor.refresh(began, began + LONG))
+    run_inline(monitor.refresh(began, began + LONG))
     assert io.clock == pytest.approx(began + QUICK)
 
 
 def test_what_sentinels_refuse_is_reported():
     io, monitor = monitored((QUICK, ServerUnsuitable("no Sentinel")), *[SILENT] * 2)
     with pytest.raises(ServerUnreachable, match="no Sentinel"):
-        run(monitor.connect(100.0 + LONG, None))
+        run_inline(monitor.connect(100.0 + LONG, None))
     assert io.clock == pytest.approx(100.0 + ANSWER_SECONDS)
 
 
@@ -232,7 +233,7 @@ def test_an_answer_of_a_master_that_was_replaced_does_not_count():
     io.clock = asked_at + QUICK
     assert not guard.counts(asked_at)
     with pytest.raises(NoReply) as raised:
-        run(guard.prove(asked_at, asked_at + LONG))
+        run_inline(guard.prove(asked_at, asked_at + LONG))
     assert raised.value.sent
     assert guard.is_replaced
 
@@ -241,11 +242,11 @@ def test_a_slow_answer_is_not_proved_by_a_round_that_was_under_way():
     io, monitor, guard = guarded(*[(0.2, OLD)] * 3)
     asked_at = io.clock
     io.clock += SLOW_SECONDS + QUICK
-    run(monitor.refresh(io.clock, io.clock))  # begins a round, and leaves
+    run_inline(monitor.refresh(io.clock, io.clock))  # begins a round, and leaves
     began, io.clock = io.clock, io.clock + 0.1
     assert not guard.counts(asked_at)
     answered_at = io.clock
-    run(guard.prove(asked_at, io.clock + LONG))
+    run_inline(guard.prove(asked_at, io.clock + LONG))
     assert monitor.state.asked_at >= answered_at > began
 
 
@@ -254,7 +255,7 @@ def test_silent_sentinels_leave_a_call_half_of_its_time():
     io.clock += FRESH_SECONDS + QUICK
     began = io.clock
     with pytest.raises(NoReply):
-        run(guard.prove(io.clock, io.clock + 0.4))
+        run_inline(guard.prove(io.clock, io.clock + 0.4))
     assert io.clock == pytest.approx(began + 0.2)
 
 
@@ -266,13 +267,13 @@ def test_an_answer_is_not_believed_for_want_of_time(silent):
         monitor.state.end_round(io.clock, [None] * 3)
     io.clock += FRESH_SECONDS + QUICK
     with contextlib.nullcontext() if silent else pytest.raises(NoReply):
-        run(guard.prove(io.clock, io.clock + 0.3))
+        run_inline(guard.prove(io.clock, io.clock + 0.3))
 
 
 def test_a_call_without_time_does_not_wait_for_a_sentinel_that_has_just_gone():
     io, _, guard = guarded((QUICK, OLD), (QUICK, OLD), SILENT)
     io.clock += FRESH_SECONDS + QUICK
-    run(guard.prove(io.clock, io.clock))
+    run_inline(guard.prove(io.clock, io.clock))
     assert io.clock < 101.0 + GRACE_SECONDS
 
 
@@ -281,10 +282,10 @@ def test_an_answer_is_not_proved_by_a_round_that_finds_a_failover_under_way():
     replacing = OLD._replace(fresh_for=REPLACING_SECONDS)
     io, monitor, guard = guarded(*[(0.2, replacing)] * 3)
     io.clock += FRESH_SECONDS + QUICK
-    run(monitor.refresh(io.clock, io.clock))  # begins a round, and leaves
+    run_inline(monitor.refresh(io.clock, io.clock))  # begins a round, and leaves
     io.clock += QUICK
     answered_at = io.clock
-    run(guard.prove(answered_at, answered_at + LONG))
+    run_inline(guard.prove(answered_at, answered_at + LONG))
     assert monitor.state.asked_at >= answered_at
 
 
@@ -294,8 +295,22 @@ def test_a_push_waits_for_sentinels_that_are_slow():
     heard = []
     proving = guard.take([b"granted"], heard.append, inf)
     with pytest.raises(NoReply):
-        run(proving())
+        run_inline(proving())
     assert not heard
+
+
+def test_pushes_that_do_not_count_are_not_kept():
+    """They know their connection, which would live on with its socket."""
+    io, _, guard = guarded(*[(QUICK, NEW)] * 3)
+    io.clock += FRESH_SECONDS + QUICK
+    connection = Conversation(None)
+    kept = weakref.ref(connection)
+    proving = guard.take([b"1"], partial(print, connection), inf)
+    assert guard.take([b"2"], partial(print, connection), inf) is None
+    del connection
+    with pytest.raises(NoReply):
+        run_inline(proving())
+    assert kept() is None
 
 
 def test_pushes_are_delivered_in_order_behind_the_one_that_waits():
@@ -307,7 +322,7 @@ def test_pushes_are_delivered_in_order_behind_the_one_that_waits():
     monitor.state.end_round(io.clock, [OLD] * 3)
     assert guard.take([b"3"], heard.append, inf) is None
     assert heard == [[b"1"]]
-    run(proving())
+    run_inline(proving())
     assert heard == [[b"1"], [b"2"], [b"3"]]
 
 
@@ -320,7 +335,7 @@ def test_a_push_that_came_later_needs_a_later_proof():
     proving = guard.take([b"1"], heard.append, inf)
     io.events.append((io.clock + 0.19, 0, lambda: _later(io, guard, heard), io.answers))
     with pytest.raises(NoReply):
-        run(proving())
+        run_inline(proving())
     assert heard == [[b"1"]]
 
 

@@ -11,13 +11,13 @@ import pytest
 
 from fencelock import AsyncClient, Client, OutcomeUnknown, ServerDenied, ServerUnreachable
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.hold import Grant
+from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
-from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
+from fencelock._core.lock.terms import LeaseOptions, Terms
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.quorum import acquire as flow
 from fencelock._core.quorum.attempt import QuorumAttempt
-from fencelock._core.quorum.broadcast import NodeRequest, post_all, undo
+from fencelock._core.quorum.broadcast import Ballot, post_all, undo
 from fencelock._core.quorum.lease import Majority, end_node_leases
 from fencelock._core.quorum.maintain import hand_back
 from fencelock._core.quorum.membership import Membership, parse_info
@@ -273,13 +273,13 @@ def test_a_node_that_was_silent_is_asked_last_for_a_while(monkeypatch, error, av
         nodes=URLS,
         suspect={},
         now=lambda: clock[0],
-        mutex=nullcontext,
+        mutex=nullcontext(),
         membership=SimpleNamespace(without_vote=lambda _nodes: []),
     )
     quorum_attempt = QuorumAttempt(port, SimpleNamespace(keys=LockKeys("p:", "a")))
     usual = quorum_attempt.candidates()
     quorum_attempt.fail(usual[0], error)
-    later = QuorumAttempt(port, quorum_attempt.request)  # the next acquisition knows it, too
+    later = QuorumAttempt(port, quorum_attempt.attempt)  # the next acquisition knows it, too
     assert later.candidates() == (usual[1:] + usual[:1] if avoided else usual)
     clock[0] += SUSPECT_SECONDS
     assert later.candidates() == usual
@@ -292,7 +292,7 @@ def test_a_node_that_fails_after_a_wait_in_its_line_stands_for_a_refusal(
     """Time was up because others held the lock, not because a node failed."""
     instants = iter([10.0, 10.0 + waited, 10.0 + waited])
 
-    async def queue(_port, _request, _give_up_at, *, outlasts):
+    async def queue(_port, _attempt, _asks, _give_up_at, *, outlasts):
         assert outlasts is False
         raise OutcomeUnknown("silent")
 
@@ -300,17 +300,17 @@ def test_a_node_that_fails_after_a_wait_in_its_line_stands_for_a_refusal(
     nodes = [SimpleNamespace(server_timeout=0.2) for _ in range(3)]
     quorum_attempt = SimpleNamespace(
         port=SimpleNamespace(nodes=nodes, needed=2, now=lambda: next(instants)),
-        request=SimpleNamespace(unit=None),
+        attempt=SimpleNamespace(unit=None, at_once=False, give_up_at=10.3),
         candidates=lambda: [0, 1, 2],
         order=[0, 1, 2],
-        requests=[SimpleNamespace(unit_wait=None) for _ in range(3)],
+        attempts=[SimpleNamespace(wait=None) for _ in range(3)],
         failures={},
         refused=[],
         stood=False,
         rename=lambda: None,
     )
     quorum_attempt.fail = quorum_attempt.failures.__setitem__
-    asked = flow._round(quorum_attempt, 10.3, None, None, at_once=False)
+    asked = flow._round(quorum_attempt)
     with pytest.raises(StopIteration) as ended:
         asked.send(None)
     assert ended.value.value is None
@@ -323,7 +323,7 @@ def test_a_lost_lease_gives_its_claim_up():
     port = SimpleNamespace(
         closing=False,
         nodes=range(3),
-        mutex=nullcontext,
+        mutex=nullcontext(),
         membership=membership,
         membership_key=b"membership",
         client_channel=b"home",
@@ -353,7 +353,7 @@ def test_leases_that_end_with_their_client_are_given_back_on_each_node_that_has_
         for number in range(3)
     ]
     port = SimpleNamespace(
-        nodes=nodes, needed=2, now=lambda: 100.0, mutex=nullcontext, renewals=RenewalSchedule()
+        nodes=nodes, needed=2, now=lambda: 100.0, mutex=nullcontext(), renewals=RenewalSchedule()
     )
     hold = held(200.0)
     hold.parts = parts = Majority(port, hold, first=0)
@@ -373,7 +373,7 @@ def test_a_part_that_is_lost_is_acquired_again_unless_the_hold_is_over(over, pla
         needed=2,
         now=lambda: 100.0,
         jitter=lambda: 0.0,
-        mutex=nullcontext,
+        mutex=nullcontext(),
         move=lambda _, when: moved.append(when),
     )
     hold = held(200.0, clock=lambda: 100.0)
@@ -399,7 +399,7 @@ class Unproved:
 )
 def test_a_hold_that_is_over_gets_no_more_attention(over, due):
     port, tracked = object.__new__(BlockingQuorum), []
-    port._lock, port.renewals = nullcontext(), RenewalSchedule()
+    port.mutex, port.renewals = nullcontext(), RenewalSchedule()
     port._renewal_thread = SimpleNamespace(mind=tracked.append)
     hold = held(9.0)
     for name, value in over.items():
@@ -417,7 +417,7 @@ def test_what_is_not_answered_in_a_loop_is_undone_on_its_connection():
         mux = SimpleNamespace(sound=True, send=lambda *_: None)
         port.loop, port.closing, port.node_timeout = loop, False, 0.05
         port.nodes = [SimpleNamespace(link=SimpleNamespace(mux=mux))]
-        request = NodeRequest(0, None, b"packed")
+        request = Ballot(0, None, b"packed")
         await port.exchange([request], now() + 9, now)
         return request.error, mux
 
@@ -447,7 +447,7 @@ def test_a_connection_that_does_not_open_in_time_is_for_the_next_caller():
 
 def test_a_request_that_the_end_of_its_client_cut_off_may_have_run():
     """So it is undone; one that was refused before it was sent is not."""
-    asked, refused = NodeRequest(0, None, b"packed"), NodeRequest(1, None, b"packed")
+    asked, refused = Ballot(0, None, b"packed"), Ballot(1, None, b"packed")
     asked.began = True
     for each in (asked, refused):
         each.fail(closed())
@@ -465,12 +465,10 @@ def begun(*grants: Grant, **options) -> list[float]:
     ]
     port = SimpleNamespace(nodes=nodes, jitter=lambda: 0.0)
     told = LeaseOptions(**{"ttl": 30.0, "renew": True, **options})
-    template = RequestTemplate(
-        keys=LockKeys("p:", "a"), options=told, client_channel=b"h", ttl=30.0
-    )
-    requests = [AcquireRequest(template, b"w") for _ in grants]
+    terms = Terms(keys=LockKeys("p:", "a"), options=told, client_channel=b"h", ttl=30.0)
+    attempts = [Attempt(terms, b"w") for _ in grants]
     parts = Majority(port, SimpleNamespace(fence=9), first=0)
-    flow._begin_parts(SimpleNamespace(port=port, requests=requests), dict(enumerate(grants)), parts)
+    flow._begin_parts(SimpleNamespace(port=port, attempts=attempts), dict(enumerate(grants)), parts)
     assert [(part.fence, part.deadline) for part in parts] == [(9, g.deadline) for g in grants]
     assert [part.short for part in parts] == [g.lease < 30.0 for g in grants]
     return due
@@ -498,14 +496,12 @@ def test_an_undo_is_sent_once_and_no_other_request_follows_on_its_connection():
     """Two clean-ups that follow one request would read one connection in two threads."""
     posted = []
     node = SimpleNamespace(
-        mutex=nullcontext, lines=Lines(), run_in_background=lambda *call: posted.append(call[-1])
+        mutex=nullcontext(), lines=Lines(), run_in_background=lambda *call: posted.append(call[-1])
     )
     port = SimpleNamespace(nodes=[node])
     told = LeaseOptions(ttl=30.0, renew=True)
-    template = RequestTemplate(
-        keys=LockKeys("p:", "a"), options=told, client_channel=b"h", ttl=30.0
-    )
-    ask = NodeRequest(0, AcquireRequest(template, b"w"), b"vote")
+    terms = Terms(keys=LockKeys("p:", "a"), options=told, client_channel=b"h", ttl=30.0)
+    ask = Ballot(0, Attempt(terms, b"w"), b"vote")
     ask.began, ask.connection = True, "its connection"
     ask.fail(NoReply("silent", sent=True, undo_connection="its connection"))
     undo(port, [ask])

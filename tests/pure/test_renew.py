@@ -3,6 +3,7 @@
 import asyncio
 import random
 from contextlib import nullcontext
+from math import inf
 from types import SimpleNamespace
 
 import pytest
@@ -11,11 +12,12 @@ from fencelock import ServerDenied, ServerError
 from fencelock._core.deadlines import validity
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock import renew
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, first_due
 from fencelock._core.lock.renew import HolderRenewal
 from fencelock._core.lock.renew_request import packed_renewal, renewal_request
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
-from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
+from fencelock._core.lock.terms import LeaseOptions, Terms
 from fencelock._core.types import NoReply
 from fencelock._io.wire import pack_call
 
@@ -24,9 +26,9 @@ NOW = 1000.0
 
 def hold(*, ttl: float = 30.0, deadline: float | None = None, **options) -> Hold:
     told = LeaseOptions(**{"ttl": ttl, "renew": True, **options})
-    template = RequestTemplate(keys=LockKeys("p:", "a"), options=told, client_channel=b"h", ttl=ttl)
+    terms = Terms(keys=LockKeys("p:", "a"), options=told, client_channel=b"h", ttl=ttl)
     ends = NOW + ttl if deadline is None else deadline
-    return Hold(SimpleNamespace(now=lambda: NOW, label=""), AcquireRequest(template, b"w"), 1, ends)
+    return Hold(SimpleNamespace(now=lambda: NOW, label=""), Attempt(terms, b"w"), 1, ends)
 
 
 def test_an_empty_book_wants_nothing():
@@ -216,7 +218,7 @@ def test_only_a_renewal_that_asks_for_less_than_is_left_shortens_a_lease(ttl, ma
 def test_a_failed_renewal_is_a_warning_unless_it_will_pass(monkeypatch, caplog, error, level):
     monkeypatch.setattr(renew, "put_back", lambda *_: None)
     port = SimpleNamespace(
-        now=lambda: NOW, jitter=lambda: 0.5, mutex=nullcontext, renewals=RenewalSchedule()
+        now=lambda: NOW, jitter=lambda: 0.5, mutex=nullcontext(), renewals=RenewalSchedule()
     )
     with caplog.at_level("INFO"):
         asyncio.run(renew.failed(port, [hold()], error))
@@ -227,7 +229,7 @@ def test_a_failed_renewal_is_a_warning_unless_it_will_pass(monkeypatch, caplog, 
 def test_a_renewal_that_fails_again_and_again_is_said_now_and_then(monkeypatch, caplog):
     monkeypatch.setattr(renew, "put_back", lambda *_: None)
     port = SimpleNamespace(
-        now=lambda: NOW, jitter=lambda: 0.5, mutex=nullcontext, renewals=RenewalSchedule()
+        now=lambda: NOW, jitter=lambda: 0.5, mutex=nullcontext(), renewals=RenewalSchedule()
     )
     failing, other = hold(), hold()
     with caplog.at_level("INFO"):
@@ -243,7 +245,7 @@ def test_a_lease_with_limits_is_not_scheduled_as_the_others_are():
     """It was renewed for the last time, and wants attention at its end."""
     renewals = RenewalSchedule()
     port = SimpleNamespace(
-        mutex=nullcontext,
+        mutex=nullcontext(),
         renewals=renewals,
         now=lambda: NOW + 0.1,
         jitter=lambda: 0.0,
@@ -258,7 +260,7 @@ def test_a_lease_with_limits_is_not_scheduled_as_the_others_are():
 def renewed(*holds: Hold, answered: float = 0.1) -> SimpleNamespace:
     """Apply one renewal of 30 s to all these leases; return the port."""
     port = SimpleNamespace(
-        mutex=nullcontext,
+        mutex=nullcontext(),
         renewals=RenewalSchedule(),
         now=lambda: NOW + answered,
         jitter=lambda: 0.0,
@@ -297,11 +299,20 @@ def test_a_released_lease_is_not_scheduled_beside_others_that_are_renewed():
     assert gone.deadline == NOW + 20
 
 
-def test_a_lease_that_a_shorter_renewal_may_still_cut_is_relied_on_for_no_longer():
+@pytest.mark.parametrize(("until", "counted"), [(NOW + 0.05, 5.0), (NOW, 30.0), (inf, 5.0)])
+def test_a_lease_that_a_shorter_renewal_may_still_cut_is_relied_on_for_no_longer(until, counted):
+    """What matters is whether it may still run when the longer one is sent, not when it answers."""
     usual, doubted = hold(deadline=NOW + 20), hold(deadline=NOW + 3)
-    doubted.reach = 5.0
+    doubted.limit(5.0, until)
     renewed(usual, doubted)
-    assert doubted.deadline == NOW + validity(5.0)
+    assert doubted.deadline == NOW + validity(counted)
+
+
+def test_of_two_renewals_that_may_still_run_the_shorter_counts_until_both_are_over():
+    doubted = hold(deadline=NOW + 3)
+    doubted.limit(5.0, NOW + 2)
+    doubted.limit(7.0, NOW + 1)
+    assert [doubted.counted(30.0, NOW + at) for at in (0, 1, 2)] == [5.0, 5.0, 30.0]
 
 
 def test_a_lease_that_lasts_longer_already_keeps_its_end():
@@ -328,20 +339,20 @@ def test_a_renewal_in_wire_form_says_what_the_request_says(owned):
     told = LeaseOptions(ttl=30.0, renew=True)
     holds = []
     for name in ("a", "b{c"):
-        template = RequestTemplate(
+        terms = Terms(
             keys=LockKeys("p:", name), options=told, client_channel=b"h", ttl=30.0, owned=owned
         )
-        request = AcquireRequest(template, name.encode(), owner=b"me" if owned else None)
-        holds.append(Hold(SimpleNamespace(now=lambda: NOW, label=""), request, 1, NOW))
+        asked = Attempt(terms, name.encode(), owner=b"me" if owned else None)
+        holds.append(Hold(SimpleNamespace(now=lambda: NOW, label=""), asked, 1, NOW))
 
     def same(ttls, **how):
         packed = packed_renewal(holds, ttls, **how)
         return packed == pack_call(*renewal_request(holds, ttls, **how))
 
     assert same([30.0, 30.0])
-    assert same([30.0, 30.0], shortens=True)  # what was packed is used again
+    assert same([30.0, 30.0], shortens_until=1_700_000_000_000_000)  # what was packed is used again
     assert same([30.0, 7.25])
-    holds[0].request.holder = b"another"
+    holds[0].holder_id = b"another"
     assert same([30.0, 30.0])
 
 

@@ -18,7 +18,9 @@ class Port(SimpleNamespace):
 
     def __init__(self):
         renewals = SimpleNamespace(busy=True, next_at=lambda: None)
-        super().__init__(renewals=renewals, lines=(), client_channel=b"home", mutex=threading.Lock)
+        super().__init__(
+            renewals=renewals, lines=(), client_channel=b"home", mutex=threading.Lock()
+        )
 
 
 def nudged(pipe):

@@ -10,9 +10,7 @@ import pytest
 from fencelock._io import port_blocking
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.port_blocking import BlockingPort
-from fencelock._io.repeat_asyncio import RepeatingTask
-from fencelock._io.repeat_blocking import RepeatingThread
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.threads import RepeatingThread, run_blocking
 from fencelock._runtime.clock import now
 
 PAUSE = 0.02
@@ -27,7 +25,7 @@ def test_a_thread_runs_the_flow_after_each_pause_until_the_block_ends():
             thrice.set()
 
     async def block():
-        async with RepeatingThread(flow, PAUSE, run_blocking):
+        async with RepeatingThread(flow, PAUSE):
             assert thrice.wait(8)
 
     run_blocking(block())
@@ -45,11 +43,10 @@ def test_a_task_runs_the_flow_after_each_pause_until_the_block_ends():
             if len(runs) > 3:
                 thrice.set()
 
-        def spawn(work, name):
-            tasks.append(asyncio.create_task(work, name=name))
-            return tasks[0]
-
-        async with RepeatingTask(flow, PAUSE, spawn):
+        port = object.__new__(AioPort)
+        port.loop, port._tasks = asyncio.get_running_loop(), set()
+        async with port.repeating(flow, PAUSE):
+            tasks.extend(port._tasks)
             await asyncio.wait_for(thrice.wait(), 8)
         await asyncio.wait(tasks)
 

@@ -4,14 +4,14 @@ import pytest
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.request import LeaseOptions
-from fencelock._core.objects.semaphore_rwlock import ShareTemplate
+from fencelock._core.lock.terms import LeaseOptions
+from fencelock._core.objects.semaphore_rwlock import ShareTerms
 
 NOW, TTL = 100.0, 30.0
 
 
 def template(**ends):
-    return ShareTemplate(
+    return ShareTerms(
         keys=LockKeys("p:", "a"),
         options=LeaseOptions(ttl=TTL, renew=not ends, fixed_end=bool(ends)),
         client_channel=b"h",

@@ -11,7 +11,7 @@ from fencelock._core.objects.barrier import BarrierSpec
 from fencelock._core.objects.event_latch import EventSpec
 from fencelock._core.objects.state_wait import LEAVING_SECONDS, wait_for
 from fencelock._core.types import NoReply
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.threads import run_blocking
 from fencelock.errors import ServerUnreachable
 
 NOW, TIMEOUT = 1000.0, 0.5
@@ -26,7 +26,7 @@ class Port(SimpleNamespace):
     def __init__(self, stopped):
         super().__init__(clock=NOW, stopped=stopped, lines=Lines(), asked=[], trip=0.0)
 
-    mutex = staticmethod(nullcontext)
+    mutex = nullcontext()
 
     def now(self):
         return self.clock
@@ -92,4 +92,4 @@ def test_a_late_answer_of_a_far_server_is_no_silence(trip):
 @pytest.mark.parametrize(("acts", "told"), [({}, 0), ({"acts": False}, 0), ({"acts": True}, 1)])
 def test_a_party_has_an_action_only_if_it_says_so(acts, told):
     spec = BarrierSpec(SignalKeys("p:", "b"), 2, 60.0, **acts)
-    assert spec.first(SimpleNamespace(who=b"w", channel=b"c"), 0).args[-1] == told
+    assert spec.first(SimpleNamespace(id=b"w", channel=b"c"), 0).args[-1] == told

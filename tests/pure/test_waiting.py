@@ -5,10 +5,9 @@ from types import SimpleNamespace
 
 from fencelock._core.deadlines import FOREIGN_SECONDS, HEARTBEAT_SECONDS, LIVENESS_TIMEOUT_SECONDS
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.cohort import LocalWaiter, join
-from fencelock._core.lock.hold import Grant
-from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
-from fencelock._core.lock.waiter import Waiter
+from fencelock._core.lock.attempt import Attempt, Grant
+from fencelock._core.lock.tenure import join
+from fencelock._core.lock.terms import LeaseOptions, Terms
 from fencelock._core.lock.waiting import ENTRIES_PER_HEARTBEAT, LOCKS_PER_HEARTBEAT, Line, Lines
 from fencelock._core.objects.state import LATER_WAITER_SECONDS
 from fencelock.options import Cohort
@@ -17,15 +16,15 @@ from fencelock.scripts import HEARTBEAT
 NOW = 1000.0
 
 
-def waiter(name: str = "a", number: int = 0) -> Waiter:
+def waiter(name: str = "a", number: int = 0) -> Attempt:
     who = f"w{number}".encode()
-    template = RequestTemplate(
+    terms = Terms(
         keys=LockKeys("p:", name),
         options=LeaseOptions(ttl=30.0, renew=True),
         client_channel=b"h",
         ttl=30.0,
     )
-    return Waiter(AcquireRequest(template, who))
+    return Attempt(terms, who)
 
 
 def test_a_look_comes_when_the_lease_ends_or_a_proof_is_due():
@@ -88,16 +87,16 @@ def test_a_line_ends_with_its_last_waiter():
 def test_only_cohorts_in_which_somebody_waits_are_counted():
     """Each lock that is held has a cohort: with very many, a count of all would take long."""
     lines = Lines()
-    port = SimpleNamespace(mutex=nullcontext, lines=lines, wake=lambda _: None)
+    port = SimpleNamespace(mutex=nullcontext(), lines=lines, wake=lambda _: None)
 
-    def joined(number: int) -> LocalWaiter:
-        one = LocalWaiter(waiter(number=number).request, NOW)
+    def joined(number: int) -> Attempt:
+        one = waiter(number=number)
         join(port, one, Cohort())
         return one
 
     front, second, third = joined(1), joined(2), joined(3)
     lines.cohorts["held"] = None  # has no waiters that could be counted
-    cohort = front.line
+    cohort = front.tenure
     assert (len(lines), list(lines.crowded)) == (2, [cohort])
     assert cohort.leave(port, third)
     assert (len(lines), list(lines.crowded)) == (1, [cohort])

@@ -6,7 +6,7 @@ import fencelock
 from fencelock import QuorumNotReached, ServerUnsuitable
 from fencelock._core.lock.show import show
 from fencelock._core.quorum.votes import order
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.threads import run_blocking
 
 pytestmark = pytest.mark.quorum
 

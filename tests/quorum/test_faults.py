@@ -106,6 +106,30 @@ async def test_frozen_nodes_cost_a_bounded_time(world, frozen):
     await world.until(lambda: holders(world) == [None] * 5, "what they ran late was undone")
 
 
+@pytest.mark.parametrize("frozen", [(0,), (1,), (4,), (0, 1)], ids=str)
+async def test_a_node_that_freezes_with_a_place_in_line_holds_nobody_up(world, frozen):
+    """I6, I9, I13: a release passes the others, a timeout holds, and the place there ends."""
+    holder, waiter, late = (world.client().lock("a", ttl=8) for _ in range(3))
+    await holder.acquire()
+    waits = world.start(waiter.acquire(timeout=20))
+    await world.in_line("a", 1)
+    gives_up = world.start(late.acquire(timeout=1.5))
+    await world.in_line("a", 2)
+    world.server.pause(*frozen)
+    try:
+        began = time.monotonic()
+        assert await gives_up.result(1.5 + bound()) is False
+        await holder.release()
+        assert await waits.result(8) is True
+        assert time.monotonic() - began < 1.5 + 2 * bound() + 2.0
+        assert waiter.lease.remaining() > 0
+    finally:
+        world.server.resume(*frozen)
+    await waiter.release()
+    await world.until(lambda: holders(world) == [None] * 5, "what they ran late was undone")
+    await world.until(lambda: world.waiting("a") == 0, "no place is left")
+
+
 async def test_a_frozen_majority_ends_the_lease_and_the_wait(world):
     """I8, I13: nobody believes in a lease that no majority can prove."""
     told = []

@@ -328,3 +328,28 @@ async def test_a_late_cancellation_of_a_lost_body(world):
     with pytest.raises((asyncio.CancelledError, LeaseLost)) as raised:
         await task
     assert raised.type is asyncio.CancelledError
+
+
+async def test_a_lease_whose_renewal_was_cancelled_is_not_kept(world):
+    """As found: nobody used it, and on the server it lasted as long as that renewal asked for.
+
+    A lease that is kept has so little left that a client which dies stops nobody for long (I7).
+    """
+    client = world.client()
+    lock = client.lock("a", ttl=30, linger=0.4)
+    async with lock:
+        pass
+    while world.holder("a") is None:  # at first the client does not hear recalls yet
+        async with lock:
+            pass
+    await lock.acquire()
+    renewing, key = asyncio.ensure_future(lock.lease.renew(600)), f"{world.prefix}a"
+    while world.server.command("PTTL", key) <= 60_000:
+        await asyncio.sleep(0)
+        world.server.command("PING")  # the loop stands still, and the server runs what it was sent
+    assert renewing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await renewing
+    await lock.release()
+    await sound(client)
+    assert world.holder("a") is None

@@ -13,6 +13,7 @@ import pytest
 
 import fencelock
 from fencelock import ClientClosed, LeaseLost
+from fencelock._runtime.clock import now
 from tests.patience import PATIENT
 from tests.tasks.world import LOOPS, SOON
 from tests.waiting import until
@@ -125,6 +126,31 @@ def test_two_loops_in_two_threads(world):
     assert len(fences) == 30
     assert set(most) == {1}
     assert fences == sorted(set(fences))
+
+
+def test_a_renewal_takes_four_turns_of_a_loop_that_gives_way_between_blocks(world):
+    """Two until the loop sees that it is due, and two until it reads the answer; docs say so.
+
+    Each block asks the server, which has by then answered what was sent before.
+    """
+
+    async def turns_taken(lease, port) -> int:
+        due, deadline, turns = port.renewals.next_at(), lease.deadline, 0
+        while lease.deadline == deadline:
+            for _ in range(2):
+                world.server.command("PING")
+            turns += now() >= due
+            await asyncio.sleep(0)
+        return turns
+
+    async def work() -> None:
+        client = fencelock.AsyncClient(world.server.url, key_prefix=world.prefix)
+        async with client.lock("a", ttl=1.2) as lease:
+            taken = [await turns_taken(lease, lease.port) for _ in range(6)]
+            assert max(taken[1:]) <= 4, "at first it also begins to listen"
+        await client.aclose()
+
+    world.run(work())
 
 
 def test_a_loop_closed_while_holding(world):

@@ -8,7 +8,7 @@ import pytest
 
 import fencelock
 from fencelock import AsyncLease, LeaseLost, NotHeld
-from fencelock._io import leases_at_exit
+from fencelock._io import process_ports
 
 
 def lose(world, *, ms: int = 300) -> None:
@@ -45,6 +45,102 @@ async def test_a_loss_ends_the_body(world):
     assert cancellations() == 0
     await asyncio.sleep(0)  # no cancellation is left to strike here
     assert world.holder() in {"another", None}
+
+
+async def granted_another(client):
+    async with client.lock("b"):
+        pass
+
+
+async def refused_another(client):
+    async with client.lock("b"):
+        assert await client.lock("b").acquire(timeout=0.02) is False
+
+
+async def handed_over(client):
+    async with held_by_another(client) as go:
+        asyncio.get_running_loop().call_later(0.02, go.set)
+        async with client.lock("b"):
+            pass
+
+
+async def timed_out_around(client):
+    """The caller's own cancellation strikes first, and is taken back."""
+    async with held_by_another(client):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await client.lock("b").acquire()
+
+
+async def waited_for(client):
+    async with held_by_another(client):
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(client.lock("b").acquire(), 0.05)
+
+
+@contextlib.asynccontextmanager
+async def held_by_another(client):
+    go, taken = asyncio.Event(), asyncio.Event()
+
+    async def hold():
+        async with client.lock("b"):
+            taken.set()
+            await go.wait()
+
+    holds = asyncio.create_task(hold())
+    await taken.wait()
+    yield go
+    go.set()
+    await holds
+
+
+async def a_body_that_was_lost(client):
+    with contextlib.suppress(LeaseLost):
+        async with client.lock("b", ttl=0.2, renew=False, on_lost="cancel"):
+            await asyncio.Event().wait()
+
+
+async def an_event(client):
+    assert await client.event("b").wait(0.02) is False
+
+
+async def a_barrier(client):
+    with contextlib.suppress(fencelock.BarrierBroken):
+        await client.barrier("b", 2).wait(0.02)
+
+
+async def a_renewal(client):
+    async with client.lock("b") as lease:
+        await lease.renew()
+
+
+WAITS = (
+    *(granted_another, refused_another, handed_over, timed_out_around, waited_for),
+    *(a_body_that_was_lost, an_event, a_barrier, a_renewal),
+)
+
+
+@pytest.mark.parametrize("wait", WAITS, ids=lambda each: each.__name__)
+async def test_a_loss_ends_a_body_that_has_waited(world, wait):
+    """What was waited for inside, and how that ended, changes nothing of it."""
+    client = world.client()
+    told = []
+
+    async def body() -> None:
+        async with client.lock("a", ttl=6, on_lost="cancel"):
+            await wait(client)
+            lose(world, ms=20_000)
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError as error:
+                told.append(error)
+                raise
+
+    with pytest.raises(LeaseLost) as lost:
+        await body()
+    assert (lost.value.name, lost.value.reason, len(told)) == ("a", "taken", 1)
+    assert cancellations() == 0
+    await asyncio.sleep(0)
 
 
 async def test_an_expiry_ends_the_body_too(world):
@@ -297,7 +393,7 @@ async def test_a_cancelled_release_leaves_nothing_proved(world):
 @pytest.mark.parametrize("how", ["aclose", "release", "ashutdown", "task", "two"])
 async def test_on_lost_may_close_its_client(world, caplog, monkeypatch, how):
     """The close does not wait for its caller, and does not cancel it."""
-    monkeypatch.setattr(leases_at_exit, "_holders", WeakSet())  # not those of other tests
+    monkeypatch.setattr(process_ports, "_ports", WeakSet())  # not those of other tests
     client, ended = world.client(), asyncio.Queue()
 
     async def on_lost(lease):

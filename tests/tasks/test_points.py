@@ -11,7 +11,7 @@ import pytest
 
 import fencelock
 from fencelock import Cohort, FencelockError
-from tests.tasks.world import SOON
+from tests.tasks.world import SOON, ends
 
 pytestmark = pytest.mark.slow
 
@@ -101,8 +101,7 @@ class Story:
             return await at
 
         task = asyncio.ensure_future(struck())
-        await asyncio.wait({task}, timeout=SOON)
-        assert task.done(), f"the call did not end: {self.where}"
+        await ends(task, lambda: self.where)
         self.struck = at.struck
         if not task.cancelled() and task.exception() is not None:
             assert isinstance(task.exception(), FencelockError), self.where

@@ -13,7 +13,7 @@ import fencelock
 from fencelock._core.keys import LockKeys
 from tests.local_lines import waiting_locally
 from tests.servers import Server
-from tests.waiting import SOON, Patience
+from tests.waiting import LOOK_SECONDS, SOON, Patience
 
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
@@ -124,6 +124,33 @@ class Cut:
                 resume = lambda: inner.send(None)  # noqa: E731 - the other
 
 
+async def ends(task: asyncio.Task[Any], where: Callable[[], str]) -> None:
+    """Wait until a task has ended, however busy the machine is; else end it, and say where it was.
+
+    A task that stayed behind would log its error during another test.
+    """
+    patience = Patience("the task ends")
+    try:
+        while not task.done():
+            patience.spend()
+            await asyncio.wait({task}, timeout=LOOK_SECONDS)
+    except AssertionError as error:
+        error.add_note(f"{where()}: {waits_at(task.get_coro())}")
+        task.cancel()
+        await asyncio.wait({task}, timeout=1)
+        raise
+
+
+def waits_at(coroutine: Any) -> str:
+    """Return the lines at which a coroutine and those that it awaits stand."""
+    lines = []
+    while coroutine is not None:
+        frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "gi_frame", None)
+        lines.append(f"{frame.f_code.co_qualname}:{frame.f_lineno}" if frame else repr(coroutine))
+        coroutine = getattr(coroutine, "cr_await", None) or getattr(coroutine, "gi_yieldfrom", None)
+    return " > ".join(lines)
+
+
 async def cut(work: Coroutine[Any, Any, Any], nth: int, delay: float = 0.0) -> tuple[bool, Any]:
     """Run the work in a task that is cancelled at its n-th suspension.
 
@@ -135,8 +162,7 @@ async def cut(work: Coroutine[Any, Any, Any], nth: int, delay: float = 0.0) -> t
         return await cutting
 
     task = asyncio.ensure_future(run())
-    await asyncio.wait({task}, timeout=SOON)
-    assert task.done(), "a cancellation did not end it"
+    await ends(task, lambda: f"cancelled at suspension {nth}, now at {cutting.suspensions}")
     if task.cancelled():
         return True, None
     return False, task.result()

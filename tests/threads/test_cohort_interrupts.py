@@ -10,7 +10,7 @@ import pytest
 
 import fencelock
 from fencelock import Cohort
-from fencelock._core.lock.cohort import LocalLine
+from fencelock._core.lock.tenure import Tenure
 from tests.threads.state import ended, thread
 from tests.threads.test_interrupt_points import entered, every_point, pytestmark
 from tests.waiting import until
@@ -105,7 +105,7 @@ def test_a_turn_that_is_given_to_a_waiter_while_it_gives_up_is_given_back(
     """As found: a waiter read what it had been given, and was given a turn before it left."""
     client, other = (fencelock.Client(server.url, key_prefix=prefix) for _ in range(2))
     first = client.lock("a", cohort=Cohort(turns=64, seconds=60))
-    leave = LocalLine.leave
+    leave = Tenure.leave
 
     def interrupted(waiter, until):
         raise KeyboardInterrupt
@@ -116,7 +116,7 @@ def test_a_turn_that_is_given_to_a_waiter_while_it_gives_up_is_given_back(
 
     first.acquire()
     monkeypatch.setattr(client._port, "_wait_for_bell", interrupted)
-    monkeypatch.setattr(LocalLine, "leave", late)
+    monkeypatch.setattr(Tenure, "leave", late)
     with pytest.raises(KeyboardInterrupt):
         client.lock("a", cohort=Cohort(turns=64, seconds=60)).acquire()
     after = other.lock("a")

@@ -7,7 +7,7 @@ import pytest
 
 import fencelock
 from fencelock import AcquireTimeout, OutcomeUnknown
-from fencelock._io.bounded_call_blocking import within
+from fencelock._io.bounded_call import within
 from fencelock._runtime.clock import now
 from tests.replication import replicated
 from tests.threads.points import Strike, at_every_point

@@ -9,7 +9,7 @@ from weakref import WeakSet
 import pytest
 
 import fencelock
-from fencelock._io import leases_at_exit
+from fencelock._io import process_ports
 from fencelock._runtime.mutex import mutex
 from tests.threads.state import ended, program, thread, waiting
 from tests.waiting import SOON, until
@@ -64,7 +64,7 @@ NAMES = "abc"
 @pytest.fixture(autouse=True)
 def _only_ours(monkeypatch):
     """Let a test shut down its own clients, and not those of other tests in this process."""
-    monkeypatch.setattr(leases_at_exit, "_holders", WeakSet())
+    monkeypatch.setattr(process_ports, "_ports", WeakSet())
 
 
 def free(server, prefix):

@@ -255,6 +255,19 @@ def test_a_handle_dropped_while_held_warns_and_is_not_renewed(client, server, pr
     assert 0 < server.command("PTTL", f"{prefix}a") <= 60_000
 
 
+@pytest.mark.filterwarnings("ignore:a handle of 'a' was dropped:ResourceWarning")
+def test_a_lease_whose_handle_is_gone_is_not_renewed_by_hand(client, server, prefix):
+    """As found: ``renew`` returned, the lease was no longer, and the lock stayed taken so long."""
+    lock = client.lock("a", ttl=5)
+    lock.acquire()
+    lease = lock.lease
+    del lock
+    with pytest.raises(NotHeld, match="the handle of 'a' is gone"):
+        lease.renew(600)
+    assert lease.remaining() <= 5
+    assert 0 < server.command("PTTL", f"{prefix}a") <= 5_000
+
+
 def test_a_handle_may_be_dropped_inside_another_call(client):
     """``__del__`` takes no lock: a collection at any instant cannot deadlock."""
 

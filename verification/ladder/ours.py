@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.request import LeaseOptions
+from fencelock._core.lock.terms import LeaseOptions
 from tests.flows import scenarios, shares
 from tests.flows.scenarios import Scenario
 from verification.ladder.judge import Bench, Claim, told
@@ -40,7 +40,7 @@ class Ours(Bench):
     def holds_now(self, client: Client, hold: Hold) -> None:
         """Note a lease that a flow returned."""
         super().holds_now(client, hold)  # type: ignore[misc]  # the judge of the invariants
-        reads = getattr(hold.request.template, "permits", shares.ALL) < shares.ALL
+        reads = getattr(hold.terms, "permits", shares.ALL) < shares.ALL
         lasts: Callable[[], bool] = lambda: proved(hold)  # noqa: E731 - shortest so
         self.claims.append(Claim(client, NAME, frozenset(), reads, lasts))
         self.note(client, f"● has the lock, fence {hold.fence}")

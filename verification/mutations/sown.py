@@ -72,7 +72,7 @@ SOWN = (
     ),
     Sown(
         "a server's error is a plain no",
-        Statement("engine.acquire", "events.failed(request, error)\nraise", "return None"),
+        Statement("engine.acquire", "events.failed(attempt, error)\nraise", "return None"),
         "tests/conformance/test_exclusive.py::test_trouble_while_trying_is_raised",
         "I12",
         daily="lock",
@@ -170,29 +170,28 @@ SOWN = (
         Statement(
             "tenure.give_up",
             """
-            hold = line.front
-            if isinstance(hold, Hold) and hold.request is request:
-                line.succeed(port, hold)
-            elif not line.leave(port, waiter):
-                given = waiter.given
-                if given.turn is not None and given.source is not None:
-                    port.run_in_background(*alone.release_call(given.source, given.turn.fence))
-                elif given.place is not None and waiter.local:
-                    _hand_on(port, line, waiter, given, given.place)
+            hold = tenure.front
+            if isinstance(hold, Hold) and hold is attempt.hold:
+                tenure.succeed(port, hold)
+            elif not tenure.leave(port, attempt):
+                if tenure.spare is not None:
+                    port.run_in_background(*tenure.spare.release)
+                elif tenure.asks is not None and attempt.local:
+                    _hand_on(port, tenure, attempt, tenure.asks)
                     return
-                line.succeed(port, waiter)
+                tenure.succeed(port, attempt)
             """,
             """
-            given, hold = waiter.given, line.front
-            if isinstance(hold, Hold) and hold.request is request:
-                line.succeed(port, hold)
-            elif not line.leave(port, waiter):
-                if given.turn is not None and given.source is not None:
-                    port.run_in_background(*alone.release_call(given.source, given.turn.fence))
-                elif given.place is not None and waiter.local:
-                    _hand_on(port, line, waiter, given, given.place)
+            hold, spare = tenure.front, tenure.spare
+            if isinstance(hold, Hold) and hold is attempt.hold:
+                tenure.succeed(port, hold)
+            elif not tenure.leave(port, attempt):
+                if spare is not None:
+                    port.run_in_background(*spare.release)
+                elif tenure.asks is not None and attempt.local:
+                    _hand_on(port, tenure, attempt, tenure.asks)
                     return
-                line.succeed(port, waiter)
+                tenure.succeed(port, attempt)
             """,
         ),
         "tests/threads/test_cohort_interrupts.py"

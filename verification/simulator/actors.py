@@ -13,8 +13,9 @@ from math import inf
 from fencelock._core.deadlines import validity
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock import acquire, release, renew
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, HoldRegistry
-from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
+from fencelock._core.lock.terms import LeaseOptions, Terms
 from fencelock.errors import LeaseLost, NotHeld, OutcomeUnknown, QuorumNotReached, ServerError
 from verification.simulator.monitor import Violation
 from verification.simulator.network import Client
@@ -66,10 +67,10 @@ class Actor:
 
     def request(
         self, options: LeaseOptions, *, owner: bytes | None = None, left: float = inf
-    ) -> AcquireRequest:
+    ) -> Attempt:
         """Return a fresh request, as a handle makes it; ``left`` until an instant, if given."""
         waiter = self.port.new_id()
-        template = RequestTemplate(
+        template = Terms(
             keys=KEYS,
             options=options,
             client_channel=self.port.client_channel,
@@ -77,17 +78,17 @@ class Actor:
             ttl=min(left, options.first_ttl()),
             ends=self.port.now() + left,
         )
-        return AcquireRequest(template, waiter, owner=owner)
+        return Attempt(template, waiter, owner=owner)
 
-    async def acquire(self, request: AcquireRequest, timeout: float | None) -> Hold | None:
+    async def acquire(self, request: Attempt, timeout: float | None) -> Hold | None:
         """Take the lock; None in vain, and when a fault kept the server from answering."""
         monitor = self.world.monitor
         monitor.asks(self.client, request)
         monitor.lines_up(self.client, request)
         asked_at, hold = self.port.now(), None
         try:
-            watch = _Watch(self)
-            hold = await self.flows.acquire(self.port, request, timeout, watch, self)
+            request.who, request.registry = self, _Watch(self)
+            hold = await self.flows.acquire(self.port, request, timeout)
         except UNANSWERED as error:
             if not self.world.faulty and not moves_for_too_long(error, timeout):
                 raise Violation("I12", f"without any fault: {error!r}") from error
@@ -142,7 +143,7 @@ class Actor:
             return False
         return True
 
-    async def hold_once(self, request: AcquireRequest, timeout: float | None, work: float) -> None:
+    async def hold_once(self, request: Attempt, timeout: float | None, work: float) -> None:
         """Acquire, work, release; end quietly when cancelled."""
         try:
             hold = await self.acquire(request, timeout)

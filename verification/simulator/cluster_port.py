@@ -6,9 +6,9 @@ from collections.abc import Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.lock.waiter import Waiter
 from fencelock._core.pushes import dispatch
 from fencelock._core.retry import ask
+from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Call, Keys, NoReply, Reply
 from fencelock._io.wire import ReplyError, not_now
 from fencelock._topology.cluster import ClusterPort
@@ -111,9 +111,10 @@ class SimulatedNodes:
         """Return the process's monotonic clock."""
         return self._port.now()
 
+    @property
     def mutex(self) -> AbstractContextManager[Any]:
         """Guard nothing: between two awaits a flow is alone here."""
-        return self._port.mutex()
+        return self._port.mutex
 
     def caller(self) -> Hashable:
         """Return the task that runs now."""
@@ -216,7 +217,6 @@ class SimulatedNodes:
 class SimulatedClusterPort(ClusterPort, SimulatedPort):
     """Implements ``_core.port.SlottedPort`` for one simulated process."""
 
-    mutex = SimulatedPort.mutex
     wake = SimulatedPort.wake
     world: ClusterWorld
 
@@ -244,28 +244,28 @@ class SimulatedClusterPort(ClusterPort, SimulatedPort):
 
     # -- waiting --------------------------------------------------------------------------------
 
-    def sit(self, waiter: Waiter, connection: Link) -> None:
+    def sit(self, waiter: Seat, connection: Link) -> None:
         """Seat a waiter on a connection; its alone, as threads have it."""
         waiter.origin = connection
-        self.waiters[waiter.request.waiter] = waiter
+        self.waiters[waiter.id] = waiter
         if not self.shared:
             waiter.connection, connection.seat_of = connection, waiter
 
-    def seated(self, connection: Link) -> Iterable[Waiter]:
+    def seated(self, connection: Link) -> Iterable[Seat]:
         """Return the waiters that sit on a connection."""
         return [each for each in self.waiters.values() if each.origin is connection]
 
-    def seated_as(self, connection: Link, who: bytes) -> Waiter | None:
+    def seated_as(self, connection: Link, who: bytes) -> Seat | None:
         """Return the waiter of this id, if it sits on this connection."""
         waiter = self.waiters.get(who)
         return waiter if waiter is not None and waiter.origin is connection else None
 
-    def close(self, waiter: Waiter) -> None:
+    def close(self, waiter: Seat) -> None:
         """Forget a waiter."""
         waiter.origin = None
         SimulatedPort.close(self, waiter)
 
-    async def wait(self, waiter: Waiter, until: float) -> None:
+    async def wait(self, waiter: Seat, until: float) -> None:
         """Wait for news, or until the instant; where a connection is gone, so may be its node."""
         connection = waiter.origin
         await SimulatedPort.wait(self, waiter, until)
@@ -282,7 +282,7 @@ class SimulatedClusterPort(ClusterPort, SimulatedPort):
         waiter = None
         if taken is not None:
             waiter = dispatch(self, taken, lambda who: self.seated_as(link, who))
-        if waiter is None and not self.shared and isinstance(link.seat_of, Waiter):
+        if waiter is None and not self.shared and isinstance(link.seat_of, Seat):
             waiter = link.seat_of if link.seat_of.news else None  # the thread that reads
         if waiter is not None:
             self.world.wake(self.client, waiter)
@@ -353,7 +353,7 @@ class SimulatedClusterReplicas(SimulatedReplicas):
 
     _port: SimulatedClusterPort
 
-    async def _link(self, waiter: Waiter) -> Link:
+    async def _link(self, waiter: Seat) -> Link:
         origin = waiter.origin
         if not isinstance(origin, Link):
             raise NoReply("the connection of the request was lost", sent=False)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.lock.cohort import LocalWaiter
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.request import AcquireRequest, LeaseOptions
+from fencelock._core.lock.terms import LeaseOptions
 from verification.simulator.monitor import LEAST_SLACK, Monitor, Violation, proves
 from verification.simulator.network import Client
 from verification.simulator.server import Request
@@ -33,7 +33,7 @@ COUNTED = frozenset({"acquire", "acquire_next", "release", "abandon"})
 class TurnsMonitor(Monitor):
     """A monitor of worlds in which tasks wait for another one of their client."""
 
-    def _waiting(self) -> Iterator[AcquireRequest]:
+    def _waiting(self) -> Iterator[Attempt]:
         """Yield who waits: not those of a client that is asking the server for them."""
         asking = [
             task.client
@@ -51,13 +51,13 @@ class TurnsMonitor(Monitor):
         """Return what a task is doing that asks; it sleeps between two tries only after a fault."""
         return frozenset({"call", "sleep"} if self._world.faulty else {"call"})
 
-    def _local(self) -> Iterator[tuple[Client, AcquireRequest]]:
+    def _local(self) -> Iterator[tuple[Client, Attempt]]:
         """Yield who waits for another waiter of its process."""
         for client in self._world.clients:
             for task in client.tasks:
                 waiter = None if task.state is None else task.state.waiter
-                if isinstance(waiter, LocalWaiter) and waiter.local:
-                    yield client, waiter.request
+                if isinstance(waiter, Attempt) and waiter.local:
+                    yield client, waiter
 
 
 class CohortMonitor(TurnsMonitor):
@@ -73,7 +73,7 @@ class CohortMonitor(TurnsMonitor):
         self._options: dict[bytes, LeaseOptions] = {}  # on which each tenure was granted
         self._passed: set[int] = set()  # the holds that were passed on
         self._used: frozenset[int] = frozenset()  # the fences that holders had
-        self._pending: list[tuple[Client, AcquireRequest, int]] = []  # who waits, since when
+        self._pending: list[tuple[Client, Attempt, int]] = []  # who waits, since when
         self._left = False  # a waiter gave up: others may have its place
         self._heard: set[tuple[int, bytes]] = set()  # revocations, by process
         self._commands = 0
@@ -81,12 +81,12 @@ class CohortMonitor(TurnsMonitor):
 
     # -- what processes report ------------------------------------------------------------------
 
-    def lines_up(self, client: Client, request: AcquireRequest) -> None:
+    def lines_up(self, client: Client, request: Attempt) -> None:
         """Note who waits from now on."""
         super().lines_up(client, request)
         self._pending.append((client, request, self._world.now_us))
 
-    def asked(self, client: Client, request: AcquireRequest, hold: Hold | None) -> None:
+    def asked(self, client: Client, request: Attempt, hold: Hold | None) -> None:
         """Note that an acquire is over, with or without a lease."""
         super().asked(client, request, hold)
         self._pending = [each for each in self._pending if each[1] is not request]
@@ -101,12 +101,12 @@ class CohortMonitor(TurnsMonitor):
         super().holds_now(client, hold)
         self._grows(hold)
         if hold.deadline <= self._world_now(client):
-            raise Violation("I4", f"the turn of {hold.request.holder!r} begins when it is over")
-        tenure, options = hold.request.holder, hold.request.options
+            raise Violation("I4", f"the turn of {hold.holder_id!r} begins when it is over")
+        tenure, options = hold.holder_id, hold.terms.options
         if self._options.setdefault(tenure, options) != options:
             raise Violation("L", f"a turn of {tenure!r} has other terms than its lease")
         self._turns[tenure] = self._turns.get(tenure, 0) + 1
-        if self._world.faulty and not hold.request.turn:  # it may have heard of its grant late
+        if self._world.faulty and not hold.turn:  # it may have heard of its grant late
             self._granted_us[tenure] = self._world.now_us
         if self._turns[tenure] > max(1, self._bound(hold)[0]):
             raise Violation("I5", f"{tenure!r} had {self._turns[tenure]} turns")
@@ -123,14 +123,17 @@ class CohortMonitor(TurnsMonitor):
         self._used |= {hold.fence}
 
     def _in_their_order(self, client: Client, hold: Hold) -> None:
-        """See that the waiters of one process are served as they came."""
+        """See that the waiters of one process are served as they came.
+
+        Who tries, or has no cohort, comes when the server hears it: it has no fellow waiters.
+        """
+        if hold.terms.cohort is None:
+            return
         for waits_in, request, _ in self._pending:
-            if request is hold.request:
+            if request.hold is hold:
                 return
-            if waits_in is client and request.template.cohort == hold.request.template.cohort:
-                raise Violation(
-                    "I5", f"{hold.request.holder!r} was served before {request.waiter!r}"
-                )
+            if waits_in is client and request.terms.cohort == hold.terms.cohort:
+                raise Violation("I5", f"{hold.holder_id!r} was served before {request.id!r}")
 
     @staticmethod
     def _world_now(client: Client) -> float:
@@ -138,7 +141,7 @@ class CohortMonitor(TurnsMonitor):
 
     @staticmethod
     def _bound(hold: Hold) -> tuple[int, float]:
-        cohort = hold.request.options.cohort
+        cohort = hold.terms.options.cohort
         return (1, 0.0) if cohort is None else (cohort.turns, cohort.seconds)
 
     # -- after a request ------------------------------------------------------------------------
@@ -162,9 +165,10 @@ class CohortMonitor(TurnsMonitor):
     def _last_to_leave(self, call: Request) -> None:
         """See that who gives up leaves its place to those of its process that came in time."""
         for client, request, since in self._pending:
-            waits = since < self._world.now_us and request.options.cohort is not None
-            if waits and request.waiter != call.args[0] and is_of(call.args[0], client):
-                raise Violation("I5", f"{request.waiter!r} lost the place of its client")
+            waits = since < self._world.now_us and request.terms.options.cohort is not None
+            asks = request.asks or request  # it may continue what another one began
+            if waits and asks.id != call.args[0] and is_of(call.args[0], client):
+                raise Violation("I5", f"{request.id!r} lost the place of its client")
 
     def _first_come(self, request: Request, before: View, after: View, *, gave_up: bool) -> None:
         """Judge as of a lock; who asks for a waiter that has waited before has its place."""
@@ -205,29 +209,29 @@ class CohortMonitor(TurnsMonitor):
                 self._alone(client, hold, believed)
 
     def _alone(self, client: Client, hold: Hold, believed: dict[bytes, Hold]) -> None:
-        tenure = hold.request.holder
+        tenure = hold.holder_id
         if tenure in believed:
             raise Violation("I1", f"two turns of {tenure!r} prove a lease")
         believed[tenure] = hold
-        if hold.request.turn and (client.number, tenure) in self._heard:
+        if hold.turn and (client.number, tenure) in self._heard:
             raise Violation("I8", f"a turn of {tenure!r} goes on, and its process knows better")
 
     def _within_bound(self, client: Client, hold: Hold) -> None:
         """See that a turn is passed on in time, and with enough of the lease."""
-        now_us, tenure = self._world.now_us, hold.request.holder
+        now_us, tenure = self._world.now_us, hold.holder_id
         seconds = self._bound(hold)[1]
         lasted = (now_us - self._granted_us.get(tenure, now_us)) / 1e6
         if lasted > seconds * DRIFT:
             raise Violation("I5", f"{tenure!r} was passed on {lasted} s after its grant")
-        options = hold.request.options
+        options = hold.terms.options
         limited = (
             not options.renew or options.max_hold is not None or options.max_renewals is not None
         )
-        least = hold.request.ttl * (LEAST_FIXED_PART if limited else LEAST_PART)
+        least = hold.ttl * (LEAST_FIXED_PART if limited else LEAST_PART)
         left = hold.deadline - client.port.now()
         if left < least - LEAST_SLACK and not hold.short:
             raise Violation("L", f"{tenure!r} was passed on with {left} s left")
-        if left > hold.request.ttl:
+        if left > hold.ttl:
             raise Violation("L", f"{tenure!r} was passed on with {left} s, more than asked for")
 
     # -- the end --------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import LEAST_GAIN, Hold
-from fencelock._core.lock.request import AcquireRequest
 from verification.simulator.keyspace import Keyspace
 from verification.simulator.network import Client
 from verification.simulator.server import EPOCH_US, Request, Server
@@ -66,9 +66,9 @@ class Violation(Exception):
 
 def least_seconds(hold: Hold) -> float:
     """Return how long a lease lasts at least when nothing goes wrong, from its grant on."""
-    options = hold.request.options
+    options = hold.terms.options
     if not options.renew:
-        return min(hold.request.ttl, hold.request.template.ends - hold.granted_at)
+        return min(hold.ttl, hold.terms.ends - hold.granted_at)
     if options.max_renewals is not None:
         return min(
             options.ttl * (1 + LEAST_RENEWED * options.max_renewals), options.max_hold or inf
@@ -95,7 +95,7 @@ class Monitor:
     def __init__(self, world: World) -> None:
         self._world = world
         self.holds: list[tuple[Client, Hold]] = []
-        self.requests: list[tuple[Client, AcquireRequest]] = []
+        self.requests: list[tuple[Client, Attempt]] = []
         self.flows: Any = None
         self.granted: set[bytes] = set()  # who was granted the lock at some time
         self._fence = 0
@@ -116,14 +116,14 @@ class Monitor:
             await port.mind()
             await self.flows.maintain(port)
 
-    def asks(self, client: Client, request: AcquireRequest) -> None:
+    def asks(self, client: Client, request: Attempt) -> None:
         """Note a request before it is sent."""
         self.requests.append((client, request))
 
-    def lines_up(self, client: Client, request: AcquireRequest) -> None:
+    def lines_up(self, client: Client, request: Attempt) -> None:
         """Note that an acquire begins."""
 
-    def asked(self, client: Client, request: AcquireRequest, hold: Hold | None) -> None:
+    def asked(self, client: Client, request: Attempt, hold: Hold | None) -> None:
         """Note that an acquire is over; ``hold`` is what came of it."""
 
     def heard_revocation(self, client: Client, holder: bytes) -> None:
@@ -163,7 +163,7 @@ class Monitor:
         until = self._least.get(id(hold), 0.0)
         if hold.deadline < until - LEAST_SLACK and hold.loss is None:
             short = until - hold.deadline
-            raise Violation("L", f"the lease of {hold.request.holder!r} is {short} s too short")
+            raise Violation("L", f"the lease of {hold.holder_id!r} is {short} s too short")
 
     def _lasted(self, hold: Hold) -> None:
         """See that a lease that ended by its time was as long as it was wanted (L)."""
@@ -171,18 +171,16 @@ class Monitor:
             return
         least = least_seconds(hold)
         wished = id(hold) in self._asking_to_renew
-        if self._world.faulty or wished or hold.request.holder in self._revoked:
+        if self._world.faulty or wished or hold.holder_id in self._revoked:
             return
         lasted = hold.loss.since - hold.granted_at
         promised = least if least == inf else validity(least)  # of no end, that would be no number
         if lasted < promised - LEAST_SLACK - self.granting_seconds:
-            raise Violation(
-                "L", f"{hold.request.holder!r} had its lease for {lasted} s, not {least}"
-            )
+            raise Violation("L", f"{hold.holder_id!r} had its lease for {lasted} s, not {least}")
 
     def was_revoked(self, hold: Hold) -> bool:
         """Return True if an operator, or a server that forgot everything, took a hold away."""
-        return hold.request.holder in self._revoked
+        return hold.holder_id in self._revoked
 
     def is_punctual(self, client: Client) -> bool:
         """Return True if a process could do everything in time so far."""
@@ -190,8 +188,8 @@ class Monitor:
 
     def flushed(self) -> None:
         """Note that the server forgot everything: who held, holds no more."""
-        self._revoked.update(hold.request.holder for _, hold in self.holds)
-        self._revoked.update(request.holder for _, request in self.requests)
+        self._revoked.update(hold.holder_id for _, hold in self.holds)
+        self._revoked.update(request.holder_id for _, request in self.requests)
 
     # -- the server's truth ---------------------------------------------------------------------
 
@@ -257,9 +255,9 @@ class Monitor:
         for client, hold in self.holds:
             if not client.alive or not self.is_punctual(client):
                 continue
-            if not hold.open or hold.notified or hold.request.holder == after.holder:
+            if not hold.open or hold.notified or hold.holder_id == after.holder:
                 continue
-            if hold.request.holder not in self._revoked:
+            if hold.holder_id not in self._revoked:
                 raise Violation("I8", f"{after.holder!r} was granted before the loss was told")
 
     def _hears(self, request: Request, before: View, after: View) -> None:
@@ -300,12 +298,12 @@ class Monitor:
             if not client.alive or not proves(hold):
                 continue
             view = view or self.view()
-            if hold.request.holder in self._revoked:
+            if hold.holder_id in self._revoked:
                 continue
-            if view.holder != hold.request.holder:
+            if view.holder != hold.holder_id:
                 raise Violation(
                     "I1",
-                    f"{hold.request.holder!r} proves a lease, but {view.holder!r} has the lock",
+                    f"{hold.holder_id!r} proves a lease, but {view.holder!r} has the lock",
                 )
             self._ends_in_time(client, hold, view.end_us)
             self._within_limits(hold)
@@ -313,24 +311,22 @@ class Monitor:
                 self._long_enough(hold)
 
     def _within_limits(self, hold: Hold) -> None:
-        if hold.deadline > hold.request.template.ends:
-            raise Violation("N4", f"the lease of {hold.request.holder!r} passes its instant")
-        most = hold.request.options.max_hold
+        if hold.deadline > hold.terms.ends:
+            raise Violation("N4", f"the lease of {hold.holder_id!r} passes its instant")
+        most = hold.terms.options.max_hold
         if most is not None and hold.deadline > hold.granted_at + most:
-            raise Violation("N3", f"the lease of {hold.request.holder!r} passes its max_hold")
+            raise Violation("N3", f"the lease of {hold.holder_id!r} passes its max_hold")
 
     def _ends_in_time(self, client: Client, hold: Hold, end_us: int) -> None:
         ours = client.world_us(hold.deadline)
         theirs = end_us - EPOCH_US - self._world.skew_us
-        if hold.request.template.ends < inf and self._world.budgets.keys().isdisjoint(LONGER):
+        if hold.terms.ends < inf and self._world.budgets.keys().isdisjoint(LONGER):
             claimed = self._world.now_us + int(HANDOFF_TTL_SECONDS * 1e6)
-            if theirs > max(client.world_us(hold.request.template.ends), claimed) + ROUNDING_US:
-                raise Violation("N4", f"{hold.request.holder!r} has the lock after its instant")
+            if theirs > max(client.world_us(hold.terms.ends), claimed) + ROUNDING_US:
+                raise Violation("N4", f"{hold.holder_id!r} has the lock after its instant")
         if ours > theirs:
             late = (ours - theirs) / 1e6
-            raise Violation(
-                "I2", f"the lease of {hold.request.holder!r} is proved {late} s too long"
-            )
+            raise Violation("I2", f"the lease of {hold.holder_id!r} is proved {late} s too long")
 
     # -- time -----------------------------------------------------------------------------------
 
@@ -366,13 +362,11 @@ class Monitor:
                 for task in client.tasks:
                     if task.state is not None and task.state.kind == "wait":
                         assert task.state.waiter is not None
-                        if isinstance(
-                            task.state.waiter.request, AcquireRequest
-                        ):  # else it wants no lock
-                            yield task.state.waiter.request
+                        if isinstance(task.state.waiter, Attempt):  # else it wants no lock
+                            yield task.state.waiter
 
     def _unaware(self) -> set[bytes]:
-        return {request.holder for request in self._waiting() if not request.owned}
+        return {request.holder_id for request in self._waiting() if not request.terms.owned}
 
     def is_haunted(self) -> None:
         """Note that the server may run a request whose asker has given it up."""
@@ -387,9 +381,9 @@ class Monitor:
         self.failed_over()
         view, end_us = self.view(), self.end_us()
         self._revoked.update(
-            hold.request.holder
+            hold.holder_id
             for client, hold in self.holds
-            if hold.request.holder != view.holder or client.world_us(hold.deadline) > end_us
+            if hold.holder_id != view.holder or client.world_us(hold.deadline) > end_us
         )
 
     def stood_still(self) -> None:
@@ -403,22 +397,24 @@ class Monitor:
         view, living = self.view(), [request for client, request in self.requests if client.alive]
         for request in living if not self._haunted else ():  # what comes after its undo has its ttl
             if what := self._left_by(request, view):
-                raise Violation("I9", f"{request.waiter!r} is over and left {what} behind")
+                raise Violation("I9", f"{request.id!r} is over and left {what} behind")
         for client in self._world.clients:
             if client.alive:
                 self._nothing_kept(client)
         for client, hold in self.holds:
             if client.alive and hold.loss is not None and id(hold) not in self._told:
-                raise Violation("I8", f"the loss of {hold.request.holder!r} was told to nobody")
+                raise Violation("I8", f"the loss of {hold.holder_id!r} was told to nobody")
         self._nothing_in_time()
 
-    def _left_by(self, request: AcquireRequest, view: Any) -> str:
+    def _left_by(self, request: Attempt, view: Any) -> str:
         held = (
-            request.waiter in view.owner_holds if request.owned else view.holder == request.holder
+            request.id in view.owner_holds
+            if request.terms.owned
+            else view.holder == request.holder_id
         )
         if held:
             return "a grant"
-        waits = any(entry.waiter == request.waiter for entry in view.line)
+        waits = any(entry.waiter == request.id for entry in view.line)
         return "a place in line" if waits else ""
 
     def _nothing_kept(self, client: Client) -> None:

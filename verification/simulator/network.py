@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from verification.simulator.server import Request, Server
 
 if TYPE_CHECKING:
-    from fencelock._core.lock.waiter import Waiter
+    from fencelock._core.seat import Seat
     from verification.simulator.port import SimulatedPort
 
 NEVER_US = 1 << 62
@@ -35,13 +35,13 @@ class State:
         kind: str,
         until_us: int,
         link: Link | None = None,
-        waiter: Waiter | None = None,
+        waiter: Seat | None = None,
         port: SimulatedPort | None = None,
     ) -> None:
         self.kind: str = kind  # call, wait, sleep, mind, sending
         self.until_us: int = until_us
         self.link: Link | None = link
-        self.waiter: Waiter | None = waiter
+        self.waiter: Seat | None = waiter
         self.port: SimulatedPort | None = port  # whose leases are minded
 
     def reads(self, link: Link) -> bool:
@@ -114,7 +114,7 @@ class Link:
         self.name: bytes = b""
         self.apart: bool = False  # for acknowledgements only
         self.generation: int = 0  # of the server that it leads to
-        self.seat_of: Waiter | None = None  # who waits on it, with a connection each
+        self.seat_of: Seat | None = None  # who waits on it, with a connection each
         self.late_up: bool = False  # nothing passes before time does
         self.late_down: bool = False
         self.blocked_up_us: int = 0  # nothing passes before this instant

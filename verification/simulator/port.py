@@ -18,10 +18,10 @@ from fencelock._core.deadlines import SILENT_SECONDS
 from fencelock._core.deadlock.unit_waits import UnitWaits
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
-from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.port import Flows, Replicas
 from fencelock._core.pushes import dispatch
+from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply
 from fencelock._topology.flows.single import SINGLE
 from fencelock.errors import ServerUnreachable
@@ -32,8 +32,6 @@ from verification.simulator.server import Request, Server, unpacked
 if TYPE_CHECKING:
     from verification.simulator.simulation import World
 
-_FREE: AbstractContextManager[Any] = nullcontext()
-
 
 class SimulatedPort:
     """Implements ``_core.port.Port`` for one simulated process."""
@@ -42,6 +40,7 @@ class SimulatedPort:
     needed = 1
     replicas: Replicas  # only where they count
     closing = False
+    mutex: AbstractContextManager[Any] = nullcontext()  # between two awaits a flow is alone here
     nodes: Sequence[SimulatedPort] = ()  # of a quorum only
     lane = -1  # of a quorum's node: its number
     unreachable: frozenset[int] = frozenset()  # a quorum's nodes that this process cannot reach
@@ -67,7 +66,7 @@ class SimulatedPort:
         self.renewals: RenewalSchedule = RenewalSchedule()
         self.waits: UnitWaits = UnitWaits()
         self.waits.ports[self] = None
-        self.waiters: dict[bytes, Waiter] = {}
+        self.waiters: dict[bytes, Seat] = {}
         self._ids = 0
         self._channels = 0
 
@@ -89,14 +88,10 @@ class SimulatedPort:
         """Return no randomness: the schedule varies instead."""
         return 0.5
 
-    def mutex(self) -> AbstractContextManager[Any]:
-        """Guard nothing: between two awaits a flow is alone here."""
-        return _FREE
-
     # -- calls ----------------------------------------------------------------------------------
 
     async def call(
-        self, script: Script, keys: Keys, args: Args, until: float, waiter: Waiter | None = None
+        self, script: Script, keys: Keys, args: Args, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Send a request and wait for its reply, the end of its connection, or the instant."""
         return await self._ask(Request(script.name, tuple(keys), tuple(args)), until, waiter)
@@ -110,7 +105,7 @@ class SimulatedPort:
         request: bytes,
         key: bytes,  # noqa: ARG002 - one server has all keys
         until: float,
-        waiter: Waiter | None = None,
+        waiter: Seat | None = None,
     ) -> Reply:
         """Send a packed script call; ends like ``call``."""
         return await self._ask(unpacked(request), until, waiter)
@@ -120,13 +115,13 @@ class SimulatedPort:
         args: Sequence[bytes | int],
         key: bytes,  # noqa: ARG002 - as above
         until: float,
-        waiter: Waiter | None = None,
+        waiter: Seat | None = None,
     ) -> Reply:
         """Send a plain command; ends like ``call``."""
         name = args[0] if isinstance(args[0], bytes) else b""
         return await self._ask(Request(name.decode(), (), tuple(args)), until, waiter)
 
-    async def _ask(self, request: Request, until: float, waiter: Waiter | None) -> Reply:
+    async def _ask(self, request: Request, until: float, waiter: Seat | None) -> Reply:
         return await self.ask_on(self._link_for(waiter), request, until)
 
     async def ask_on(self, link: Link, request: Request, until: float) -> Reply:
@@ -164,7 +159,7 @@ class SimulatedPort:
                 waiter.lose_place()
                 self.world.wake(self.client, waiter)
 
-    def _link_for(self, waiter: Waiter | None) -> Link:
+    def _link_for(self, waiter: Seat | None) -> Link:
         if waiter is not None and not self.shared:
             if not isinstance(waiter.connection, Link) or not waiter.connection.sound:
                 raise NoReply("the waiter's connection is gone", sent=False)
@@ -197,7 +192,7 @@ class SimulatedPort:
 
     # -- waiting --------------------------------------------------------------------------------
 
-    def open_now(self, waiter: Waiter, *, listen: bool) -> bool:
+    def open_now(self, waiter: Seat, *, listen: bool) -> bool:
         """Give a waiter an open connection that listens already, as both real ports do."""
         link = self._open_link(waiter)
         if link is None or not link.sound:
@@ -208,10 +203,10 @@ class SimulatedPort:
         waiter.channel = self.client_channel if self.shared else waiter.channel or link.channel
         if not link.channel or link.channel != waiter.channel:
             return False
-        self.waiters[waiter.request.waiter] = waiter
+        self.waiters[waiter.id] = waiter
         return True
 
-    def _open_link(self, waiter: Waiter) -> Link | None:
+    def _open_link(self, waiter: Seat) -> Link | None:
         """Return the shared connection, or the waiter's own; an idle one becomes its own."""
         if self.shared:
             return self._open_to_ask()
@@ -221,7 +216,7 @@ class SimulatedPort:
                 link.seat_of = waiter
         return waiter.connection
 
-    async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
+    async def open(self, waiter: Seat, until: float, *, listen: bool = True) -> None:
         """Seat a waiter; the subscription is there before anything that is asked afterwards."""
         back = self.client.local(self.client.cut_us)
         if listen and back > self.now():
@@ -232,12 +227,12 @@ class SimulatedPort:
         waiter.origin = link
         if not listen:
             return
-        self.waiters[waiter.request.waiter] = waiter
+        self.waiters[waiter.id] = waiter
         own = waiter.channel or link.channel or self._new_channel()
         waiter.channel = self.client_channel if self.shared else own
         self._listen(link, waiter.channel)
 
-    def _seated(self, waiter: Waiter) -> Link:
+    def _seated(self, waiter: Seat) -> Link:
         """Return the waiter's own sound connection, another one when the last broke."""
         if isinstance(waiter.connection, Link) and waiter.connection.sound:
             return waiter.connection
@@ -255,16 +250,16 @@ class SimulatedPort:
             link.channel = channel
             link.server.subscribe(channel, link.who)
 
-    def close(self, waiter: Waiter) -> None:
+    def close(self, waiter: Seat) -> None:
         """Forget a waiter; its connection is kept only when no answer is owed on it."""
-        self.waiters.pop(waiter.request.waiter, None)
+        self.waiters.pop(waiter.id, None)
         self._unseat(waiter)
 
-    def _unseat(self, waiter: Waiter) -> None:
+    def _unseat(self, waiter: Seat) -> None:
         link, waiter.connection = waiter.connection, None
         if isinstance(link, Link):
             link.seat_of = None
-            strays = any(stray.undo_connection is link for stray in waiter.request.strays)
+            strays = any(stray.undo_connection is link for stray in waiter.owed)
             if not link.sound and not link.silent and not strays:
                 self.hang_up(link)
 
@@ -275,7 +270,7 @@ class SimulatedPort:
         if not link.up:
             link.server.unsubscribe(link.who)
 
-    async def wait(self, waiter: Waiter, until: float) -> None:
+    async def wait(self, waiter: Seat, until: float) -> None:
         """Wait for news, or until the instant."""
         if waiter.local:
             if not waiter.news:
@@ -290,7 +285,7 @@ class SimulatedPort:
         link = waiter.connection if isinstance(waiter.connection, Link) else None
         await self._suspend(State("wait", self.client.world_us(until), link, waiter))
 
-    def wake(self, waiter: Waiter) -> None:
+    def wake(self, waiter: Seat) -> None:
         """Let a shared waiter's ``wait`` return; one that reads for itself looks by itself."""
         if self.shared or waiter.local:
             self.world.wake(self.client, waiter)
@@ -324,7 +319,7 @@ class SimulatedPort:
         if link.silent:  # it was given up for another, whose news may be newer
             return
 
-        def find(who: bytes) -> Waiter | None:
+        def find(who: bytes) -> Seat | None:
             waiter = self.waiters.get(who)
             return waiter if self.shared or link.seat_of is waiter else None
 
@@ -333,7 +328,7 @@ class SimulatedPort:
         waiter = dispatch(self, (b"message", self.client_channel, message), find)
         if waiter is not None:
             self.world.wake(self.client, waiter)
-        elif message.startswith(b"signal ") and isinstance(link.seat_of, Waiter):
+        elif message.startswith(b"signal ") and isinstance(link.seat_of, Seat):
             self.world.wake(self.client, link.seat_of)  # the thread that reads
 
     @asynccontextmanager

@@ -16,12 +16,12 @@ from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.request import AcquireRequest
-from fencelock._core.lock.waiter import Waiter
-from fencelock._core.quorum.broadcast import NodeRequest
+from fencelock._core.quorum.broadcast import Ballot
 from fencelock._core.quorum.refresh import refresh
 from fencelock._core.quorum.votes import NODE_SECONDS
+from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply
 from fencelock._topology.quorum import DIAL_SECONDS, QuorumPortRules
 from fencelock.errors import ServerError, ServerUnreachable
@@ -92,11 +92,9 @@ class NodePort(SimulatedPort):
 class Leg:
     """One of several requests under way: who asked, and what for."""
 
-    def __init__(
-        self, sending: BroadcastState, ask: NodeRequest, request: Request, link: Link
-    ) -> None:
+    def __init__(self, sending: BroadcastState, ask: Ballot, request: Request, link: Link) -> None:
         self.sending: BroadcastState = sending
-        self.ask: NodeRequest = ask
+        self.ask: Ballot = ask
         self.link: Link = link
         self.request: Request = request
         request.asker = self
@@ -171,7 +169,7 @@ class SimulatedQuorum(QuorumPortRules, SimulatedPort):
             node.waits = self.waits
             self.waits.ports[node] = None
 
-    def introduce(self, request: AcquireRequest) -> None:
+    def introduce(self, request: Attempt) -> None:
         """Meet the nodes before the run begins, to ask for leases like this one."""
         with suppress(StopIteration):
             refresh(self, request, inf).send(None)
@@ -179,7 +177,7 @@ class SimulatedQuorum(QuorumPortRules, SimulatedPort):
     # -- all at once ----------------------------------------------------------------------------
 
     async def exchange(
-        self, asks: Sequence[NodeRequest], latest: float, limit: Callable[[], float]
+        self, asks: Sequence[Ballot], latest: float, limit: Callable[[], float]
     ) -> None:
         """Ask all at once; see ``QuorumPort``."""
 
@@ -204,12 +202,12 @@ class SimulatedQuorum(QuorumPortRules, SimulatedPort):
         for leg in sending.end():
             leg.ask.fail(NoReply("no answer in time", sent=True, undo_connection=leg.link))
 
-    def put_back(self, asks: Iterable[NodeRequest]) -> None:
+    def put_back(self, asks: Iterable[Ballot]) -> None:
         """Give the connections back."""
         for ask in asks:
             self.nodes[ask.node].close(ask)
 
-    def _send_out(self, ask: NodeRequest, sending: BroadcastState | None, latest: float) -> None:
+    def _send_out(self, ask: Ballot, sending: BroadcastState | None, latest: float) -> None:
         asked = ask.call
         if isinstance(asked, bytes):
             request = unpacked(asked)
@@ -233,5 +231,5 @@ class SimulatedQuorum(QuorumPortRules, SimulatedPort):
         link.up.append(request)
         link.owed += 1
 
-    async def _ask(self, request: Request, until: float, waiter: Waiter | None) -> Reply:  # noqa: ARG002 - as SimulatedPort
+    async def _ask(self, request: Request, until: float, waiter: Seat | None) -> Reply:  # noqa: ARG002 - as SimulatedPort
         raise RuntimeError(f"{request.name}: a quorum is not one server")

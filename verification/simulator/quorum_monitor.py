@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.quorum.votes import known_as
 from verification.simulator.keyspace import NEVER, Frozen
 from verification.simulator.monitor import Monitor, Violation
@@ -64,7 +64,7 @@ class QuorumMonitor(Monitor):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._granted = 0  # the last fence
-        self._asking: dict[Task, AcquireRequest] = {}
+        self._asking: dict[Task, Attempt] = {}
         self._seen: list[tuple[Frozen, int]] = []
         self._now = Quorum((), None)
         self._generations = [0] * len(world.servers)
@@ -76,7 +76,7 @@ class QuorumMonitor(Monitor):
 
     # -- what processes report ------------------------------------------------------------------
 
-    def asks(self, client: Client, request: AcquireRequest) -> None:
+    def asks(self, client: Client, request: Attempt) -> None:
         """Note a request before it is sent, and who waits for it."""
         super().asks(client, request)
         if self._world.running is not None:
@@ -98,16 +98,16 @@ class QuorumMonitor(Monitor):
 
         One that is renewed may start short, where it was handed over.
         """
-        ttl = hold.request.ttl
-        least = validity(min(ttl, HANDOFF_TTL_SECONDS) if hold.request.options.renew else ttl)
+        ttl = hold.ttl
+        least = validity(min(ttl, HANDOFF_TTL_SECONDS) if hold.terms.options.renew else ttl)
         least += client.port.now() - ASKING_SECONDS_MAX
         if not self._world.faulty and hold.deadline < least:
             short = least - hold.deadline
-            raise Violation("L", f"{hold.request.holder!r} got {short} s less than it asked for")
+            raise Violation("L", f"{hold.holder_id!r} got {short} s less than it asked for")
 
     def was_revoked(self, hold: Hold) -> bool:
         """Return True if nodes forgot a hold: it may be refused then, though it could be proved."""
-        return any(holder == hold.request.holder for _, holder in self._forgotten)
+        return any(holder == hold.holder_id for _, holder in self._forgotten)
 
     def flushed(self) -> None:
         """Note what a node forgot."""
@@ -154,7 +154,7 @@ class QuorumMonitor(Monitor):
     def key(self) -> Any:
         """Return what of it decides about later violations."""
         relied_on = tuple(
-            (hold.request.holder, self._promised[id(hold)])
+            (hold.holder_id, self._promised[id(hold)])
             for client, hold in self.holds
             if hold.loss is not None and self._relied_on(client, hold)
         )
@@ -192,7 +192,7 @@ class QuorumMonitor(Monitor):
             self._promise(hold)
         held = [hold for client, hold in self.holds if self._relied_on(client, hold)]
         if len(held) > 1:
-            raise Violation("I1", f"both rely on a lease: {[hold.request.holder for hold in held]}")
+            raise Violation("I1", f"both rely on a lease: {[hold.holder_id for hold in held]}")
         self._before = nodes
         self._generations = [server.generation for server in self._world.servers]
 
@@ -212,7 +212,7 @@ class QuorumMonitor(Monitor):
         return [(client, hold) for client, hold in self.holds if hold.open and client.alive]
 
     def _is_backed(self, client: Client, hold: Hold, nodes: Sequence[View]) -> None:
-        holder, ends = hold.request.holder, []
+        holder, ends = hold.holder_id, []
         for number, view in enumerate(nodes):
             end_us = self._forgotten.get((number, holder), 0)
             if view.holder is not None and known_as(view.holder) == holder:
@@ -233,7 +233,7 @@ class QuorumMonitor(Monitor):
         for client, hold in self._held():
             lost = not proves(client, hold, -TOLD_WITHIN_SECONDS)
             if lost and not hold.notified and self.is_punctual(client):
-                raise Violation("I8", f"{hold.request.holder!r} lost its majority, and is not told")
+                raise Violation("I8", f"{hold.holder_id!r} lost its majority, and is not told")
         self._no_orphans()
         for server in world.servers:
             server.now_us = EPOCH_US + instant + server.skew_us
@@ -254,7 +254,7 @@ class QuorumMonitor(Monitor):
                 continue
             known = {each for owner, hold in self.holds if owner is client for each in hold.ids}
             asked = {
-                request.holder for task, request in self._asking.items() if task.client is client
+                request.holder_id for task, request in self._asking.items() if task.client is client
             }
             for number, node in enumerate(self.view().nodes):
                 holder = node.holder
@@ -263,7 +263,7 @@ class QuorumMonitor(Monitor):
                 if holder not in known and known_as(holder) not in asked:
                     raise Violation("I9", f"{holder!r} was given up, and has node {number}")
 
-    def _waits(self) -> list[tuple[Client, AcquireRequest]]:
+    def _waits(self) -> list[tuple[Client, Attempt]]:
         """Return who asks now, and for what."""
         now_us = self._world.now_us
         return [
@@ -272,8 +272,8 @@ class QuorumMonitor(Monitor):
             if not task.done and task.client.alive and task.client.paused_us <= now_us
         ]
 
-    def _ids(self, asking: Sequence[tuple[Client, AcquireRequest]]) -> list[bytes]:
-        return [request.holder for _, request in asking]
+    def _ids(self, asking: Sequence[tuple[Client, Attempt]]) -> list[bytes]:
+        return [request.holder_id for _, request in asking]
 
     def _could_have_it(self, client: Client, instant: int) -> bool:
         """Return True if a majority that this process reaches has nobody but those who ask."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fencelock._core.lock.waiter import Waiter
+from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply
 from fencelock._io.replicas_blocking import refused
 from fencelock._io.wire import ReplyError
@@ -42,7 +42,7 @@ class SimulatedReplicas:
         self._port = port
         self._apart: Link | None = None
 
-    async def acknowledge(self, waiter: Waiter, until: float) -> int:
+    async def acknowledge(self, waiter: Seat, until: float) -> int:
         """Ask on the waiter's connection, or on one for all tasks of the process."""
         if until <= self._port.now():
             return 0
@@ -50,7 +50,7 @@ class SimulatedReplicas:
         if link.generation != waiter.origin.generation and not self.careless:
             raise NoReply("another server answers by now", sent=True)
         try:
-            asked = Request(ACKNOWLEDGE, (), (waiter.request.waiter,))
+            asked = Request(ACKNOWLEDGE, (), (waiter.id,))
             count: int = await self._port.ask_on(link, asked, until + ANSWER_US / 1e6)
         except ServerError as error:
             raise refused(ReplyError(str(error.__cause__))) from error
@@ -60,7 +60,7 @@ class SimulatedReplicas:
             return 0
         return count
 
-    async def _link(self, waiter: Waiter) -> Link:
+    async def _link(self, waiter: Seat) -> Link:
         if not self._port.shared:
             if not isinstance(waiter.connection, Link) or not waiter.connection.sound:
                 raise NoReply("the waiter's connection is gone", sent=False)

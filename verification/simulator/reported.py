@@ -74,7 +74,7 @@ class EventMonitor:
     def end(self, world: World) -> None:
         """Check what must be over when a schedule is."""
         living = {each.port.client_channel for each in world.clients if each.alive}
-        holds = {each.request.acquisition.number: each for each in _known(world)}
+        holds = dict(_known(world))
         for event in self._open.values():
             if event.client in living:
                 self._complain(event, "its end was not reported")
@@ -89,11 +89,11 @@ class EventMonitor:
             raise Violation(INVARIANT, "; ".join(self._wrong))
 
 
-def _known(world: World) -> Iterator[Hold]:
-    """Yield the leases whose request was reported."""
-    for _, hold in getattr(world.monitor, "holds", ()):
-        if hold.request.acquisition is not None:
-            yield hold
+def _known(world: World) -> Iterator[tuple[int, Hold]]:
+    """Yield the leases whose request was reported, by the numbers of their acquisitions."""
+    for _, attempt in getattr(world.monitor, "requests", ()):
+        if attempt.event is not None and attempt.hold is not None:
+            yield attempt.event.number, attempt.hold
 
 
 def _lasts(hold: Hold | None) -> bool:

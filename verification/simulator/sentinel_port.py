@@ -8,8 +8,8 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.lock.waiter import Waiter
 from fencelock._core.retry import ask
+from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply
 from fencelock._topology.io import Flow
 from fencelock._topology.master_monitor import MasterGuard, MasterMonitor
@@ -52,9 +52,10 @@ class SimulatedDialer:
         """Return the process's monotonic clock."""
         return self._port.now()
 
+    @property
     def mutex(self) -> AbstractContextManager[Any]:
         """Guard nothing: between two awaits a flow is alone here."""
-        return self._port.mutex()
+        return self._port.mutex
 
     def latch(self) -> SimulatedLatch:
         """Return a new latch."""
@@ -181,7 +182,7 @@ class SimulatedSentinelPort(SimulatedPort):
 
     # -- calls ----------------------------------------------------------------------------------
 
-    async def _ask(self, request: Request, until: float, waiter: Waiter | None) -> Reply:
+    async def _ask(self, request: Request, until: float, waiter: Seat | None) -> Reply:
         seated = waiter is not None and not self.shared
         link = self._link_for(waiter) if seated else await self.connected(until)
         return await self.ask_on(link, request, until)
@@ -222,7 +223,7 @@ class SimulatedSentinelPort(SimulatedPort):
 
     # -- waiting --------------------------------------------------------------------------------
 
-    async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
+    async def open(self, waiter: Seat, until: float, *, listen: bool = True) -> None:
         """Seat a waiter on a connection to the master of the moment."""
         connection = waiter.connection
         if self.shared or not isinstance(connection, Link) or not connection.sound:

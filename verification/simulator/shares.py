@@ -9,9 +9,10 @@ import functools
 from typing import Any, NamedTuple
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.request import LeaseOptions
-from fencelock._core.objects.semaphore_rwlock import SEMAPHORE, ShareRequest, ShareTemplate
+from fencelock._core.lock.terms import LeaseOptions
+from fencelock._core.objects.semaphore_rwlock import SEMAPHORE, ShareTerms
 from verification.simulator.actors import KEYS, Actor
 from verification.simulator.hashes import Hash
 from verification.simulator.keyspace import Frozen
@@ -121,7 +122,7 @@ class SharesMonitor(Monitor):
 
     def holds_now(self, client: Client, hold: Hold) -> None:
         """Note that a flow returned a lease; its holder counts the permits, as a handle does."""
-        template: Any = hold.request.template
+        template: Any = hold.terms
         hold.count = template.permits
         super().holds_now(client, hold)
 
@@ -151,9 +152,7 @@ class SharesMonitor(Monitor):
         if raw.leases and raw.counted != raw.taken:
             raise Violation("I1", f"{raw.counted} permits are counted, {raw.taken} are taken")
         # Beside a lease of its own thread that still lasts, another one costs nothing.
-        nested_under = {
-            request.holder: getattr(request, "nested_under", b"") for _, request in self.requests
-        }
+        nested_under = {request.holder_id: _outer(request) for _, request in self.requests}
         own = sum(
             lease.permits
             for who, lease in after.leases.items()
@@ -170,7 +169,9 @@ class SharesMonitor(Monitor):
             old = before.leases.get(who)
             if old is not None and old.end_us == lease.end_us:
                 continue
-            request = next((request for _, request in self.requests if request.holder == who), None)
+            request = next(
+                (request for _, request in self.requests if request.holder_id == who), None
+            )
             if call.name == "shares_renew":
                 wanted_us = int(renewed[who]) * 1000
             elif request is None:
@@ -191,10 +192,8 @@ class SharesMonitor(Monitor):
         for client, hold in self.holds:
             if not client.alive or not self.is_punctual(client) or not hold.open or hold.notified:
                 continue
-            if hold.request.holder not in after.leases and hold.request.holder not in self._revoked:
-                raise Violation(
-                    "I8", f"others were granted before {hold.request.holder!r} was told"
-                )
+            if hold.holder_id not in after.leases and hold.holder_id not in self._revoked:
+                raise Violation("I8", f"others were granted before {hold.holder_id!r} was told")
 
     def _heard(self, request: Request, before: ShareView, granted: list[bytes]) -> None:
         """See that who is granted from the line hears it: by the answer, or on a channel (I7)."""
@@ -210,7 +209,7 @@ class SharesMonitor(Monitor):
     ) -> None:
         """See that nobody overtook who came before, and that nobody who fits is left waiting."""
         left = {entry.waiter for entry, _ in after.line}
-        own = getattr(self._request_of(request), "nested_under", b"")
+        own = _outer(self._request_of(request))
         for entry, _ in before.line:
             overtaken = entry.waiter in left and self._counts(entry) and not own
             if overtaken and not self._came_before(granted, entry, before):
@@ -246,9 +245,9 @@ class SharesMonitor(Monitor):
     def _leaves(self, call: Request, entry: Entry, after: ShareView) -> bool:
         """Return True if a waiter goes by itself, or can never be granted."""
         request = next(
-            (request for _, request in self.requests if request.waiter == entry.waiter), None
+            (request for _, request in self.requests if request.id == entry.waiter), None
         )
-        template: Any = request and request.template
+        template: Any = request and request.terms
         return entry.waiter in call.args or (
             template is not None and template.permits > after.limit
         )
@@ -260,7 +259,7 @@ class SharesMonitor(Monitor):
         return all(who in line and line.index(who) < place for who in granted)
 
     def _request_of(self, call: Request) -> Any:
-        found = (request for _, request in self.requests if request.holder in call.args[:1])
+        found = (request for _, request in self.requests if request.holder_id in call.args[:1])
         return next(found, None)
 
     # -- after every step -----------------------------------------------------------------------
@@ -272,7 +271,7 @@ class SharesMonitor(Monitor):
             if not client.alive or not proves(hold):
                 continue
             view = view or self.view()
-            who = hold.request.holder
+            who = hold.holder_id
             if who in self._revoked:
                 continue
             if who not in view.leases:
@@ -286,8 +285,8 @@ class SharesMonitor(Monitor):
         if not self._world.faulty:
             leases = self.view().leases
             for client, hold in self.holds:
-                if hold.open and hold.request.holder in leases:
-                    self._lasts(client, hold, leases[hold.request.holder].end_us)
+                if hold.open and hold.holder_id in leases:
+                    self._lasts(client, hold, leases[hold.holder_id].end_us)
         super().passing(instant)
 
     def _lasts(self, client: Client, hold: Hold, end_us: int) -> None:
@@ -296,12 +295,12 @@ class SharesMonitor(Monitor):
         # The drift of the lease, and of the time that it was waited for.
         span = max(hold.ttl + self._world.now_us / 1_000_000, theirs)
         if theirs - ours > span - validity(span) + ROUNDING_SECONDS:
-            who = hold.request.holder
+            who = hold.holder_id
             raise Violation("I2", f"the lease of {who!r} is proved {theirs - ours} s too short")
 
     def _unserved(self, view: Any) -> bool:
         """Return True if the head of the line could be granted, and is not."""
-        waiting = {request.holder for request in self._waiting()}
+        waiting = {request.holder_id for request in self._waiting()}
         for who in waiting & set(view.leases):  # granted, and does not know
             del who
             return True
@@ -318,16 +317,25 @@ class SharesMonitor(Monitor):
         return max([self._world.now_us, *(end for end in ends if end <= instant)])
 
     def _left_by(self, request: Any, view: Any) -> str:
-        if request.holder in view.leases:
+        if request.holder_id in view.leases:
             return "a grant"
-        waits = any(entry.waiter == request.waiter for entry, _ in view.line)
+        waits = any(entry.waiter == request.id for entry, _ in view.line)
         return "a place in line" if waits else ""
+
+
+def _outer(request: Attempt | None) -> bytes:
+    """Return the holder id of the hold that an attempt is nested under, or nothing."""
+    return b"" if request is None or request.under is None else request.under.holder_id
 
 
 def _first_lease(call: Request, request: Any) -> float:
     """Return how long the lease of a request is: a handoff to another client may start short."""
     words = b" ".join(arg for arg in call.args if isinstance(arg, bytes)).split(b" ")
-    if request.client_channel in words or request.holder in words or not request.options.renew:
+    if (
+        request.terms.client_channel in words
+        or request.holder_id in words
+        or not request.terms.options.renew
+    ):
         return float(request.ttl)
     return float(min(request.ttl, HANDOFF_TTL_SECONDS))
 
@@ -340,9 +348,9 @@ class ShareActor(Actor):
 
     def request_permits(
         self, options: LeaseOptions, permits: int = 1, nested_under: Hold | None = None
-    ) -> ShareRequest:
+    ) -> Attempt:
         """Return a fresh request, as a handle makes it."""
-        template = ShareTemplate(
+        template = ShareTerms(
             keys=KEYS,
             options=options,
             client_channel=self.port.client_channel,
@@ -351,4 +359,6 @@ class ShareActor(Actor):
             limit=self.limit,
             permits=permits,
         )
-        return ShareRequest(template, self.port.new_id(), b"{}", nested_under)
+        attempt = Attempt(template, self.port.new_id())
+        attempt.under = nested_under
+        return attempt

@@ -17,7 +17,7 @@ import contextlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
-from fencelock._core.lock.waiter import Waiter
+from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply
 from fencelock._io.wire import ReplyError
 from fencelock.errors import ServerError
@@ -251,12 +251,12 @@ class World:
         task.client.remember(task.number, type(error).__name__, self.now_us)
         self._step(task, ("error", error))
 
-    def wake(self, client: Client, waiter: Waiter) -> None:
+    def wake(self, client: Client, waiter: Seat) -> None:
         """Let the task that waits for this waiter's news run on."""
         for task in self.waits(client, waiter):
             task.ready = ("value", None)
 
-    def waits(self, client: Client, waiter: Waiter) -> list[Task]:
+    def waits(self, client: Client, waiter: Seat) -> list[Task]:
         """Return the task that waits for this waiter's news, if one does."""
         return [
             task

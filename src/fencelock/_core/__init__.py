@@ -6,7 +6,7 @@ Rules of this folder (a test enforces 1 and 4):
    may ask of the world is a method of ``port.Port``.
 2. Every decision is a pure function that takes ``now``. Flows only put port calls in order.
 3. ``now`` is read before asking; a deadline never comes from the time of an answer (I2).
-4. No async generators, no gather. Shared tables are touched under ``port.mutex()``, and nothing
+4. No async generators, no gather. Shared tables are touched under ``port.mutex``, and nothing
    is awaited inside it.
 5. A request whose answer did not come may have run. It is asked again (every script is idempotent
    per id) or undone through ``port.run_in_background`` (I4).

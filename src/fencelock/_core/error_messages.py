@@ -61,5 +61,5 @@ def describes_errors(
 
 def _name_of(about: Any) -> str:
     """Return the name that keys have, or that a request, a hold or a state has by its keys."""
-    about = getattr(about, "request", about)
+    about = getattr(about, "terms", about)
     return getattr(getattr(about, "keys", about), "name", "")

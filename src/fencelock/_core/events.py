@@ -23,9 +23,9 @@ from fencelock._runtime.log import log
 from fencelock._runtime.mutex import inside, put_off
 from fencelock.errors import Deadlock
 
-# A ``Port``, an ``AcquireRequest`` and a ``Hold``, whose modules import this one.
+# A ``Port``, an ``Attempt`` and a ``Hold``, whose modules import this one.
 AnyPort: TypeAlias = Any
-AnyRequest: TypeAlias = Any
+AnyAttempt: TypeAlias = Any
 AnyHold: TypeAlias = Any
 
 # The kinds of events. First those of a request; the last six of them end it.
@@ -140,15 +140,15 @@ class Acquisition(Subject):
     __slots__ = ("_ending", "_port", "began", "granted_at", "group", "number", "waits")
 
     def __init__(
-        self, port: AnyPort, request: AnyRequest, unit: object, *, waits: bool, group: int | None
+        self, port: AnyPort, attempt: AnyAttempt, unit: object, *, waits: bool, group: int | None
     ) -> None:
-        options = request.options
+        options = attempt.terms.options
         super().__init__(
             port,
-            request.keys.name,
+            attempt.keys.name,
             options.kind,
             template=options.template,
-            info=request.info,
+            info=attempt.info,
             unit=unit,
         )
         self.number: int = next(_numbers)  # of this process
@@ -348,10 +348,10 @@ def _log_once(hook: Callable[..., object], error: Exception) -> None:
 
 
 def requested(
-    port: AnyPort, request: AnyRequest, unit: object, *, waits: bool, group: int | None = 0
+    port: AnyPort, attempt: AnyAttempt, unit: object, *, waits: bool, group: int | None = 0
 ) -> Acquisition:
     """Report a request, and note in it that its end is to be reported."""
-    made = request.acquisition = Acquisition(port, request, unit, waits=waits, group=group)
+    made = attempt.event = Acquisition(port, attempt, unit, waits=waits, group=group)
     try:
         report(LockEvent(REQUESTED, made, made.began))
     except BaseException as error:
@@ -361,23 +361,23 @@ def requested(
 
 
 def all_requested(
-    port: AnyPort, requests: Sequence[AnyRequest], unit: object, *, waits: bool
+    port: AnyPort, attempts: Sequence[AnyAttempt], unit: object, *, waits: bool
 ) -> None:
     """Report the requests of a multi."""
     group = None
     try:
-        for request in requests:
-            group = requested(port, request, unit, waits=waits, group=group).group
+        for attempt in attempts:
+            group = requested(port, attempt, unit, waits=waits, group=group).group
     except BaseException as error:
-        for request in requests:
-            failed(request, error)
+        for attempt in attempts:
+            failed(attempt, error)
         raise
 
 
-def failed(request: AnyRequest, error: BaseException) -> None:
+def failed(attempt: AnyAttempt, error: BaseException) -> None:
     """Report that a request ends by an error, unless it ended before."""
-    if request.acquisition is not None:
-        request.acquisition.end(_kind_of(error), error)
+    if attempt.event is not None:
+        attempt.event.end(_kind_of(error), error)
 
 
 def _kind_of(error: BaseException) -> str:
@@ -422,9 +422,10 @@ def renewed(holds: Sequence[AnyHold], error: Exception | None = None, *, took: f
             report(LockEvent(kind, of, now, fence=fence, held=held, took=took, error=error))
 
 
-def recalled(port: AnyPort, request: AnyRequest) -> None:
+def recalled(port: AnyPort, hold: AnyHold) -> None:
     """Report that others want a lease that this client may keep."""
-    of = Subject(port, request.keys.name, request.options.kind, template=request.options.template)
+    options = hold.terms.options
+    of = Subject(port, hold.terms.keys.name, options.kind, template=options.template)
     report(LockEvent(RECALLED, of, port.now()))
 
 

@@ -10,15 +10,15 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol
 
-from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlock.unit_waits import UnitWaits
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.hold import Grant, Hold, HoldRegistry
+from fencelock._core.lock.attempt import Attempt, Grant
+from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew_request import Answer
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
-from fencelock._core.lock.request import AcquireRequest
-from fencelock._core.lock.waiter import Waiter
+from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import Lines
+from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Call, Keys, Reply
 from fencelock._runtime.records import NamedTuple
 from fencelock.errors import NotAcknowledged
@@ -36,7 +36,7 @@ class Replicas(Protocol):
     def timeout(self) -> float:
         """Return within how many seconds."""
 
-    async def acknowledge(self, waiter: Waiter, until: float) -> int:
+    async def acknowledge(self, waiter: Seat, until: float) -> int:
         """Return how many replicas have all that the server did for this waiter so far.
 
         Returns when as many as wanted have it, or at ``until`` with the number that is known. Only
@@ -56,16 +56,14 @@ class Flows(NamedTuple):
     servers it runs on. See ``_topology/flows``.
     """
 
-    # Take a lock and register its hold by an instant, for a thread or task; ``True``: with one try.
-    take: Callable[
-        [AnyPort, AcquireRequest, float, HoldRegistry, object, bool], Awaitable[Hold | None]
-    ]
+    # Take a lock and register its hold.
+    take: Callable[[AnyPort, Attempt], Awaitable[Hold | None]]
     # Ask for a lock and a place in its line; None when it was not granted at once.
-    line_up: Callable[[AnyPort, Waiter, float], Awaitable[Grant | None]]
+    line_up: Callable[[AnyPort, Attempt, float], Awaitable[Grant | None]]
     # Send the heartbeat of this client's waiters by an instant; learn their places in line.
-    heartbeat: Callable[[AnyPort, float, Waiter], Awaitable[None]]
+    heartbeat: Callable[[AnyPort, float, Attempt], Awaitable[None]]
     # Return True if one script can touch all these locks, as far as is known.
-    one_script: Callable[[AnyPort, Sequence[AcquireRequest]], bool]
+    one_script: Callable[[AnyPort, Sequence[Terms]], bool]
 
     # Do what the renewal schedule has due: notify holders of losses, renew the rest.
     maintain: Callable[[AnyPort], Coroutine[Any, Any, None]]
@@ -75,15 +73,16 @@ class Flows(NamedTuple):
     renew: Callable[[AnyPort, Hold, float | None, bool], Awaitable[None]]
     # Renew several leases together at their holder's request.
     renew_all: Callable[[AnyPort, Sequence[Hold], float | None], Awaitable[None]]
-    # Ask the server to renew leases of one kind by an instant; replicas may take until another.
+    # Ask the server to renew leases of one kind by an instant; replicas may take until another, and
+    # leases may be shortened until a third one, by the server's clock.
     renew_batch: Callable[
-        [AnyPort, Sequence[Hold], Sequence[float], float, float, bool], Awaitable[Answer]
+        [AnyPort, Sequence[Hold], Sequence[float], float, float, int], Awaitable[Answer]
     ]
     # End a lease whose deadline has come.
     ended: Callable[[AnyPort, Hold], None]
 
     # Release a hold; return how many an explicit owner has left.
-    give_back: Callable[[AnyPort, Hold, AttemptLog], Awaitable[int]]
+    give_back: Callable[[AnyPort, Hold, Seat], Awaitable[int]]
     # Release a hold in the background, after a request if its ``undo_connection`` is given.
     release_in_background: Callable[[AnyPort, Hold, object], None]
     # Release leases that ended with their client, in order and by an instant; return those that no
@@ -109,10 +108,10 @@ class Flows(NamedTuple):
 
     # Return once replicas have what a waiter's connection brought: by its lease's deadline, and by
     # its caller's.
-    confirm: Callable[[AnyPort, Waiter, float, float], Awaitable[None]]
+    confirm: Callable[[AnyPort, Seat, float, float], Awaitable[None]]
     # Ask; return the answer, and the error when too few replicas have what it did.
     ask_confirmed: Callable[
-        [AnyPort, AcquireRequest, Call, float, AttemptLog],
+        [AnyPort, Hold, Call, float, Seat],
         Awaitable[tuple[Reply, NotAcknowledged | None]],
     ]
     # Return how long replicas may take to acknowledge, in seconds.
@@ -123,6 +122,7 @@ class Flows(NamedTuple):
 class Port(Protocol):
     """The world as the flows see it."""
 
+    mutex: AbstractContextManager[Any]  # guards shared tables; nothing may be awaited inside
     label: str  # the server, as a person calls it; no password
     client_channel: bytes  # identifies this client; revocations arrive on it
     lines: Lines  # this client's waiters
@@ -145,11 +145,8 @@ class Port(Protocol):
     def jitter(self) -> float:
         """Return a random number in [0, 1)."""
 
-    def mutex(self) -> AbstractContextManager[Any]:
-        """Guard shared tables; nothing may be awaited inside."""
-
     async def call(
-        self, script: Script, keys: Keys, args: Args, until: float, waiter: Waiter | None = None
+        self, script: Script, keys: Keys, args: Args, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a script and return its reply; all its keys are in one slot.
 
@@ -161,32 +158,32 @@ class Port(Protocol):
         """Return one key for each server: commands with these keys reach everything there is."""
 
     async def run(
-        self, request: bytes, key: bytes, until: float, waiter: Waiter | None = None
+        self, request: bytes, key: bytes, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a packed script call that touches this key; ends like ``call``."""
 
     async def command(
-        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Waiter | None = None
+        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a plain command where this key is; ends like ``call``."""
 
-    def open_now(self, waiter: Waiter, *, listen: bool) -> bool:
+    def open_now(self, waiter: Seat, *, listen: bool) -> bool:
         """Do what ``open`` does if that needs no answer; return True if that was all."""
 
-    async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
+    async def open(self, waiter: Seat, until: float, *, listen: bool = True) -> None:
         """Connect a waiter: set ``waiter.connection``; ends like ``call``.
 
         With ``listen`` the connection receives grants: set ``waiter.channel``. A connection may
         serve as an ``undo_connection``.
         """
 
-    def close(self, waiter: Waiter) -> None:
+    def close(self, waiter: Seat) -> None:
         """Take the waiter's connection back."""
 
-    async def wait(self, waiter: Waiter, until: float) -> None:
+    async def wait(self, waiter: Seat, until: float) -> None:
         """Return when the waiter was notified (``waiter.news``), or at ``until``."""
 
-    def wake(self, waiter: Waiter) -> None:
+    def wake(self, waiter: Seat) -> None:
         """Make a waiting ``wait`` return soon; it may come late, never wrong."""
 
     async def sleep(self, until: float) -> None:
@@ -235,7 +232,7 @@ class SlottedPort(Port, Protocol):
         """Return the node of a key, or None when that must be found out first."""
 
     async def run_together(
-        self, calls: Sequence[Call], until: float, waiter: Waiter | None = None
+        self, calls: Sequence[Call], until: float, waiter: Seat | None = None
     ) -> list[Reply | Exception]:
         """Run scripts of one place together; return their replies, or what each would raise."""
 

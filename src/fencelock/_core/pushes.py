@@ -15,15 +15,15 @@ from typing import Final
 from fencelock._core.deadlock.chase import arrived
 from fencelock._core.deadlock.probe import unpack
 from fencelock._core.lock.acquire import late_grant
-from fencelock._core.lock.cohort import revoke
 from fencelock._core.lock.kept import asked, recall
 from fencelock._core.lock.renew import lose
-from fencelock._core.lock.waiter import Waiter
+from fencelock._core.lock.tenure import revoke
 from fencelock._core.port import Port
+from fencelock._core.seat import Seat
 from fencelock._runtime.log import log
 from fencelock._runtime.records import NamedTuple
 
-Find = Callable[[bytes], "Waiter | None"]
+Find = Callable[[bytes], "Seat | None"]
 
 # What a published message consists of.
 MESSAGE = ("message", "channel", "payload")
@@ -43,7 +43,7 @@ class Pushed(NamedTuple):
     words: Sequence[bytes]
 
 
-def dispatch(port: Port, message: Sequence[bytes], find: Find) -> Waiter | None:
+def dispatch(port: Port, message: Sequence[bytes], find: Find) -> Seat | None:
     """Take a push; return the waiter that it is for, for the port to wake.
 
     ``find`` returns the waiter of an id, or None when it does not wait (any more).
@@ -112,7 +112,7 @@ def _not_understood(port: Port, channel: bytes, payload: bytes) -> None:
     )
 
 
-def _granted(port: Port, words: Sequence[bytes], find: Find) -> Waiter | None:
+def _granted(port: Port, words: Sequence[bytes], find: Find) -> Seat | None:
     who, fence, granted_us, lease_ms = words
     waiter = find(who)
     if waiter is None:
@@ -122,21 +122,21 @@ def _granted(port: Port, words: Sequence[bytes], find: Find) -> Waiter | None:
     return waiter
 
 
-def _again(waiter: Waiter | None) -> Waiter | None:
+def _again(waiter: Seat | None) -> Seat | None:
     """Make a waiter ask again: its place in line is gone."""
     if waiter is not None:
         waiter.lose_place()
     return waiter
 
 
-def _learn(waiter: Waiter | None, state: bytes) -> Waiter | None:
+def _learn(waiter: Seat | None, state: bytes) -> Seat | None:
     """Tell a waiter whether the lease that it recalled, or asked about, is in use."""
     if waiter is not None:
         waiter.learn(state)
     return waiter
 
 
-def _hear_of_others(waiter: Waiter | None, said: bytes) -> Waiter | None:
+def _hear_of_others(waiter: Seat | None, said: bytes) -> Seat | None:
     """Tell a waiter that asked a client who waits inside it."""
     if waiter is not None:
         waiter.hear_of_others(said)
@@ -146,8 +146,8 @@ def _hear_of_others(waiter: Waiter | None, said: bytes) -> Waiter | None:
 def _revoked(port: Port, holder: bytes, reason: bytes) -> None:
     """Notify the holds that an operator revoked; remember it for one that has not begun."""
     text = reason.decode(errors="replace")
-    with port.mutex():
-        hit = [hold for hold in port.renewals.tracked() if hold.request.holder == holder]
+    with port.mutex:
+        hit = [hold for hold in port.renewals.tracked() if hold.holder_id == holder]
         revoke(port.lines.cohorts, holder, text)
         if not hit:
             port.lines.remember_revoked(holder, text)

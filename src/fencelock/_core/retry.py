@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn
 
-from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import retry_delay
 from fencelock._core.port import Port
+from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Call, Keys, NoReply, Reply
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
@@ -34,16 +34,16 @@ async def ask(
     args: Args,
     until: float,
     *,
-    asked: AttemptLog | None = None,
+    asked: Seat | None = None,
 ) -> Reply:
     """Run a script until it is answered; raise OutcomeUnknown or ServerUnreachable at ``until``."""
-    asked = asked or AttemptLog()
+    asked = asked or Seat()
     return await persist(port, lambda: port.call(script, keys, args, until), until, asked)
 
 
 async def ask_all(port: Port, calls: Sequence[Call]) -> list[Reply]:
     """Run reading scripts side by side until all are answered, within ``server_timeout``."""
-    until, asked = port.now() + port.server_timeout, AttemptLog()
+    until, asked = port.now() + port.server_timeout, Seat()
     left, replies = dict(enumerate(calls)), dict[int, Reply]()
     while left:
         trouble: Exception | None = None
@@ -67,17 +67,17 @@ async def ask_all(port: Port, calls: Sequence[Call]) -> list[Reply]:
 async def command(port: Port, args: Args, key: bytes) -> Reply:
     """Run a plain reading command until it is answered, within the port's ``server_timeout``."""
     until = port.now() + port.server_timeout
-    return await persist(port, lambda: port.command(args, key, until), until, AttemptLog())
+    return await persist(port, lambda: port.command(args, key, until), until, Seat())
 
 
 async def parts(port: Port) -> Sequence[bytes]:
     """Return a key for each part of the server that must be asked to reach all keys."""
     until = port.now() + port.server_timeout
-    return await persist(port, lambda: port.parts(until), until, AttemptLog())  # type: ignore[no-any-return]  # a reply may be anything
+    return await persist(port, lambda: port.parts(until), until, Seat())  # type: ignore[no-any-return]  # a reply may be anything
 
 
 async def persist(
-    port: Port, attempt: Callable[[], Awaitable[Reply]], until: float, asked: AttemptLog
+    port: Port, attempt: Callable[[], Awaitable[Reply]], until: float, asked: Seat
 ) -> Reply:
     """Retry an attempt while it gets no answer; note in ``asked`` what may have run."""
     while True:
@@ -87,14 +87,21 @@ async def persist(
             await again(port, trouble, until, asked)
 
 
+async def run(port: Port, packed: bytes, key: bytes, until: float, asked: Seat) -> Reply:
+    """Run a packed script call until it is answered; ends like ``ask``."""
+    while True:
+        try:
+            return await port.run(packed, key, until)
+        except (NoReply, ServerError) as trouble:
+            await again(port, trouble, until, asked)
+
+
 def passes(error: BaseException) -> bool:
     """Return True if an error says "not now": the same request may succeed a moment later."""
     return getattr(error, "code", "") in PASSING
 
 
-async def again(
-    port: Port, trouble: NoReply | ServerError, until: float, asked: AttemptLog
-) -> None:
+async def again(port: Port, trouble: NoReply | ServerError, until: float, asked: Seat) -> None:
     """Return when it is time for another attempt; raise when there is none."""
     if isinstance(trouble, NoReply):
         asked.note(trouble)
@@ -112,7 +119,7 @@ async def again(
     await port.sleep(again_at)
 
 
-def give_up(trouble: Exception, asked: AttemptLog) -> NoReturn:
+def give_up(trouble: Exception, asked: Seat) -> NoReturn:
     """Raise OutcomeUnknown if a request may have run, and ServerUnreachable if not."""
     if isinstance(trouble, ServerError):
         try:

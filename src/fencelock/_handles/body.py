@@ -30,7 +30,7 @@ RESUMED: Final = GENERATORS | 0x80  # and coroutines
 class Body:
     """One ``with``, or one ``acquire``: who began it, and what it asked for and holds."""
 
-    __slots__ = ("at", "code", "frame", "generation", "held", "request", "roams", "unit")
+    __slots__ = ("at", "attempt", "code", "frame", "generation", "held", "roams", "unit")
 
     def __init__(self, frame: FrameType | None, unit: object) -> None:
         self.unit: object = unit
@@ -43,7 +43,7 @@ class Body:
             generator = bool(frame.f_code.co_flags & GENERATORS)
             self.roams = generator or frame.f_globals.get("__name__") == "contextlib"
         self.generation: int = process.generation
-        self.request: Any = None
+        self.attempt: Any = None
         self.held: Any = None  # None until it holds anything, and once that is taken back
 
     def began_in(self, frame: FrameType, unit: object) -> bool:

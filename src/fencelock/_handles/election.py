@@ -16,8 +16,9 @@ from types import FrameType
 from typing import Any
 
 from fencelock import options
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.request import AcquireRequest, RequestTemplate
+from fencelock._core.lock.terms import Terms
 from fencelock._core.objects.election import CANDIDATE_BYTES_MAX, ElectionKeys, mark
 from fencelock._core.port import Port
 from fencelock._handles.body import Body, ending
@@ -76,17 +77,17 @@ class CandidateHolds(Holds):
         self.candidate: str = candidate
         self.campaigning: LeadershipUse | None = None
 
-    def request(self, port: Port, caller: Caller) -> AcquireRequest:
-        """Return a fresh request by a thread or task."""
+    def attempt(self, port: Port, caller: Caller) -> Attempt:
+        """Return a fresh attempt by a thread or task."""
         settings = self.settings
-        template = RequestTemplate(
+        terms = Terms(
             keys=self.keys,
             options=settings.options,
             client_channel=port.client_channel,
             ttl=settings.options.first_ttl(),
         )
         info = describe(caller, settings.label)[:-1] + b"," + mark(self.candidate)
-        return AcquireRequest(template, port.new_id(), info)
+        return self.attempt_on(terms, port, caller, info)
 
     def leads(self) -> bool:
         """Return True if the candidate leads, as far as this process can prove."""
@@ -145,9 +146,9 @@ class CandidateHolds(Holds):
         """
         if self.campaigning is body:
             self.campaigning = None
-        made = [each for each in self._now() if each.request is body.request is not None]
-        if made:  # it was elected just now
-            body.held = made[0]
+        made = None if body.attempt is None else body.attempt.hold
+        if made in self._now():  # it was elected just now
+            body.held = made
         hold = None if body.held is None else self.leave(body)  # type: ignore[arg-type]  # see aio/election.py
         return hold if hold is not None and self.remove(hold) else None
 

@@ -21,8 +21,9 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from fencelock import options
 from fencelock._core import events
 from fencelock._core.keys import LockKeys
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, HoldRegistry
-from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
+from fencelock._core.lock.terms import LeaseOptions, Terms
 from fencelock._core.port import Port
 from fencelock._handles.body import Bodies, Body, unsure
 from fencelock._handles.quorum_limits import refuse
@@ -285,7 +286,7 @@ class DropFinalizer:
 class Holds(HoldRegistry):
     """The holds of one handle, newest last."""
 
-    __slots__ = ("_generation", "_holds", "_template", "bodies", "keys", "settings")
+    __slots__ = ("_generation", "_holds", "_terms", "bodies", "keys", "settings")
 
     counts: bool = False  # ``Hold.count`` is how often a thread or task has entered
 
@@ -295,7 +296,7 @@ class Holds(HoldRegistry):
         self.settings: Settings = settings
         self._holds: list[Hold] = []
         self.bodies: Bodies = Bodies()
-        self._template: RequestTemplate | None = None
+        self._terms: Terms | None = None
         self._generation = process.generation
 
     def _now(self) -> list[Hold]:
@@ -309,15 +310,15 @@ class Holds(HoldRegistry):
         """Return the holds, oldest first."""
         return tuple(self._now())
 
-    def request(self, port: Port, caller: Caller) -> AcquireRequest:
-        """Return a fresh request by a thread or task."""
-        template, settings = self._template, self.settings
+    def attempt(self, port: Port, caller: Caller) -> Attempt:
+        """Return a fresh attempt by a thread or task."""
+        terms, settings = self._terms, self.settings
         if (
-            template is None
-            or template.client_channel is not port.client_channel
+            terms is None
+            or terms.client_channel is not port.client_channel
             or settings.instant is not None
         ):
-            template = self._template = RequestTemplate(
+            terms = self._terms = Terms(
                 keys=self.keys,
                 options=settings.options,
                 client_channel=port.client_channel,
@@ -325,8 +326,16 @@ class Holds(HoldRegistry):
                 owned=settings.owner is not None,
                 ends=settings.ends(port.now()),
             )
-        waiter, told = template.mark + port.new_id(), describe(caller, settings.label)
-        return AcquireRequest(template, waiter, told, settings.owner)
+        own_id, told = terms.mark + port.new_id(), describe(caller, settings.label)
+        attempt = Attempt(terms, own_id, told, settings.owner)
+        attempt.who, attempt.registry = caller, self
+        return attempt
+
+    def attempt_on(self, terms: Terms, port: Port, caller: Caller, info: bytes = b"") -> Attempt:
+        """Return a fresh attempt on other terms than the handle's usual ones."""
+        attempt = Attempt(terms, port.new_id(), info or describe(caller, self.settings.label))
+        attempt.who, attempt.registry = caller, self
+        return attempt
 
     def again(self, unit: object) -> Hold | None:
         """Return the hold that a thread or task enters once more, or None.
@@ -337,8 +346,8 @@ class Holds(HoldRegistry):
             self.refuse_second(unit)
         return None
 
-    def answered(self, port: Port, request: AcquireRequest, hold: Hold | None) -> None:
-        """Take note of how a request by a thread or task has ended."""
+    def answered(self, port: Port, attempt: Attempt, hold: Hold | None) -> None:
+        """Take note of how an attempt has ended."""
 
     def part(self, settings: Settings) -> Holds:
         """Return the holds of the same lock for a multi, with the multi's settings."""
@@ -385,7 +394,8 @@ class Holds(HoldRegistry):
 
     def of(self, unit: object) -> Hold | None:
         """Return the newest hold of a thread or task."""
-        for hold in reversed(self._now()):
+        holds = self._holds if self._generation == process.generation else self._now()
+        for hold in reversed(holds):
             if hold.unit == unit:
                 return hold
         return None
@@ -438,8 +448,8 @@ class Holds(HoldRegistry):
         """End an interrupted body, or acquire; return the hold to release, if any is left."""
         self.bodies.discard(body)
         hold = body.held
-        if hold is None and body.request is not None:
-            hold = next((each for each in self._now() if each.request is body.request), None)
+        if hold is None and body.attempt is not None:
+            hold = body.attempt.hold
         if hold is None or hold.forked:
             return None
         if self.counts and hold.count > 1:
@@ -477,7 +487,7 @@ class Holds(HoldRegistry):
 
     def remove(self, hold: Hold) -> bool:
         """Take out a hold; False when another thread was faster."""
-        holds = self._now()
+        holds = self._holds if self._generation == process.generation else self._now()
         try:
             holds.remove(hold)
         except ValueError:
@@ -543,8 +553,8 @@ class ReentrantHolds(Holds):
             hold.check()
         return hold
 
-    def answered(self, port: Port, request: AcquireRequest, hold: Hold | None) -> None:
+    def answered(self, port: Port, attempt: Attempt, hold: Hold | None) -> None:
         """Note that only the thread or task that acquired can release, unless an owner can."""
-        del port, request
+        del port, attempt
         if hold is not None:
             hold.bound = self.settings.owner is None

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.inspect import holder_of
-from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.objects.multi import release_all
 from fencelock._core.objects.semaphore_rwlock import held_of
 from fencelock._core.port import Port
@@ -127,9 +127,9 @@ class MultiHolds:
         # Being released, or released with a loss that may not have been reported yet.
         self._left: deque[MultiHold] = deque(maxlen=LEFT_MAX)
 
-    def requests(self, port: Port, caller: Caller) -> list[AcquireRequest]:
-        """Return fresh requests by a thread or task, in the order of the keys."""
-        return [part.request(port, caller) for part in self.parts]
+    def attempts(self, port: Port, caller: Caller) -> list[Attempt]:
+        """Return fresh attempts by a thread or task, in the order of the keys."""
+        return [part.attempt(port, caller) for part in self.parts]
 
     def group(self, holds: Sequence[Hold], unit: object) -> MultiHold:
         """Keep the holds that were granted together."""
@@ -230,15 +230,13 @@ class MultiHolds:
     def take_back(self, body: Body) -> list[Hold]:
         """End an interrupted body, or acquire; return the holds to release that are left."""
         self.bodies.discard(body)
-        known = {id(request) for request in body.request or ()}
+        known = [attempt.hold for attempt in body.attempt or ()]
         found: list[Hold] = []
         for group in self._now():
-            if id(group.holds[0].request) in known and self._remove(group):
+            if group.holds[0] in known and self._remove(group):
                 found += group.holds
         for part in self.parts:
-            found += [
-                hold for hold in part.all() if id(hold.request) in known and part.remove(hold)
-            ]
+            found += [hold for hold in part.all() if hold in known and part.remove(hold)]
         return found
 
     def unsure(self) -> NotHeld:

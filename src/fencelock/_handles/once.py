@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, Final, Generic, TypeVar
 
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.request import AcquireRequest
-from fencelock._core.objects.once import FinishedOnce, OnceKeys, OnceTemplate, RunningOnce
+from fencelock._core.objects.once import FinishedOnce, OnceKeys, RunningOnce, once_terms
 from fencelock._core.port import Port
 from fencelock._handles.lock import Caller, Holds, Settings, describe
 from fencelock._runtime.hints import made_by_clients
@@ -29,16 +29,13 @@ class OnceHolds(Holds):
         super().__init__(keys, settings, hold_type)
         self.once: OnceKeys = keys
 
-    def request(self, port: Port, caller: Caller) -> AcquireRequest:
-        """Return a fresh request by a thread or task."""
-        settings = self.settings
-        template = OnceTemplate(
-            keys=self.once,
-            options=settings.options,
-            client_channel=port.client_channel,
-            ttl=settings.options.first_ttl(),
+    def attempt(self, port: Port, caller: Caller) -> Attempt:
+        """Return a fresh attempt by a thread or task."""
+        options = self.settings.options
+        terms = once_terms(
+            self.once, options, client_channel=port.client_channel, ttl=options.first_ttl()
         )
-        return AcquireRequest(template, port.new_id(), once_info(caller, settings.label))
+        return self.attempt_on(terms, port, caller, once_info(caller, self.settings.label))
 
     def timed_out(self) -> AcquireTimeout:
         """Return the error for a wait that ended before the run."""

@@ -13,19 +13,18 @@ Rules of this file:
 from __future__ import annotations
 
 from fencelock._core.keys import LockKeys
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.objects.semaphore_rwlock import (
     ALL,
     RWLOCK,
     WRITE,
-    ShareRequest,
-    ShareTemplate,
+    ShareTerms,
     lost_nested,
     state,
 )
 from fencelock._core.port import Port
-from fencelock._handles.lock import Caller, Holds, Settings, describe
+from fencelock._handles.lock import Caller, Holds, Settings
 from fencelock.errors import NotAcquired
 
 WRITES_ALREADY = "this thread or task already holds the write side; see reentrant=True"
@@ -41,11 +40,11 @@ class SideTable:
 
     def add(self, hold: Hold) -> None:
         """Note a hold."""
-        self._holds.setdefault((hold.request.keys.lock, hold.unit), []).append(hold)
+        self._holds.setdefault((hold.terms.keys.lock, hold.unit), []).append(hold)
 
     def remove(self, hold: Hold) -> None:
         """Forget a hold; harmless when it is not known."""
-        key = (hold.request.keys.lock, hold.unit)
+        key = (hold.terms.keys.lock, hold.unit)
         left = [each for each in self._holds.get(key, ()) if each is not hold]
         if left:
             self._holds[key] = left
@@ -61,8 +60,8 @@ class SideTable:
 
 def writes(hold: Hold) -> bool:
     """Return True if a hold is of the write side."""
-    template: ShareTemplate = hold.request.template  # type: ignore[assignment]  # Side.request_side made it
-    return template.permits == WRITE
+    terms: ShareTerms = hold.terms  # type: ignore[assignment]  # ``SideHolds.attempt`` made it
+    return terms.permits == WRITE
 
 
 class SideHolds(Holds):
@@ -125,15 +124,12 @@ class SideHolds(Holds):
     def _refused(self, why: str) -> NotAcquired:
         return NotAcquired(f"{self.keys.name!r}: {why}", **self.about())
 
-    def request(self, port: Port, caller: Caller) -> ShareRequest:
-        """Return a fresh request for this side; NotAcquired when it would wait for itself."""
+    def attempt(self, port: Port, caller: Caller) -> Attempt:
+        """Return a fresh attempt at this side; NotAcquired when it would wait for itself."""
         nested_under = self.nested_under(caller)
-        template, settings = self._template, self.settings
-        if (
-            not isinstance(template, ShareTemplate)
-            or template.client_channel is not port.client_channel
-        ):
-            template = self._template = ShareTemplate(
+        terms, settings = self._terms, self.settings
+        if not isinstance(terms, ShareTerms) or terms.client_channel is not port.client_channel:
+            terms = self._terms = ShareTerms(
                 keys=self.keys,
                 options=settings.options,
                 client_channel=port.client_channel,
@@ -142,17 +138,19 @@ class SideHolds(Holds):
                 limit=ALL,
                 permits=self._side,
             )
-        return ShareRequest(template, port.new_id(), describe(caller, settings.label), nested_under)
+        attempt = self.attempt_on(terms, port, caller)
+        attempt.under = nested_under
+        return attempt
 
-    def answered(self, port: Port, request: AcquireRequest, hold: Hold | None) -> None:
+    def answered(self, port: Port, attempt: Attempt, hold: Hold | None) -> None:
         """Note that only the thread or task that acquired can release this side.
 
         Raises LeaseLost when it was not granted, as the side that it holds was lost meanwhile.
         """
         if hold is not None:
             hold.bound = True
-        elif isinstance(request, ShareRequest) and request.other is not None:
-            raise lost_nested(port, request.other)
+        elif attempt.under is not None:
+            raise lost_nested(port, attempt.under)
 
     async def busy(self, port: Port) -> bool:
         """Return True if a thread or task that asks for this side now has to wait."""

@@ -14,17 +14,17 @@ from __future__ import annotations
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.semaphore_rwlock import (
     SEMAPHORE,
     PermitCount,
-    ShareRequest,
-    ShareTemplate,
+    ShareTerms,
     state,
 )
 from fencelock._core.port import Port
 from fencelock._handles.body import Bodies, Body
-from fencelock._handles.lock import Caller, Holds, Settings, describe
+from fencelock._handles.lock import Caller, Holds, Settings
 from fencelock.errors import NotHeld, OverReleased, ServerUnsuitable
 
 # Packed requests that are kept, by their number of permits: most programs use one or two.
@@ -34,7 +34,7 @@ FORMS_MAX = 16
 class SemaphoreHolds(Holds):
     """The permits of one semaphore handle."""
 
-    __slots__ = ("_declared", "_templates", "bounded", "limit")
+    __slots__ = ("_declared", "_forms", "bounded", "limit")
 
     def __init__(
         self,
@@ -49,19 +49,19 @@ class SemaphoreHolds(Holds):
         self.limit: int = limit
         self._declared = limit
         self.bounded: bool = bounded
-        self._templates: dict[int, ShareTemplate] = {}
+        self._forms: dict[int, ShareTerms] = {}
 
-    def template(self, port: Port, permits: int = 1) -> ShareTemplate:
-        """Return the common part of requests for this number of permits."""
-        template, settings = self._templates.get(permits), self.settings
+    def terms(self, port: Port, permits: int = 1) -> ShareTerms:
+        """Return the terms of this number of permits."""
+        terms, settings = self._forms.get(permits), self.settings
         if (
-            template is None
-            or template.client_channel is not port.client_channel
+            terms is None
+            or terms.client_channel is not port.client_channel
             or settings.instant is not None
         ):
-            if len(self._templates) == FORMS_MAX:
-                self._templates = {}
-            template = self._templates[permits] = ShareTemplate(
+            if len(self._forms) == FORMS_MAX:
+                self._forms = {}
+            terms = self._forms[permits] = ShareTerms(
                 keys=self.keys,
                 options=settings.options,
                 client_channel=port.client_channel,
@@ -71,16 +71,15 @@ class SemaphoreHolds(Holds):
                 permits=permits,
                 ends=settings.ends(port.now()),
             )
-        return template
+        return terms
 
-    def request_permits(self, port: Port, caller: Caller, permits: int) -> ShareRequest:
-        """Return a fresh request for permits by a thread or task."""
-        template = self.template(port, options.count("permits", permits))
-        return ShareRequest(template, port.new_id(), describe(caller, self.settings.label))
+    def attempt_permits(self, port: Port, caller: Caller, permits: int) -> Attempt:
+        """Return a fresh attempt at permits by a thread or task."""
+        return self.attempt_on(self.terms(port, options.count("permits", permits)), port, caller)
 
-    def request(self, port: Port, caller: Caller) -> ShareRequest:
-        """Return a fresh request for one permit."""
-        return self.request_permits(port, caller, 1)
+    def attempt(self, port: Port, caller: Caller) -> Attempt:
+        """Return a fresh attempt at one permit."""
+        return self.attempt_permits(port, caller, 1)
 
     def part(self, settings: Settings) -> SemaphoreHolds:
         """Return permits of the same semaphore for a multi."""
@@ -111,8 +110,8 @@ class SemaphoreHolds(Holds):
 
     def add(self, hold: Hold) -> None:
         """Keep a hold, and how many permits it has."""
-        template: ShareTemplate = hold.request.template  # type: ignore[assignment]  # request_permits made it
-        hold.count = template.permits
+        terms: ShareTerms = hold.terms  # type: ignore[assignment]  # attempt_permits made it
+        hold.count = terms.permits
         super().add(hold)
 
     def changed_limit(self, limit: int, agreed: int) -> None:
@@ -120,7 +119,7 @@ class SemaphoreHolds(Holds):
         self.limit = limit
         if self._declared != agreed:
             self._declared = limit
-            self._templates = {}
+            self._forms = {}
 
     def take_permits(self, unit: object, count: int, taken: list[tuple[Hold, int]]) -> None:
         """Take permits out; note their holds, each with the number that it keeps.

@@ -16,7 +16,7 @@ from weakref import ref
 from fencelock._core.types import Args, Keys, NoReply
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.pool_blocking import cleaning_up
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.threads import run_blocking
 from fencelock._io.wire import ReplyError, not_now, pack_source
 from fencelock._runtime.clock import now
 from fencelock._runtime.log import log

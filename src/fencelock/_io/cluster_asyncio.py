@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any
 
-from fencelock._core.lock.waiter import Waiter
 from fencelock._core.pushes import dispatch
+from fencelock._core.seat import Seat
 from fencelock._core.types import closed
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.io_asyncio import AsyncioIo
@@ -163,7 +163,6 @@ class AsyncioClusterPort(ClusterPort, AioPort):
         self._use(self.source, nodes)
         return nodes
 
-    mutex = AioPort.mutex
     wake = AioPort.wake
 
     def _unplugged(self) -> None:
@@ -182,21 +181,21 @@ class AsyncioClusterPort(ClusterPort, AioPort):
 
     # -- waiting --------------------------------------------------------------------------------
 
-    def sit(self, waiter: Waiter, connection: AsyncConnection) -> None:
+    def sit(self, waiter: Seat, connection: AsyncConnection) -> None:
         """Have a waiter ask and listen on a connection."""
         waiter.origin = connection
-        self._waiters[waiter.request.waiter] = waiter
+        self._waiters[waiter.id] = waiter
 
-    def seated(self, connection: AsyncConnection) -> Iterable[Waiter]:
+    def seated(self, connection: AsyncConnection) -> Iterable[Seat]:
         """Return the waiters that ask and listen on a connection."""
         return [each for each in self._waiters.values() if each.origin is connection]
 
-    def seated_as(self, connection: AsyncConnection, who: bytes) -> Waiter | None:
+    def seated_as(self, connection: AsyncConnection, who: bytes) -> Seat | None:
         """Return the waiter of this id, if it uses this connection."""
         waiter = self._waiters.get(who)
         return waiter if waiter is not None and waiter.origin is connection else None
 
-    def close(self, waiter: Waiter) -> None:
+    def close(self, waiter: Seat) -> None:
         """Forget a waiter; leave channels when many are idle."""
         mux: AsyncConnection | None = waiter.origin
         waiter.origin = None

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.lock.waiter import Waiter
+from fencelock._core.seat import Seat
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.io_blocking import BlockingIo
 from fencelock._io.pool_blocking import Pool, admit
 from fencelock._io.port_blocking import BlockingPort
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.threads import run_blocking
 from fencelock._topology import cluster
 from fencelock._topology.cluster import ClusterPort
 from fencelock._topology.master_check import NodeAddress
@@ -111,7 +111,6 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
         self._use(self.source, nodes)
         return nodes
 
-    mutex = BlockingPort.mutex
     close = BlockingPort.close
     wake = BlockingPort.wake
 
@@ -120,21 +119,21 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
         connection: Connection = run_blocking(self._map.anywhere(until))
         return connection
 
-    def sit(self, waiter: Waiter, connection: Connection) -> None:
+    def sit(self, waiter: Seat, connection: Connection) -> None:
         """Give a waiter a connection for itself."""
         waiter.connection = waiter.origin = connection
         connection.waiter = waiter
 
-    def seated(self, connection: Connection) -> Iterable[Waiter]:
+    def seated(self, connection: Connection) -> Iterable[Seat]:
         """Return the waiter that has this connection, if one has."""
         return () if connection.waiter is None else (connection.waiter,)
 
-    def seated_as(self, connection: Connection, who: bytes) -> Waiter | None:
+    def seated_as(self, connection: Connection, who: bytes) -> Seat | None:
         """Return the waiter that has this connection, if that is its id."""
-        waiter: Waiter | None = connection.waiter
-        return waiter if waiter is not None and waiter.request.waiter == who else None
+        waiter: Seat | None = connection.waiter
+        return waiter if waiter is not None and waiter.id == who else None
 
-    async def wait(self, waiter: Waiter, until: float) -> None:
+    async def wait(self, waiter: Seat, until: float) -> None:
         """Read the waiter's connection; when it is gone, so may be its node."""
         connection = waiter.origin
         await BlockingPort.wait(self, waiter, until)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from fencelock._core.types import NoReply, Reply
-from fencelock._io.bounded_call_asyncio import within
+from fencelock._io.bounded_call import Work, WorkClaim, under_way
 from fencelock._io.connect import RESOLVER, Found, greet, open_tcp, reported
 from fencelock._io.connection_asyncio import AsyncConnection, Pushed
-from fencelock._io.sources import stand_in
-from fencelock._io.sources.kinds import Bridged, Cloned, Direct, One, silence
+from fencelock._io.sources.kinds import Bridged, Cloned, Direct, One, instead_of, silence
 from fencelock._io.sources.url import GREETING, Address
 from fencelock._runtime.clock import now
+from fencelock._runtime.mutex import mutex
 
 Make = Callable[[asyncio.AbstractEventLoop, Pushed, float], AsyncConnection]
+T = TypeVar("T")
 
 
 def _plain(loop: asyncio.AbstractEventLoop, pushed: Pushed, stall: float) -> AsyncConnection:
@@ -29,7 +31,7 @@ async def dial(
     """Return a greeted connection; raises NoReply or a ServerError when there is none."""
     loop = asyncio.get_running_loop()
     mux = make(loop, pushed, stall)
-    source = stand_in.instead_of(source, asynchronous=True)
+    source = instead_of(source, asynchronous=True)
     try:
         async with asyncio.timeout(max(0.001, until - now())):
             if isinstance(source, Direct):
@@ -54,7 +56,7 @@ class AsyncioSockets:
         self, until: float, key: Hashable, function: Callable[[], list[Found]]
     ) -> list[Found]:
         """Wait for a thread that resolves the name."""
-        return await within(until, key, function, name=RESOLVER)
+        return await _within(until, key, function, name=RESOLVER)
 
     async def connect(self, sock: socket.socket, where: Any, seconds: float) -> None:
         """Connect, watched by the loop."""
@@ -162,4 +164,41 @@ class Credentials:
             return await provider.get_credentials_async()
         key = ("credentials", id(provider))
         ask = provider.get_credentials
-        return await within(self._until, key, ask, name="fencelock-credentials", lives=provider)
+        return await _within(self._until, key, ask, name="fencelock-credentials", lives=provider)
+
+
+async def _within(
+    until: float, key: Hashable, function: Callable[[], T], *, name: str, lives: object = None
+) -> T:
+    """Do what ``bounded_call.within`` does, for a task.
+
+    The loop's own thread pool is not used: a loop that ends waits for all its threads.
+    """
+    loop = asyncio.get_running_loop()
+    bell: asyncio.Future[None] = loop.create_future()
+
+    def ring() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+            loop.call_soon_threadsafe(_set_done, bell)
+
+    claim: WorkClaim[T] = WorkClaim()
+    try:
+        work = under_way.claim(key, lambda: Work(function, None, lives), name, claim)
+        with mutex():
+            awaited = work.then(ring)
+        if not awaited:
+            ring()
+        async with asyncio.timeout(max(0.001, until - now())):
+            await bell
+    except BaseException:
+        under_way.leave(key, claim, name)
+        raise
+    try:
+        return work.result()
+    finally:
+        del work, claim
+
+
+def _set_done(bell: asyncio.Future[None]) -> None:
+    if not bell.done():
+        bell.set_result(None)

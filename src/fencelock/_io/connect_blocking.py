@@ -1,4 +1,4 @@
-"""Open a blocking connection to a plain address."""
+"""Open a blocking connection: to a plain address, or by a user's client."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 from fencelock._core.types import Reply
 from fencelock._io.connect import RESOLVER, Found, greet, open_tcp, reported
 from fencelock._io.connection_blocking import Connection
-from fencelock._io.inline import run
-from fencelock._io.sources.url import Address
+from fencelock._io.sources.kinds import Bridged, Direct, One, instead_of
+from fencelock._io.sources.url import GREETING, Address
+from fencelock._io.threads import run_inline
 from fencelock._runtime.clock import now
 from fencelock._runtime.descriptors import own
 
@@ -26,7 +27,7 @@ class BlockingSockets:
         self, until: float, key: Hashable, function: Callable[[], list[Found]]
     ) -> list[Found]:
         """Wait for a thread that resolves the name."""
-        from fencelock._io.bounded_call_blocking import within  # noqa: PLC0415 - for names only
+        from fencelock._io.bounded_call import within  # noqa: PLC0415 - for names only
 
         return within(until, key, function, name=RESOLVER)
 
@@ -43,27 +44,42 @@ class BlockingSockets:
 SOCKETS = BlockingSockets()
 
 
-def connect(address: Address, until: float, pushed: Pushed, make: Make = Connection) -> Connection:
-    """Open and greet a connection; NoReply when no connection came by ``until``."""
-    with reported(address):
-        sock = (
-            _open_unix(address, until) if address.path else run(open_tcp(SOCKETS, address, until))
-        )
-    sock.settimeout(None)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 1, 0))
-    return greeted(make(sock, pushed), address.handshake(), str(address), until)
+def dial(source: One, until: float, pushed: Pushed, make: Make = Connection) -> Connection:
+    """Return a greeted connection; raises NoReply or a ServerError when there is none."""
+    source = instead_of(source, asynchronous=False)
+    where = source.label
+    handshake: Sequence[tuple[bytes, ...]] = [GREETING]
+    if isinstance(source, Direct):
+        address = source.locate(until)
+        where, handshake = str(address), address.handshake()
+        sock = _connected(address, until)
+    elif isinstance(source, Bridged):
+        from fencelock._io.sources import bridge  # noqa: PLC0415 - seldom needed
 
+        sock = bridge.connect(source)
+    else:
+        from fencelock._io.sources import client  # noqa: PLC0415 - needs redis-py's exceptions
 
-def greeted(
-    connection: Connection, handshake: Sequence[tuple[bytes, ...]], where: str, until: float
-) -> Connection:
-    """Return the connection once the server took the handshake, of which HELLO is the first."""
+        sock = client.connect(source, until)
+    connection = make(sock, pushed)
     try:
-        run(greet(SOCKETS, connection, handshake, where, until))
+        run_inline(greet(SOCKETS, connection, handshake, where, until))
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _connected(address: Address, until: float) -> socket.socket:
+    """Return a connected socket; NoReply when there was none by ``until``."""
+    with reported(address):
+        if address.path:
+            sock = _open_unix(address, until)
+        else:
+            sock = run_inline(open_tcp(SOCKETS, address, until))
+    sock.settimeout(None)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 1, 0))
+    return sock
 
 
 def _open_unix(address: Address, until: float) -> socket.socket:

@@ -26,6 +26,7 @@ from math import inf
 from typing import Any, Protocol
 
 from fencelock._core.types import NoReply, Reply, closed
+from fencelock._io.prompt_asyncio import AtOnce, Resume
 from fencelock._io.wire import (
     CONFIRMS,
     INCOMPLETE,
@@ -140,6 +141,14 @@ class AsyncConnection(asyncio.BufferedProtocol):
         due = until if self.fresh else min(until, asked_at + self.silence)
         if self._watch is None or due < self._watch_at:
             self._watch_until(due)
+
+    def resumes(self, answer: asyncio.Future[Any], resume: Resume) -> bool:
+        """Call ``resume`` in the turn that reads the last request's answer; or say False."""
+        if not self._slots or self._slots[-1][0] is not answer:
+            return False
+        _, until, asked_at = self._slots.pop()
+        self._slots.append((AtOnce(answer, resume), until, asked_at))
+        return True
 
     def behind(self, packed: bytes, until: float) -> asyncio.Future[Any] | None:
         """Send a clean-up after all earlier requests, even when retired; None when closed."""

@@ -64,6 +64,7 @@ class AsyncioIo:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
+    @property
     def mutex(self) -> AbstractContextManager[Any]:
         """Guard the tables against work that the garbage collector does in between."""
         return mutex()

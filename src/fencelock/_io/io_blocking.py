@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 
 from fencelock._core.types import Args, Call, NoReply, Reply
 from fencelock._io.connection_blocking import Connection
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.threads import run_blocking
 from fencelock._io.wire import ReplyError, pack_call, with_source
 from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.clock import REST_SECONDS, now
@@ -78,6 +78,7 @@ class BlockingIo:
 
     now = staticmethod(now)
 
+    @property
     def mutex(self) -> threading.RLock:
         """Guard the tables against other threads; see mutex.py."""
         return mutexes.mutex()

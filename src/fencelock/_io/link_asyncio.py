@@ -15,7 +15,7 @@ from fencelock._runtime.clock import now
 from fencelock.errors import ServerUnreachable
 
 if TYPE_CHECKING:
-    from fencelock._io.dial_asyncio import AsyncioDialer
+    from fencelock._io.sentinel_asyncio import AsyncioDialer
     from fencelock._io.sources.kinds import SentinelService
     from fencelock._topology.master_monitor import MasterMonitor
 
@@ -132,7 +132,7 @@ class Link:
         """Return what follows the master of a service; made at its first use."""
         if self._monitor is None:
             # Only for Sentinels:
-            from fencelock._io.dial_asyncio import AsyncioDialer  # noqa: PLC0415 - as said above
+            from fencelock._io.sentinel_asyncio import AsyncioDialer  # noqa: PLC0415 - as said above
             from fencelock._topology.master_monitor import MasterMonitor  # noqa: PLC0415 - as above
 
             self._io = AsyncioDialer(stall=self._server_timeout)

@@ -78,7 +78,7 @@ class LossCallbacks:
 
 def _notify(hold: Hold) -> None:
     try:
-        hold.request.options.on_lost(hold)
+        hold.terms.options.on_lost(hold)
     except Exception:
         log.exception("on_lost of %r raised", hold.name)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
 from weakref import WeakValueDictionary
 
 from fencelock._core.types import NoReply, closed
+from fencelock._io.connect_blocking import Pushed, dial
 from fencelock._io.connection_blocking import Connection
-from fencelock._io.opener_blocking import opener
-from fencelock._io.sources.kinds import Source
+from fencelock._io.sources.kinds import One, Source
+from fencelock._io.threads import run_inline
 from fencelock._runtime.clock import now
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, ServerUnreachable
@@ -33,8 +35,8 @@ class Pool:
 
     __slots__ = ("_idle", "_open", "_opened", "_pushed", "_reached", "closed")
 
-    def __init__(self, source: Source, pushed: Callable[[Connection, list[bytes]], None]) -> None:
-        self._open = opener(source)
+    def __init__(self, source: Source, pushed: Pushed) -> None:
+        self._open = _opener(source)
         self._pushed = pushed
         self._idle: list[Connection] = []
         self._opened: WeakValueDictionary[int, Connection] = WeakValueDictionary()
@@ -128,3 +130,15 @@ class Pool:
         self._reached = True
         self._opened[connection.descriptor] = connection
         return connection
+
+
+def _opener(source: Source) -> Callable[[float, Pushed], Connection]:
+    """Return what opens a connection to this source by an instant; it ends like ``dial``."""
+    if isinstance(source, One):
+        return partial(dial, source)
+    # Only for Sentinels:
+    from fencelock._io.sentinel_blocking import BlockingDialer  # noqa: PLC0415 - as said above
+    from fencelock._topology.master_monitor import MasterMonitor  # noqa: PLC0415 - as said above
+
+    monitor = MasterMonitor(source, BlockingDialer())
+    return lambda until, pushed: run_inline(monitor.connect(until, pushed))

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,26 +24,24 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.kept import give_up_all
 from fencelock._core.lock.renew import log_loss, lose_all, recheck
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
-from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.port import Flows, Replicas
 from fencelock._core.pushes import dispatch
 from fencelock._core.retry import ask, left_behind
+from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
-from fencelock._io import fork, leases_at_exit
 from fencelock._io.connection_asyncio import AsyncConnection
-from fencelock._io.ids import RandomIds
 from fencelock._io.link_asyncio import Link
 from fencelock._io.loss_callbacks import call_on_lost, notifying
-from fencelock._io.process_waits import joined
-from fencelock._io.repeat_asyncio import RepeatingTask
+from fencelock._io.process_ports import RandomIds, joined, watch
+from fencelock._io.prompt_asyncio import PromptFlow, answers_of
 from fencelock._io.sources.kinds import Source
 from fencelock._io.wire import ReplyError, not_now, pack_source
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import inside, mutex, put_off
 from fencelock._topology.flows.single import SINGLE
-from fencelock.errors import FencelockError, ServerUnreachable
+from fencelock.errors import FencelockError
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:
@@ -82,6 +80,8 @@ class AioPort:
         self.label: str = source.label
         self.server_timeout = server_timeout
         self.loop = asyncio.get_running_loop()
+        # Guards the tables against work that the garbage collector does in between.
+        self.mutex: AbstractContextManager[Any] = mutex()
         self.client_channel = f"{client_channel}@{os.urandom(8).hex()}".encode()
         self.lines = Lines()
         self.renewals = RenewalSchedule()
@@ -91,7 +91,7 @@ class AioPort:
         self._eager = False  # listening does not wait until a lease lasts
         self._refused_until = 0.0  # not so eagerly again: perhaps the user may not listen
         self.link = self._new_link()
-        self._waiters: dict[bytes, Waiter] = {}
+        self._waiters: dict[bytes, Seat] = {}
         self._bells: dict[asyncio.Future[None], float] = {}  # when each is rung at the latest
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = inf
@@ -103,8 +103,7 @@ class AioPort:
         self.new_id, self.jitter = chance.new_id, chance.jitter
         self._tasks: set[asyncio.Task[None]] = set()
         self._closers: set[asyncio.Task[Any]] = set()  # each runs an ``on_lost`` that closes us
-        fork.watch(self)
-        leases_at_exit.watch(self)
+        watch(self)
 
     def _new_link(self) -> Link:
         told = (self._pushed, self._unplugged)
@@ -113,10 +112,6 @@ class AioPort:
     # -- clock, ids, tables ---------------------------------------------------------------------
 
     now = staticmethod(now)
-
-    def mutex(self) -> AbstractContextManager[Any]:
-        """Guard the tables against work that the garbage collector does in between."""
-        return mutex()
 
     async def sleep(self, until: float) -> None:
         """Sleep until an instant."""
@@ -127,7 +122,7 @@ class AioPort:
     # -- calls ----------------------------------------------------------------------------------
 
     async def call(
-        self, script: Script, keys: Keys, args: Args, until: float, waiter: Waiter | None = None
+        self, script: Script, keys: Keys, args: Args, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a script on the loop's connection."""
         mux = await self.link.connected(until)
@@ -138,7 +133,7 @@ class AioPort:
         return (b"",)
 
     async def run(
-        self, request: bytes, key: bytes, until: float, waiter: Waiter | None = None
+        self, request: bytes, key: bytes, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a packed script call on the loop's connection."""
         mux = self.link.mux
@@ -147,7 +142,7 @@ class AioPort:
         return await mux.run(request, until)
 
     async def command(
-        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Waiter | None = None
+        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a plain command on the loop's connection."""
         mux = await self.link.connected(until)
@@ -166,17 +161,17 @@ class AioPort:
 
     # -- waiting --------------------------------------------------------------------------------
 
-    def open_now(self, waiter: Waiter, *, listen: bool) -> bool:
+    def open_now(self, waiter: Seat, *, listen: bool) -> bool:
         """Register a waiter when the connection is there, and listens."""
         mux, listening = self.link.mux, self.link.listening
         if self.closing or mux is None or not mux.sound or (listen and not listening):
             return False
         if listen:
             waiter.channel = self.client_channel
-            self._waiters[waiter.request.waiter] = waiter
+            self._waiters[waiter.id] = waiter
         return True
 
-    async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
+    async def open(self, waiter: Seat, until: float, *, listen: bool = True) -> None:
         """Register a waiter under the loop's channel."""
         if self.closing:
             raise closed()
@@ -184,7 +179,7 @@ class AioPort:
         if not listen:
             return
         waiter.channel = self.client_channel
-        self._waiters[waiter.request.waiter] = waiter
+        self._waiters[waiter.id] = waiter
         await self.link.listen(until)
 
     def _listen_soon(self, after: float = LISTEN_AFTER_SECONDS) -> None:
@@ -217,12 +212,12 @@ class AioPort:
     async def _listen_home(self, until: float) -> None:
         await self.link.listen(until)
 
-    def close(self, waiter: Waiter) -> None:
+    def close(self, waiter: Seat) -> None:
         """Forget a waiter."""
-        self._waiters.pop(waiter.request.waiter, None)
+        self._waiters.pop(waiter.id, None)
         waiter.connection = None
 
-    async def wait(self, waiter: Waiter, until: float) -> None:
+    async def wait(self, waiter: Seat, until: float) -> None:
         """Wait for news, or until the instant."""
         if self._ticking is None:
             self._tick()
@@ -257,7 +252,7 @@ class AioPort:
         if left:
             self._set_alarm(max(min(left), current + RING_SECONDS))
 
-    def wake(self, waiter: Waiter) -> None:
+    def wake(self, waiter: Seat) -> None:
         """Ring its bell."""
         bell = waiter.connection
         if not isinstance(bell, asyncio.Future):
@@ -286,7 +281,7 @@ class AioPort:
 
     def track(self, hold: Hold, when: float) -> None:
         """Put a new hold into the renewal schedule and set the timer for it."""
-        with mutex():
+        with self.mutex:
             self.renewals.add(hold, when)
         self._set_timer(when)
         if self._ticking is None:
@@ -321,15 +316,17 @@ class AioPort:
         self._set_timer(self._next_at())
 
     def _next_at(self) -> float | None:
-        with mutex():
+        with self.mutex:
             due = self.renewals.next_at()
         return due
 
     def _due(self) -> None:
         self._timer = None
-        self.spawn(self._maintain(), "fencelock-leases")
-        # The task takes out the due leases before it waits; others may become due before it ends.
-        self.loop.call_soon(lambda: self._set_timer(self._next_at()))
+        flow = PromptFlow(self.loop, self._maintain(), answers_of(self.link))
+        flow.go_on()
+        self._begun(flow.rest(), "fencelock-leases").add_done_callback(flow.end)
+        # It has taken out the due leases; others may become due before it ends.
+        self._set_timer(self._next_at())
 
     async def _maintain(self) -> None:
         began = now()
@@ -350,11 +347,22 @@ class AioPort:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def repeating(
+    @asynccontextmanager
+    async def repeating(
         self, flow: Callable[[], Coroutine[Any, Any, None]], seconds: float
-    ) -> RepeatingTask:
+    ) -> AsyncIterator[None]:
         """Run a flow repeatedly in a task."""
-        return RepeatingTask(flow, seconds, self._begun)
+
+        async def repeat() -> None:
+            while True:
+                await asyncio.sleep(seconds)
+                await flow()
+
+        task = self._begun(repeat(), "fencelock-proof")
+        try:
+            yield
+        finally:
+            task.cancel()
 
     @property
     def hears(self) -> bool:
@@ -380,13 +388,13 @@ class AioPort:
             put_off(lambda: self.notify_loss(hold))
             return
         log_loss(hold)
-        if hold.request.options.on_lost is not None:
+        if hold.terms.options.on_lost is not None:
             # In a turn of its own: the body that noticed it may end by itself, and any thread may.
             with suppress(RuntimeError):  # the loop is closed
                 self.loop.call_soon_threadsafe(self._tell, hold)
 
     def _tell(self, hold: Hold) -> None:
-        on_lost = hold.request.options.on_lost
+        on_lost = hold.terms.options.on_lost
         if on_lost == "cancel":
             if hold.body is not None:
                 hold.cancelled = True
@@ -527,54 +535,7 @@ class AioPort:
     def after_fork(self) -> None:
         """In a child: nothing here may be touched, not even closed: the poller is the parent's."""
         self.closing = self.link.closed = True
-
-
-async def run_release(port: AioPort, handle: object, flow: Coroutine[Any, Any, T]) -> T | None:
-    """Await a flow whose caller can go on without its result: where need be, after the unlock.
-
-    A coroutine that the garbage collector closes runs to the end of its ``async with`` wherever its
-    thread is. None when the flow was put off; what it raises then is logged. The handle is kept
-    until then.
-    """
-    if not inside():
-        return await (in_loop_of(port, flow) if port.elsewhere else flow)
-    port.loop.call_soon_threadsafe(
-        lambda: port.spawn(_release_late(handle, flow), "fencelock-post")
-    )
-    return None
-
-
-def home_of(hold: Hold | None, port: AioPort) -> AioPort:
-    """Return the port to release a hold by: that of its own loop while it runs, else ``port``.
-
-    The waiters of its cohort are tasks of that loop, and have their places at that port.
-    """
-    own = None if hold is None else hold.port
-    if isinstance(own, AioPort) and own.loop.is_running() and not own.closing:
-        return own
-    return port
-
-
-async def in_loop_of(port: AioPort, flow: Coroutine[Any, Any, T]) -> T:
-    """Await a flow in the loop of its port, from whichever loop.
-
-    Raises ServerUnreachable if that loop does not run: then nothing can be sent there.
-    """
-    if port.is_here:
-        return await flow
-    if not port.loop.is_running():
-        flow.close()
-        raise ServerUnreachable("the event loop in which it was acquired does not run any more")
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(flow, port.loop))
-
-
-async def _release_late(handle: object, flow: Coroutine[Any, Any, object]) -> None:
-    """Run a release that was put off."""
-    try:
-        await flow
-        del handle  # not before: it would report that it was dropped while it held the lock
-    except FencelockError as error:
-        log.warning("a release of a coroutine that was dropped failed: %s", error)
+        self.mutex = mutex()
 
 
 async def let_act() -> None:

@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
@@ -24,22 +24,20 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.kept import give_up_all
 from fencelock._core.lock.renew import log_loss, lose_all
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
-from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.port import Flows, Replicas
 from fencelock._core.pushes import dispatch
 from fencelock._core.retry import ask, left_behind
+from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
-from fencelock._io import fork, leases_at_exit
 from fencelock._io.cleanup_queue import CleanupQueue
 from fencelock._io.connection_blocking import Connection
-from fencelock._io.ids import RandomIds
 from fencelock._io.loss_callbacks import LossCallbacks
 from fencelock._io.pool_blocking import Pool
-from fencelock._io.process_waits import joined
+from fencelock._io.process_ports import RandomIds, joined, watch
 from fencelock._io.renewal_thread import RenewalThread
-from fencelock._io.run_blocking import run_blocking
 from fencelock._io.sources.kinds import Source
+from fencelock._io.threads import RepeatingThread, run_blocking
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.mutex import catch_up, inside, mutex, put_off, put_off_work
 from fencelock._topology.flows.single import SINGLE
@@ -47,7 +45,6 @@ from fencelock.errors import FencelockError, NotRenewable
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:
-    from fencelock._io.repeat_blocking import RepeatingThread
     from fencelock._topology.slots import ClusterSource
 
 T = TypeVar("T")
@@ -90,21 +87,20 @@ class BlockingPort:
         self._prefix = client_channel
         self._ear = _ear(ref(self))
         self._start()
-        fork.watch(self)
-        leases_at_exit.watch(self)
+        watch(self)
 
     def _start(self) -> None:
         """Begin with nothing: at first, and in a child process."""
         self.client_channel: bytes = f"{self._prefix}@{os.urandom(8).hex()}".encode()
         self.lines: Lines = Lines()
         self.waits: UnitWaits = joined(self)
-        self._lent: set[Waiter] = set()  # waiters that lent their connection
+        self._lent: set[Seat] = set()  # waiters that lent their connection
         self.renewals: RenewalSchedule = RenewalSchedule()
         self.closing: bool = False  # no waiter may join a line any more
         chance = RandomIds()
         self.new_id: Callable[[], bytes] = chance.new_id
         self.jitter: Callable[[], float] = chance.jitter
-        self._lock = mutex()
+        self.mutex: AbstractContextManager[Any] = mutex()  # guards the tables against other threads
         self.pool: Pool = self._new_pool()
         self._channels = 0
         self._renewal_thread = RenewalThread(self)
@@ -118,10 +114,6 @@ class BlockingPort:
 
     now: staticmethod[[], float] = staticmethod(now)
 
-    def mutex(self) -> threading.RLock:
-        """Guard the tables against other threads; see mutex.py."""
-        return self._lock
-
     async def sleep(self, until: float) -> None:
         """Sleep until an instant."""
         while (left := until - now()) > 0:
@@ -130,7 +122,7 @@ class BlockingPort:
     # -- calls ----------------------------------------------------------------------------------
 
     async def call(
-        self, script: Script, keys: Keys, args: Args, until: float, waiter: Waiter | None = None
+        self, script: Script, keys: Keys, args: Args, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a script on any connection, or on the waiter's."""
         if waiter is not None:
@@ -146,7 +138,7 @@ class BlockingPort:
         return (b"",)
 
     async def run(
-        self, request: bytes, key: bytes, until: float, waiter: Waiter | None = None
+        self, request: bytes, key: bytes, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a packed script call on any connection, or on the waiter's."""
         if waiter is not None:
@@ -158,7 +150,7 @@ class BlockingPort:
             self.pool.give(connection)
 
     async def command(
-        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Waiter | None = None
+        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a plain command on any connection, or on the waiter's."""
         if waiter is not None:
@@ -171,7 +163,7 @@ class BlockingPort:
 
     # -- waiting --------------------------------------------------------------------------------
 
-    def open_now(self, waiter: Waiter, *, listen: bool) -> bool:
+    def open_now(self, waiter: Seat, *, listen: bool) -> bool:
         """Give a waiter an idle connection that listens to a channel already."""
         connection = waiter.connection
         if connection is None:
@@ -186,7 +178,7 @@ class BlockingPort:
         waiter.channel = waiter.channel or connection.channel
         return bool(connection.channel) and connection.channel == waiter.channel
 
-    async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
+    async def open(self, waiter: Seat, until: float, *, listen: bool = True) -> None:
         """Give a waiter a connection; with ``listen``, one that listens to its channel."""
         if self.closing:
             raise closed()
@@ -206,25 +198,25 @@ class BlockingPort:
         return self.pool.take(until)
 
     def _new_channel(self) -> bytes:
-        with self._lock:
+        with self.mutex:
             self._channels += 1
             return b"%b.%d" % (self.client_channel, self._channels)
 
-    def _connect(self, waiter: Waiter) -> Connection:
+    def _connect(self, waiter: Seat) -> Connection:
         if not isinstance(waiter.connection, Connection) or not waiter.connection.sound:
             raise NoReply("the waiter's connection was lost", sent=False)
         return waiter.connection
 
-    def close(self, waiter: Waiter) -> None:
+    def close(self, waiter: Seat) -> None:
         """Take the connection back from a waiter."""
         connection, waiter.connection, waiter.origin = waiter.connection, None, None
         if isinstance(connection, Connection):
             connection.waiter = None
-            for stray in waiter.request.strays:  # a stray grant is undone there
+            for stray in waiter.owed:  # a stray grant is undone there
                 connection.undoing = connection.undoing or stray.undo_connection is connection
             self.pool.give(connection)
 
-    async def wait(self, waiter: Waiter, until: float) -> None:
+    async def wait(self, waiter: Seat, until: float) -> None:
         """Read the waiter's connection until a push concerns it, or until the instant."""
         if waiter.local:
             self._wait_for_bell(waiter, until)
@@ -245,7 +237,7 @@ class BlockingPort:
         except NoReply:
             waiter.lose_place()
 
-    def _spares_one(self, waiter: Waiter, until: float) -> bool:
+    def _spares_one(self, waiter: Seat, until: float) -> bool:
         """Make sure that waiters leave a connection, for renewals, releases and one another.
 
         If the server accepts no more clients, the waiter lends its own, and asks again soon: it may
@@ -257,7 +249,7 @@ class BlockingPort:
         if self.pool.of_node(connection).spare(min(until, now() + REST_SECONDS)):
             return True
         self.close(waiter)
-        with self._lock:
+        with self.mutex:
             self._lent.add(waiter)
         left = min(until, now() + REST_SECONDS) - now()
         if left > 0:
@@ -267,7 +259,7 @@ class BlockingPort:
 
     def _lent_out(self) -> bool:
         """Return True if a waiter that lent its connection is in line without one."""
-        with self._lock:
+        with self.mutex:
             standing = self.lines.all_waiters() if self._lent else ()
             self._lent = {
                 each for each in standing if each in self._lent and each.connection is None
@@ -275,7 +267,7 @@ class BlockingPort:
         return bool(self._lent)
 
     @staticmethod
-    def _wait_for_bell(waiter: Waiter, until: float) -> None:
+    def _wait_for_bell(waiter: Seat, until: float) -> None:
         """Wait for another thread of this client, without a connection."""
         bell = threading.Lock()
         bell.acquire()
@@ -284,7 +276,7 @@ class BlockingPort:
             if bell.acquire(timeout=min(left, REST_SECONDS)):
                 return
 
-    def wake(self, waiter: Waiter) -> None:
+    def wake(self, waiter: Seat) -> None:
         """Wake a thread that waits for others of this client; others block on their own sockets."""
         bell = waiter.connection
         if waiter.local and bell is not None:
@@ -295,8 +287,8 @@ class BlockingPort:
         """Take a push; the waiter it may be for is the one that reads."""
         waiter = connection.waiter
 
-        def find(who: bytes) -> Waiter | None:
-            return waiter if waiter is not None and waiter.request.waiter == who else None
+        def find(who: bytes) -> Seat | None:
+            return waiter if waiter is not None and waiter.id == who else None
 
         dispatch(self, message, find)
 
@@ -304,11 +296,11 @@ class BlockingPort:
 
     def track(self, hold: Hold, when: float) -> None:
         """Put a new hold into the renewal schedule and make sure that the renewal thread runs."""
-        with self._lock:
+        with self.mutex:
             self.renewals.add(hold, when)
         thread = self._renewal_thread
         trouble = None if when >= thread.wakes_at else thread.mind(when)
-        options = hold.request.options
+        options = hold.terms.options
         if trouble is not None and (options.renew or options.on_lost is not None):
             name = hold.name
             text = f"{name!r} is given back: no thread can be started to renew it: {trouble}"
@@ -335,7 +327,7 @@ class BlockingPort:
             put_off(lambda: self.notify_loss(hold))
             return
         log_loss(hold)
-        if hold.request.options.on_lost is not None:
+        if hold.terms.options.on_lost is not None:
             self._loss_callbacks.add(hold)
 
     def run_in_background(
@@ -350,9 +342,7 @@ class BlockingPort:
         self, flow: Callable[[], Coroutine[Any, Any, None]], seconds: float
     ) -> RepeatingThread:
         """Run a flow repeatedly in a thread."""
-        from fencelock._io.repeat_blocking import RepeatingThread  # noqa: PLC0415 - locks need none
-
-        return RepeatingThread(flow, seconds, run_blocking)
+        return RepeatingThread(flow, seconds)
 
     def settles(self, undo_connection: Connection, key: bytes, asked_at: float) -> bool:
         """Return True if the answer to a clean-up on its undo connection counts."""
@@ -402,7 +392,7 @@ class BlockingPort:
         What a request that is under way is granted is given back, too.
         """
         self.closing = True
-        with self._lock:
+        with self.mutex:
             seats = [waiter.connection for waiter in self.lines.all_waiters()]
             self.lines.close(self.wake)
         give_up_all(self)

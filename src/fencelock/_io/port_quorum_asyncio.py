@@ -14,7 +14,7 @@ from typing import Any
 
 from fencelock._core.lock.hand_back import give_back_all
 from fencelock._core.lock.renew import lose_all
-from fencelock._core.quorum.broadcast import NodeRequest
+from fencelock._core.quorum.broadcast import Ballot
 from fencelock._core.types import NoReply, closed
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.link_asyncio import Link
@@ -76,7 +76,7 @@ class _AnswerSlot:
 
     __slots__ = ("_ask", "_exchange", "_mux")
 
-    def __init__(self, exchange: _Exchange, ask: NodeRequest, mux: AsyncConnection) -> None:
+    def __init__(self, exchange: _Exchange, ask: Ballot, mux: AsyncConnection) -> None:
         self._exchange = exchange
         self._ask = ask
         self._mux = mux
@@ -123,7 +123,7 @@ class _Exchange:
         self._dials: list[asyncio.Task[None]] = []
         self.over = False
 
-    def start(self, ask: NodeRequest, link: Link) -> None:
+    def start(self, ask: Ballot, link: Link) -> None:
         """Write a request, at once where the node is connected."""
         self._left += 1
         mux = link.mux
@@ -132,19 +132,19 @@ class _Exchange:
         else:
             self._dials.append(self._loop.create_task(self._dial(ask, link)))
 
-    def _write(self, ask: NodeRequest, mux: AsyncConnection) -> None:
+    def _write(self, ask: Ballot, mux: AsyncConnection) -> None:
         call = ask.call
         packed = call if isinstance(call, bytes) else pack_call(*call)
         ask.connection, ask.began, ask.asked_at = mux, True, now()
         mux.send(packed, self._latest, _AnswerSlot(self, ask, mux))
 
-    def send_source(self, ask: NodeRequest, mux: AsyncConnection) -> None:
+    def send_source(self, ask: Ballot, mux: AsyncConnection) -> None:
         """Send a request with the source of its script: the server does not know its digest."""
         call = ask.call
         source = with_source(call) if isinstance(call, bytes) else pack_source(*call)
         mux.send(source, self._latest, _AnswerSlot(self, ask, mux))
 
-    async def _dial(self, ask: NodeRequest, link: Link) -> None:
+    async def _dial(self, ask: Ballot, link: Link) -> None:
         try:
             mux = await link.connected(self._latest)
         except (NoReply, FencelockError) as error:
@@ -216,7 +216,7 @@ class AioQuorum(QuorumPortRules, AioPort):
         ]
 
     async def exchange(
-        self, asks: Sequence[NodeRequest], latest: float, limit: Callable[[], float]
+        self, asks: Sequence[Ballot], latest: float, limit: Callable[[], float]
     ) -> None:
         """Write to all, and take answers as they come; see ``QuorumPort``."""
         # From the answer that decides, ``limit`` is no nearer than ``node_timeout``.
@@ -234,7 +234,7 @@ class AioQuorum(QuorumPortRules, AioPort):
             if not ask.ended:
                 ask.give_up()
 
-    def put_back(self, asks: Iterable[NodeRequest]) -> None:
+    def put_back(self, asks: Iterable[Ballot]) -> None:
         """Forget the connections of the requests: all tasks share those."""
         for ask in asks:
             ask.connection = None

@@ -22,15 +22,15 @@ from typing import Any
 
 from fencelock._core.lock.hand_back import give_back_all
 from fencelock._core.lock.renew import lose_all
-from fencelock._core.quorum.broadcast import NodeRequest
+from fencelock._core.quorum.broadcast import Ballot
 from fencelock._core.types import NoReply, Reply, closed
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.pool_blocking import Pool
 from fencelock._io.port_blocking import CLOSE_SECONDS, BlockingPort
 from fencelock._io.renewal_thread import RenewalThread, RenewedPort
-from fencelock._io.run_blocking import run_blocking
 from fencelock._io.sources.kinds import One
 from fencelock._io.sources.quorum import QuorumSource
+from fencelock._io.threads import run_blocking
 from fencelock._io.wire import (
     INCOMPLETE,
     ReplyError,
@@ -193,7 +193,7 @@ class _QuorumRenewalThread(RenewalThread):
         return None
 
 
-def _send(ask: NodeRequest, connection: Connection, asked_at: float) -> None:
+def _send(ask: Ballot, connection: Connection, asked_at: float) -> None:
     """Send a request on an idle connection."""
     ask.connection, connection.waiter, ask.began = connection, ask, True
     ask.asked_at = connection.asked_at = asked_at
@@ -204,7 +204,7 @@ def _send(ask: NodeRequest, connection: Connection, asked_at: float) -> None:
         ask.fail(error)
 
 
-def _send_source(ask: NodeRequest) -> None:
+def _send_source(ask: Ballot) -> None:
     """Send a request with the source of its script: the server does not know it by its digest."""
     call = ask.call
     source = with_source(call) if isinstance(call, bytes) else pack_source(*call)
@@ -214,7 +214,7 @@ def _send_source(ask: NodeRequest) -> None:
         ask.fail(broken)
 
 
-def _read(ask: NodeRequest, read: Callable[[], Reply]) -> bool:
+def _read(ask: Ballot, read: Callable[[], Reply]) -> bool:
     """Read what came for a request; return False while its answer has not come."""
     try:
         reply = read()
@@ -232,7 +232,7 @@ def _read(ask: NodeRequest, read: Callable[[], Reply]) -> bool:
     return True
 
 
-def _read_promptly(asks: Sequence[NodeRequest]) -> bool:
+def _read_promptly(asks: Sequence[Ballot]) -> bool:
     """Read the answers in order; return False at the first that does not come within a moment."""
     return all(ask.ended or _read(ask, ask.connection.prompt) for ask in asks)
 
@@ -241,20 +241,20 @@ class _Exchange:
     """Requests to several nodes: those that wait for an answer, and those for a connection."""
 
     def __init__(self) -> None:
-        self._waiting: dict[int, NodeRequest] = {}
-        self._dials: dict[NodeRequest, _Dial] = {}
+        self._waiting: dict[int, Ballot] = {}
+        self._dials: dict[Ballot, _Dial] = {}
         self._poll = select.poll()
         self._bell: socket.socket | None = None
         self._heard: socket.socket | None = None
 
-    def await_answer(self, ask: NodeRequest) -> None:
+    def await_answer(self, ask: Ballot) -> None:
         """Wait for the answer to a request that was sent."""
         if not ask.ended:
             number = ask.connection.descriptor
             self._waiting[number] = ask
             self._poll.register(number, select.POLLIN)
 
-    def dial(self, ask: NodeRequest, node: _NodePort) -> None:
+    def dial(self, ask: Ballot, node: _NodePort) -> None:
         """Send a request as soon as a connection is open, without holding up others."""
         if self._bell is None:
             self._bell, self._heard = socket.socketpair()
@@ -338,7 +338,7 @@ class BlockingQuorum(QuorumPortRules, BlockingPort):
 
     async def exchange(
         self,
-        asks: Sequence[NodeRequest],
+        asks: Sequence[Ballot],
         latest: float,  # noqa: ARG002 - as QuorumPort: ``limit`` says it
         limit: Callable[[], float],
     ) -> None:
@@ -355,7 +355,7 @@ class BlockingQuorum(QuorumPortRules, BlockingPort):
         if not (complete and _read_promptly(asks)):
             self._await(asks, limit)
 
-    def _await(self, asks: Sequence[NodeRequest], limit: Callable[[], float]) -> None:
+    def _await(self, asks: Sequence[Ballot], limit: Callable[[], float]) -> None:
         """Open the connections that are missing; read answers as they come."""
         exchange = _Exchange()
         try:
@@ -371,7 +371,7 @@ class BlockingQuorum(QuorumPortRules, BlockingPort):
             if not ask.ended:
                 ask.give_up()
 
-    def put_back(self, asks: Iterable[NodeRequest]) -> None:
+    def put_back(self, asks: Iterable[Ballot]) -> None:
         """Give the connections back to their pools; see ``QuorumPort``."""
         for ask in asks:
             connection, ask.connection = ask.connection, None

@@ -20,7 +20,7 @@ from fencelock._core.port import Port
 from fencelock._core.types import NoReply
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.pool_blocking import Pool
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.threads import run_blocking
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import catch_up, mutex, started, waiting
@@ -151,7 +151,7 @@ class RenewalThread:
         while self._registered():
             if waiting():
                 catch_up()
-            with port.mutex():
+            with port.mutex:
                 next_at = port.renewals.next_at()
             current = now()
             if next_at is None and (len(port.lines) or port.renewals.under_way):
@@ -203,7 +203,7 @@ class RenewalThread:
         until = min(until, now() + (LISTEN_AFTER_SECONDS if short else REST_SECONDS))
         with self._lock:
             self.wakes_at = until
-        with port.mutex():
+        with port.mutex:
             sooner = port.renewals.next_at()
         if sooner is not None and sooner < until:
             return  # added after this check, before ``mind`` could see when we wake

@@ -15,8 +15,8 @@ from math import inf
 from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
-from fencelock._core.lock.request import AcquireRequest
-from fencelock._core.lock.waiter import Waiter
+from fencelock._core.keys import LockKeys
+from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply, closed
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.link_asyncio import Link
@@ -33,7 +33,7 @@ from fencelock.options import Acknowledgement
 class AckRequest(NamedTuple):
     """A request for the number of replicas that have the writes of a connection."""
 
-    request: AcquireRequest
+    keys: LockKeys
     origin: AsyncConnection
     until: float
     answer: asyncio.Future[int]
@@ -50,20 +50,18 @@ class AsyncReplicas:
         self._task: asyncio.Task[None] | None = None
         self._run_ids: WeakKeyDictionary[AsyncConnection, bytes] = WeakKeyDictionary()
 
-    async def acknowledge(self, waiter: Waiter, until: float) -> int:
+    async def acknowledge(self, waiter: Seat, until: float) -> int:
         """Count for a waiter; see ``Replicas``."""
-        return await self.count(waiter.request, waiter.origin, until)
+        return await self.count(waiter.keys, waiter.origin, until)
 
-    async def count(
-        self, request: AcquireRequest, origin: AsyncConnection | None, until: float
-    ) -> int:
+    async def count(self, keys: LockKeys, origin: AsyncConnection | None, until: float) -> int:
         """Share the next round for what came on the connection ``origin``."""
         loop = self._loop
         if not isinstance(origin, AsyncConnection):
             raise NoReply("the connection of the request was lost", sent=False)
         if until <= now():
             return 0
-        ack = AckRequest(request, origin, until, loop.create_future())
+        ack = AckRequest(keys, origin, until, loop.create_future())
         self._acks.append(ack)
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._run(), name="fencelock-acknowledge")
@@ -94,7 +92,7 @@ class AsyncReplicas:
             await self._same_server(mux, origin, until)
         answer_by = until + LATE_SECONDS
         slots = (
-            mux.request(mark(acks[0].request), answer_by),
+            mux.request(mark(acks[0].keys), answer_by),
             mux.request(wait(self.wanted, until), answer_by),
         )
         replies = await asyncio.gather(*slots)
@@ -222,12 +220,12 @@ class AcknowledgedPort(PortWithRounds):
             replica_link(source, replicas, self.client_channel, server_timeout), replicas
         )
 
-    def open_now(self, waiter: Waiter, *, listen: bool) -> bool:
+    def open_now(self, waiter: Seat, *, listen: bool) -> bool:
         """Note the connection that the waiter is about to use."""
         waiter.origin = self.link.mux
         return super().open_now(waiter, listen=listen)
 
-    async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
+    async def open(self, waiter: Seat, until: float, *, listen: bool = True) -> None:
         """Note the connection that the waiter is about to use."""
         await super().open(waiter, until, listen=listen)
         waiter.origin = self.link.mux

@@ -13,9 +13,8 @@ Rules of this file:
 
 from __future__ import annotations
 
-from fencelock._core.keys import ACKNOWLEDGED_KINDS, derived
-from fencelock._core.lock.request import AcquireRequest
-from fencelock._core.lock.waiter import Waiter
+from fencelock._core.keys import ACKNOWLEDGED_KINDS, LockKeys, derived
+from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.wire import ReplyError, pack, server_error
@@ -29,10 +28,10 @@ ANSWER_SECONDS = 0.025
 LATE_SECONDS = 0.25
 
 
-def mark(request: AcquireRequest) -> bytes:
+def mark(keys: LockKeys) -> bytes:
     """Return a packed write that all replicas get, and that expires at once."""
-    lock = request.keys.lock
-    prefix = lock.removesuffix(request.keys.name.encode())
+    lock = keys.lock
+    prefix = lock.removesuffix(keys.name.encode())
     (key,) = derived(prefix, lock, ACKNOWLEDGED_KINDS)
     return pack((b"SET", key, b"", b"PX", 1))
 
@@ -56,14 +55,14 @@ class BlockingReplicas:
     def __init__(self, asked: Acknowledgement) -> None:
         self.wanted, self.timeout = asked
 
-    async def acknowledge(self, waiter: Waiter, until: float) -> int:
+    async def acknowledge(self, waiter: Seat, until: float) -> int:
         """Count on the waiter's own connection; see ``Replicas``."""
         connection = waiter.connection
         if not isinstance(connection, Connection) or not connection.sound:
             raise NoReply("the connection of the request was lost", sent=False)
         if until <= now():
             return 0
-        return _counted(connection, mark(waiter.request) + wait(self.wanted, until), until)
+        return _counted(connection, mark(waiter.keys) + wait(self.wanted, until), until)
 
 
 def _counted(connection: Connection, packed: bytes, until: float) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from fencelock._core.lock.waiter import Waiter
+from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply
 from fencelock._io.cluster_asyncio import AsyncioClusterPort
 from fencelock._io.connection_asyncio import AsyncConnection
@@ -37,7 +37,7 @@ class AsyncClusterReplicas:
         )
         self._rounds: dict[NodeAddress, AsyncReplicas] = {}
 
-    async def acknowledge(self, waiter: Waiter, until: float) -> int:
+    async def acknowledge(self, waiter: Seat, until: float) -> int:
         """Share the next round of the node; see ``Replicas``."""
         mux = waiter.origin
         if not isinstance(mux, AsyncConnection):
@@ -45,7 +45,7 @@ class AsyncClusterReplicas:
         rounds = self._rounds.get(mux.node)
         if rounds is None:
             rounds = self._rounds[mux.node] = self._new(mux.node)
-        return await rounds.count(waiter.request, mux, until)
+        return await rounds.count(waiter.keys, mux, until)
 
     def _new(self, node: NodeAddress) -> AsyncReplicas:
         link = replica_link(

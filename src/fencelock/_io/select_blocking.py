@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.lock.inspect import channel_prefix
-from fencelock._io.sources import stand_in
+from fencelock._io.sources import kinds
 from fencelock._io.sources.resolve import resolve
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def port_for(
 ) -> BlockingPort:
     """Return the port for threads; TypeError or ValueError for an invalid source."""
     found = chosen(source, replicas, asynchronous=False)
-    if stand_in.make is not None:
+    if kinds.stand_in is not None:
         replicas = None
     client_channel = channel_prefix(prefix)
     if is_quorum(found):
@@ -66,7 +66,7 @@ def chosen(source: object, replicas: Acknowledgement | None, *, asynchronous: bo
     found: Any = _quorum(source, asynchronous=asynchronous)
     if found is None:
         found = resolve(source, asynchronous=asynchronous)
-    found = stand_in.of_many(found)
+    found = kinds.instead_of_many(found)
     if replicas is not None and is_quorum(found):
         raise ValueError("replicas must be None for a quorum: its servers have no replicas")
     return found

@@ -1,13 +1,16 @@
-"""Script calls in wire form, and what an error reply means; ``_io/resp.py`` packs and parses."""
+"""The wire format, RESP2 and RESP3: commands packed, replies parsed, and what an error reply means.
+
+Light to import: it needs hiredis, and of this package the errors only.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-from fencelock._io.permissions import lacking, missing
-from fencelock._io.resp import INCOMPLETE, Push, ReplyError, pack, reader
+import hiredis
+
 from fencelock.errors import (
     ServerDenied,
     ServerError,
@@ -15,12 +18,41 @@ from fencelock.errors import (
     ServerUnreachable,
     ServerUnsuitable,
 )
-from fencelock.scripts import ALL, Script
 
-# Connections import the parser's names from here, along with the meaning of error replies.
-__all__ = ["INCOMPLETE", "Push", "ReplyError", "pack", "reader"]
+if TYPE_CHECKING:
+    from fencelock.scripts import Script
 
+INCOMPLETE: Final = object()
+Push: Final = hiredis.PushNotification
 CONFIRMS: Final = (b"subscribe", b"ssubscribe")  # pushes that answer a request
+# hiredis' stub allows one element; the function takes any number.
+_pack: Final[Callable[[tuple[bytes, ...]], bytes]] = hiredis.pack_command  # type: ignore[assignment]  # see above
+_BYTES: Final = {bytes}
+
+
+class ReplyError(Exception):
+    """An error reply, as the parser returns it."""
+
+
+def reader() -> Any:
+    """Return a parser that yields bytes, ``Push``, ``ReplyError`` or ``INCOMPLETE``.
+
+    Bytes that are no RESP raise ConnectionError.
+    """
+    return hiredis.Reader(
+        replyError=ReplyError, protocolError=ConnectionError, notEnoughData=INCOMPLETE
+    )
+
+
+def pack(args: Sequence[bytes | int]) -> bytes:
+    """Return a command in wire form.
+
+    hiredis gets bytes only: to turn a number into text it may run a signal handler, and does not
+    survive an exception of that.
+    """
+    if set(map(type, args)) == _BYTES:  # a renewal has many hundred
+        return _pack(tuple(args))  # type: ignore[arg-type]  # they are bytes
+    return _pack(tuple([b"%d" % each if isinstance(each, int) else each for each in args]))
 
 
 def pack_call(script: Script, keys: Sequence[bytes], args: Sequence[bytes | int]) -> bytes:
@@ -35,6 +67,8 @@ def pack_source(script: Script, keys: Sequence[bytes], args: Sequence[bytes | in
 
 def with_source(packed: bytes) -> bytes:
     """Return a packed script call with the source in place of the digest."""
+    from fencelock.scripts import ALL  # noqa: PLC0415 - who calls scripts has them already
+
     parser = reader()
     parser.feed(packed)
     _, digest, *words = parser.gets()
@@ -105,6 +139,16 @@ _TEXTS: Final = (
     ("unknown command `hello`", "NOPROTO"),
     ("unknown command 'hello'", "NOPROTO"),
 )
+# The permission that a refusal is about, as an ACL rule writes it: servers from 6.2 to 9 say these
+# words, in plain replies and from inside a script.
+_PLACES: Final = (
+    ("channel", "&PREFIX* (PREFIX is the client's key_prefix)"),
+    ("key", "~PREFIX* (PREFIX is the client's key_prefix)"),
+)
+_SCRIPT: Final = "each decision is a script; `wait=Poll()` also needs it, to renew and release"
+_LISTEN: Final = "a waiter listens for its turn; with `wait=Poll()` it does not"
+_NEEDS: Final = {"eval": _SCRIPT, "evalsha": _SCRIPT, "subscribe": _LISTEN, "ssubscribe": _LISTEN}
+_DOCTOR: Final = "`fencelock doctor` shows what is missing, and prints the ACL rule"
 
 
 def server_error(error: ReplyError) -> ServerError:
@@ -113,7 +157,7 @@ def server_error(error: ReplyError) -> ServerError:
     code = _code(text)
     for kind, make in _KINDS:
         if code in kind:
-            meaning = lacking(text) if code == "NOPERM" else kind[code]
+            meaning = _lacking(text) if code == "NOPERM" else kind[code]
             failure = make(f"{meaning} ({text})", code=code)
             break
     else:
@@ -123,11 +167,27 @@ def server_error(error: ReplyError) -> ServerError:
 
 
 def _unknown(text: str, code: str) -> ServerError:
-    meaning = missing(text)
-    if not meaning:
+    """Return the error for a reply without a code that is known here."""
+    absent = re.search(r"unknown command [`']([^`']+)", text)
+    need = absent and _NEEDS.get(absent[1].lower())
+    if not (absent and need):
         return ServerError(f"the server answered with an error: {text}", code=code)
     # The rest of such a reply quotes the command: a digest, or a whole script.
-    return ServerUnsuitable(f"{meaning} ({text.partition(', with args')[0]})", code=code)
+    said = text.partition(", with args")[0]
+    return ServerUnsuitable(f"the server has no {absent[1].upper()}: {need} ({said})", code=code)
+
+
+def _lacking(text: str) -> str:
+    """Return the permission that is missing after this NOPERM, and where to find the whole rule."""
+    named = re.search(r"run the '([^']+)' command", text)
+    if named:
+        need = _NEEDS.get(named[1])
+        return f"the user lacks +{named[1]}: {need + '; ' if need else ''}{_DOCTOR}"
+    if "access" in text:
+        for word, pattern in _PLACES:
+            if word in text:
+                return f"the user lacks {pattern}: {_DOCTOR}"
+    return f"the user lacks a permission, for a command inside a script: {_DOCTOR}"
 
 
 def _code(text: str) -> str:

@@ -22,8 +22,8 @@ from typing import Any
 
 from fencelock._core.keys import slot
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
-from fencelock._core.lock.waiter import Waiter
 from fencelock._core.port import Flows
+from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Call, Keys, NoReply, Reply, closed
 from fencelock._io.wire import ReplyError, pack_call
 from fencelock._runtime.log import log
@@ -61,6 +61,7 @@ class ClusterPort:
     A subclass adds how a waiter uses a connection, and the methods of a port of one server.
     """
 
+    mutex: AbstractContextManager[Any]
     renewals: RenewalSchedule
     closing: bool
     flows: Flows = CLUSTER
@@ -77,27 +78,23 @@ class ClusterPort:
 
     # -- what a subclass does -------------------------------------------------------------------
 
-    def mutex(self) -> AbstractContextManager[Any]:
-        """Guard shared tables; see ``Port``."""
-        raise NotImplementedError
-
-    def close(self, waiter: Waiter) -> None:
+    def close(self, waiter: Seat) -> None:
         """Take the waiter's connection back; see ``Port``."""
         raise NotImplementedError
 
-    def wake(self, waiter: Waiter) -> None:
+    def wake(self, waiter: Seat) -> None:
         """Make a waiting ``wait`` return soon; see ``Port``."""
         raise NotImplementedError
 
-    def sit(self, waiter: Waiter, connection: Any) -> None:
+    def sit(self, waiter: Seat, connection: Any) -> None:
         """Give a waiter a connection, its ``origin``, until ``close`` takes it back."""
         raise NotImplementedError
 
-    def seated(self, connection: Any) -> Iterable[Waiter]:
+    def seated(self, connection: Any) -> Iterable[Seat]:
         """Return the waiters that use a connection."""
         raise NotImplementedError
 
-    def seated_as(self, connection: Any, who: bytes) -> Waiter | None:
+    def seated_as(self, connection: Any, who: bytes) -> Seat | None:
         """Return the waiter of this id, if it uses this connection."""
         raise NotImplementedError
 
@@ -108,20 +105,20 @@ class ClusterPort:
     # -- calls ----------------------------------------------------------------------------------
 
     async def call(
-        self, script: Script, keys: Keys, args: Args, until: float, waiter: Waiter | None = None
+        self, script: Script, keys: Keys, args: Args, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a script at the node of its keys; the waiter's connection is moved there."""
         request = pack_call(script, keys, args)
         return await self._routed(keys[0], self._io.run, request, until, waiter)
 
     async def run(
-        self, request: bytes, key: bytes, until: float, waiter: Waiter | None = None
+        self, request: bytes, key: bytes, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a packed script call at the node of its key."""
         return await self._routed(key, self._io.run, request, until, waiter)
 
     async def command(
-        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Waiter | None = None
+        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a plain command at the node of this key."""
         return await self._routed(key, self._io.command, args, until, waiter, proves=False)
@@ -132,7 +129,7 @@ class ClusterPort:
         ask: Ask,
         request: bytes | Sequence[bytes | int],
         until: float,
-        waiter: Waiter | None,
+        waiter: Seat | None,
         *,
         proves: bool = True,
     ) -> Reply:
@@ -164,7 +161,7 @@ class ClusterPort:
         raise NoReply("the slots of the Cluster move too fast to follow", sent=False)
 
     async def _connection(
-        self, key: bytes, step: Redirect | None, until: float, waiter: Waiter | None
+        self, key: bytes, step: Redirect | None, until: float, waiter: Seat | None
     ) -> Any:
         if waiter is None:
             node = await self._map.owner(key, until) if step is None else step.node
@@ -178,7 +175,7 @@ class ClusterPort:
 
     # -- waiting --------------------------------------------------------------------------------
 
-    def open_now(self, waiter: Waiter, *, listen: bool) -> bool:
+    def open_now(self, waiter: Seat, *, listen: bool) -> bool:
         """Give a waiter a connection to the right node that listens already."""
         slots = self.slots
         node = None if slots.doubtful else slots.owners[slot(waiter.key)]
@@ -196,7 +193,7 @@ class ClusterPort:
             return True
         return bool(connection.channels) and self._hears(waiter, connection)
 
-    def _hears(self, waiter: Waiter, connection: Any) -> bool:
+    def _hears(self, waiter: Seat, connection: Any) -> bool:
         """Return True if a connection listens to a channel for a waiter; note that channel."""
         number, channel = self._channel(waiter, connection)
         if connection.channels.get(number) != channel:
@@ -204,7 +201,7 @@ class ClusterPort:
         waiter.channel = channel
         return True
 
-    async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
+    async def open(self, waiter: Seat, until: float, *, listen: bool = True) -> None:
         """Give a waiter a connection to the right node; with ``listen``, one that listens."""
         if self.closing:
             raise closed()
@@ -216,11 +213,11 @@ class ClusterPort:
         if listen:
             await self._listen_for(waiter, until, asking=False)
 
-    async def _reconnect(self, waiter: Waiter, node: NodeAddress, until: float) -> None:
+    async def _reconnect(self, waiter: Seat, node: NodeAddress, until: float) -> None:
         self.close(waiter)
         self.sit(waiter, await self._map.lend(node, until))
 
-    async def _follow(self, waiter: Waiter, step: Redirect, until: float) -> None:
+    async def _follow(self, waiter: Seat, step: Redirect, until: float) -> None:
         """Move a waiter to where its request was redirected; NoReply if its channel changed."""
         connection, channel = waiter.origin, waiter.channel
         if connection is None or connection.node != step.node:
@@ -230,7 +227,7 @@ class ClusterPort:
         if waiter.channel != channel:
             raise NoReply("the waiter listens to another channel now: ask anew", sent=False)
 
-    def _channel(self, waiter: Waiter, connection: Any) -> tuple[int, bytes]:
+    def _channel(self, waiter: Seat, connection: Any) -> tuple[int, bytes]:
         """Return a waiter's channel on a connection, and the slot under which that notes it.
 
         It is of the waiter's slot, or of none if there are no sharded channels.
@@ -243,7 +240,7 @@ class ClusterPort:
             name = connection.channels.get(ANYWHERE) or connection.name + LOCAL
         return ANYWHERE if name.endswith(LOCAL) else number, name
 
-    async def _listen_for(self, waiter: Waiter, until: float, *, asking: bool) -> None:
+    async def _listen_for(self, waiter: Seat, until: float, *, asking: bool) -> None:
         """Have the waiter's connection listen; NoReply if the slot has moved: ask again."""
         connection = waiter.origin
         if self._hears(waiter, connection):
@@ -286,7 +283,7 @@ class ClusterPort:
                 del connection.channels[number]
         self.rouse(waiter for waiter in self.seated(connection) if waiter.channel == channel)
 
-    def rouse(self, waiters: Iterable[Waiter]) -> None:
+    def rouse(self, waiters: Iterable[Seat]) -> None:
         """Make waiters ask again."""
         for waiter in list(waiters):
             waiter.lose_place()
@@ -331,7 +328,7 @@ class ClusterPort:
     # -- many requests --------------------------------------------------------------------------
 
     async def run_together(
-        self, calls: Sequence[Call], until: float, waiter: Waiter | None = None
+        self, calls: Sequence[Call], until: float, waiter: Seat | None = None
     ) -> list[Reply | Exception]:
         """Write many requests, then collect their answers; a redirected one is sent separately."""
         answers: list[Reply | Exception] = []
@@ -347,7 +344,7 @@ class ClusterPort:
         return await self._spread(groups, until, None)
 
     async def _spread(
-        self, groups: Sequence[Sequence[Call]], until: float, waiter: Waiter | None
+        self, groups: Sequence[Sequence[Call]], until: float, waiter: Seat | None
     ) -> list[list[Reply | Exception]]:
         until = min(until, self._io.now() + ANSWER_SECONDS)
         answers: list[list[Reply | Exception]] = [[] for _ in groups]
@@ -426,7 +423,7 @@ class ClusterPort:
         return answers
 
     async def _followed(
-        self, call: Call, answer: Reply | Exception, until: float, waiter: Waiter | None
+        self, call: Call, answer: Reply | Exception, until: float, waiter: Seat | None
     ) -> Reply | Exception:
         """Return the answer; ask again if the script was unknown or the slot has moved."""
         if not isinstance(answer, ReplyError):
@@ -448,7 +445,7 @@ class ClusterPort:
 
     def spawn_for_node(self, place: object, flow: Callable[[], Coroutine[Any, Any, None]]) -> bool:
         """Run a flow in the background; False while one runs for this place, or on a failure."""
-        with self.mutex():
+        with self.mutex:
             if place in self._busy:
                 return False
             self._busy.add(place)
@@ -461,7 +458,7 @@ class ClusterPort:
         try:
             await flow()
         finally:
-            with self.mutex():
+            with self.mutex:
                 self._busy.discard(place)
                 next_at = self.renewals.next_at()
             if next_at is not None:

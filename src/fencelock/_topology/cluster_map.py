@@ -221,7 +221,7 @@ class ClusterMap:
         A finalizer that interrupts its own thread while that thread asks must ask as well.
         """
         fresh = _Question(self._io.caller(), self._io.latch())
-        with self._io.mutex():
+        with self._io.mutex:
             asked = self._questions.get(about)
             if asked is not None and asked.caller != fresh.caller:
                 return asked, False
@@ -244,7 +244,7 @@ class ClusterMap:
                 question.error = error
             raise
         finally:
-            with self._io.mutex():
+            with self._io.mutex:
                 if self._questions.get(about) is question:
                     del self._questions[about]
             question.latch.open()

@@ -51,6 +51,7 @@ class MasterIo(Protocol):
     def now(self) -> float:
         """Return the monotonic instant, in seconds."""
 
+    @property
     def mutex(self) -> AbstractContextManager[Any]:
         """Guard shared tables; nothing may be awaited inside."""
 
@@ -108,7 +109,7 @@ class Round:
         """Return when enough answered, when each had its time, or at the instant."""
         for latch in (self._majority, self._done):
             await latch.wait(min(until, self._ends))
-        with self._io.mutex():
+        with self._io.mutex:
             self.note_end()
 
     def note_end(self) -> None:
@@ -119,7 +120,7 @@ class Round:
     async def _ask(self, at: int) -> None:
         until = self.began + ANSWER_SECONDS
         outcome = await _asked(self._io, self._service, self._service.sentinels[at], until)
-        with self._io.mutex():
+        with self._io.mutex:
             complete, majority = self._take(at, outcome)
         if complete:
             self._open()
@@ -209,7 +210,7 @@ class MasterMonitor:
         """Wait for a round that began at ``since`` or later; when time is up, return the last."""
         while True:
             fresh = Round(self.service, self.state, self.io)
-            with self.io.mutex():
+            with self.io.mutex:
                 current = self._round
                 if current is not None:
                     current.note_end()  # all that waited for it may have left before
@@ -304,11 +305,15 @@ class MasterGuard:
         return partial(self._deliver_held, until) if len(self._held) == 1 else None
 
     async def _deliver_held(self, until: float) -> None:
-        while self._held:
-            message, deliver, heard_at = self._held[0]
-            await self._prove(heard_at, heard_at, min(heard_at + PUSH_SECONDS, until))
-            del self._held[0]
-            deliver(message)
+        try:
+            while self._held:
+                message, deliver, heard_at = self._held[0]
+                await self._prove(heard_at, heard_at, min(heard_at + PUSH_SECONDS, until))
+                del self._held[0]
+                deliver(message)
+        except BaseException:
+            self._held.clear()  # the connection ends, and what it heard would keep it alive
+            raise
 
     def _now(self) -> float:
         return self._monitor.io.now()

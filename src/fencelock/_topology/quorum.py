@@ -65,7 +65,7 @@ class QuorumPortRules:
         membership, mutex = self.membership, self.mutex
 
         def saw(run_id: bytes, uptime: float, asked_at: float) -> None:
-            with mutex():
+            with mutex:
                 membership.saw(number, run_id, uptime, asked_at)
 
         return saw
@@ -84,7 +84,7 @@ class QuorumPortRules:
 
     def move(self, hold: Hold, when: float) -> None:
         """Schedule a hold for another instant."""
-        with self.mutex():
+        with self.mutex:
             if not hold.open or hold.notified:
                 return
             self.renewals.discard(hold)
@@ -96,7 +96,7 @@ class QuorumPortRules:
 
     def let_go(self) -> None:
         """Let the nodes' leases end with their ports: the quorum's lease is notified separately."""
-        with self.mutex():
+        with self.mutex:
             detach(self.renewals.tracked())
 
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from fencelock._core.keys import hash_tag, slot
-from fencelock._core.lock.waiter import Waiter
+from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply
 from fencelock._runtime.clock import now
 from fencelock._topology.master_check import MasterCheck, Named, NodeAddress
@@ -92,7 +92,7 @@ class SlotMap:
         """Return the node that serves a key; None when that must be asked for."""
         return None if self.doubtful else self.owners[slot(key)]
 
-    def disbelieves(self, message: Sequence[bytes], waiter: Waiter, node: NodeAddress) -> bool:
+    def disbelieves(self, message: Sequence[bytes], waiter: Seat, node: NodeAddress) -> bool:
         """Return True if a pushed grant must be asked for: its node may have been replaced."""
         if not is_grant(message):
             return False

@@ -16,10 +16,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from fencelock._io import port_asyncio
+from fencelock._io import tasks
 from fencelock._io.port_asyncio import AioPort
-from fencelock._io.ports_per_loop import LoopPorts
-from fencelock._io.select_asyncio import port_maker
+from fencelock._io.select_asyncio import LoopPorts, port_maker
 
 if TYPE_CHECKING:
     from fencelock._core.lock.history import Recorder
@@ -31,7 +30,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 ASYNCHRONOUS: Final = True
 
 # A client may be used in several loops.
-home_of, in_loop_of = port_asyncio.home_of, port_asyncio.in_loop_of
+home_of, in_loop_of = tasks.home_of, tasks.in_loop_of
+later: Callable[[Any, float, Callable[[], None]], bool] = tasks.later
 
 # Tasks of ``wait_for``, by the task that waits in it.
 _callers: dict[asyncio.Task[Any], asyncio.Task[Any]] = {}
@@ -143,15 +143,6 @@ def result_of(result: Awaitable[Any], function: Callable[..., Any]) -> Awaitable
     """Return what a decorated function returned; the caller awaits it."""
     del function  # the twin names it in an error
     return result
-
-
-def later(port: Any, seconds: float, call: Callable[[], None]) -> bool:
-    """Call a function after so many seconds, for a port; return False if that cannot be."""
-    try:
-        port.loop.call_soon_threadsafe(port.loop.call_later, seconds, call)
-    except RuntimeError:  # the loop is closed
-        return False
-    return True
 
 
 def opened(source: object, recorder: Recorder | None, **given: Any) -> tuple[Any, bool, str]:

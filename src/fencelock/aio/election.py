@@ -25,7 +25,8 @@ from fencelock._handles.body import UNSURE
 from fencelock._handles.election import CandidateHolds, LeadershipUse
 from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import Settings
-from fencelock._io.port_asyncio import AioPort, run_release
+from fencelock._io.port_asyncio import AioPort
+from fencelock._io.tasks import run_release
 from fencelock._runtime.hints import made_by_clients
 from fencelock._runtime.process import ProcessBound
 from fencelock.aio.caller import awaited, caller, from_first_instruction, was_stopped, watch
@@ -53,7 +54,7 @@ class AsyncLeaderLock(AsyncLock):
     def undo(self, use: LeadershipUse) -> None:
         """Take back a campaign or body that was interrupted."""
         port = self._port()
-        with port.mutex():
+        with port.mutex:
             hold = self._holds.take_back(use)
         if hold is not None:
             give_up(port, hold)
@@ -131,7 +132,7 @@ class AsyncElection(ProcessBound):
     async def _stand(self, use: LeadershipUse, seconds: float | None) -> bool:
         """Join the leadership, or campaign; the frame that called undoes it after an interrupt."""
         holds, port = self._holds, self._port()
-        with port.mutex():
+        with port.mutex:
             if holds.join(use):
                 return True
         for lost in holds.begin(use):
@@ -140,7 +141,7 @@ class AsyncElection(ProcessBound):
             hold = await self._lock.obtain(use, seconds)
             if hold is None:
                 return False
-            with port.mutex():
+            with port.mutex:
                 holds.rely(use, hold)
         finally:
             holds.campaigning = None
@@ -259,7 +260,7 @@ class AsyncElection(ProcessBound):
         if use is UNSURE:
             raise_release_error(self._holds.unsure(), error, what)
             return
-        with self._port().mutex():
+        with self._port().mutex:
             hold = self._holds.leave(use)
         stopped = use.body is not None and was_stopped(use, error)
         if hold is not None:
@@ -296,7 +297,7 @@ class AsyncLeaderChanges:
     ) -> None:
         self._port = port()
         self._timeout = timeout
-        self._watch = LeaderCursor(holds.request(port(), caller()), holds.election)
+        self._watch = LeaderCursor(port().new_id(), holds.election)
 
     def __aiter__(self) -> AsyncIterator[Leader | None]:
         return self

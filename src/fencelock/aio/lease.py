@@ -26,13 +26,14 @@ class AsyncLease(BaseLease):
         """Renew the lease now, for ``ttl`` seconds or for as long as usual, within ``max_hold``.
 
         A shorter ttl may make it end earlier: then it counts for no longer than this request can
-        leave it, from the instant that it is sent.
+        leave it, from the instant that it is sent. If no answer comes, that ends with the first
+        automatic renewal after the call, because the server lets a later request shorten nothing.
 
         Cancelled, it may or may not have renewed: ``remaining()`` says what is left for certain.
 
         Raises:
             LeaseLost: it was lost before, or the server refuses it.
-            NotHeld: it was released.
+            NotHeld: it was released, or its handle is gone.
             OutcomeUnknown, ServerUnreachable: no answer came while the lease lasted.
         """
         span = None if ttl is None else options.lease_ttl(ttl)
@@ -59,6 +60,8 @@ class AsyncMultiLease(BaseMultiLease):
 
     async def renew(self, ttl: Seconds | None = None) -> None:
         """Renew all leases now, for ``ttl`` seconds or for as long as usual; one command each.
+
+        A lease that this makes end earlier takes a second command.
 
         In a Cluster all nodes are asked at once: a silent one holds up only its own leases.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.acquire import acquire
+from fencelock._core.lock.acquire import acquire, withdraw
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.inspect import holder_of
 from fencelock._core.lock.release import (
@@ -19,11 +20,11 @@ from fencelock._core.lock.release import (
     take_and_release,
 )
 from fencelock._core.lock.renew import renew_now
-from fencelock._core.lock.request import AcquireRequest
 from fencelock._handles.body import UNSURE, Body
 from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import DropFinalizer, Holds, ReentrantHolds, Settings
-from fencelock._io.port_asyncio import AioPort, run_release
+from fencelock._io.port_asyncio import AioPort
+from fencelock._io.tasks import run_release
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, unnamed
 from fencelock._runtime.process import ProcessBound
 from fencelock.aio.caller import (
@@ -95,11 +96,11 @@ class AsyncLockBase(ProcessBound):
         holds, port, unit = self._holds, self._port(), body.unit
         hold = holds.again(unit)
         if hold is None:
-            request = body.request = holds.request(port, unit)
-            hold = body.held = await acquire(port, request, seconds, holds, unit)
-            holds.answered(port, request, hold)
+            attempt = body.attempt = holds.attempt(port, unit)
+            hold = body.held = await acquire(port, attempt, seconds)
+            holds.answered(port, attempt, hold)
             return hold
-        if not hold.request.options.renew:
+        if not hold.terms.options.renew:
             await renew_now(port, hold, None, shortens=False)
         # Together: a signal handler may run between any two calls.
         hold.count, body.held = hold.count + 1, hold
@@ -124,7 +125,7 @@ class AsyncLockBase(ProcessBound):
         if hold is None:
             raise self._holds.not_granted()
         self._holds.bodies.begin(body)
-        if hold.request.options.on_lost == "cancel" and hold.body is None:
+        if hold.terms.options.on_lost == "cancel" and hold.body is None:
             watch(hold)
         return hold  # type: ignore[return-value]  # acquire() was given its type
 
@@ -140,9 +141,7 @@ class AsyncLockBase(ProcessBound):
         port, task = self._port(), caller()
         if port.elsewhere:
             port = home_of(self._holds.lease_for(task), port)
-        flow = take_and_release(
-            port, lambda taken: self._holds.take(task, taken, only_own=only_own)
-        )
+        flow = take_and_release(port, partial(self._holds.take, task, only_own=only_own))
         return await run_release(port, self, flow) or 0
 
     @from_first_instruction
@@ -194,7 +193,7 @@ class AsyncLockBase(ProcessBound):
             port = self._port()
             if port.elsewhere:
                 port = home_of(hold, port)
-            flow = take_and_release(port, lambda taken: holds.take_of_body(body, taken))
+            flow = take_and_release(port, partial(holds.take_of_body, body))
             await run_release(port, self, flow)
 
     async def release(self) -> int | None:
@@ -243,11 +242,11 @@ class AsyncLock(AsyncLockBase):
         port, holds, unit = self._port(), self._holds, caller()
         if holds.settings.strict:
             holds.refuse_second(unit)
-        request = holds.request(port, unit)
+        attempt = holds.attempt(port, unit)
         try:
-            hold = await acquire(port, request, seconds, holds, unit)
+            hold = await acquire(port, attempt, seconds)
         except BaseException:  # a signal's exception may come when the flow had ended
-            self._withdraw(request)
+            withdraw(port, attempt)
             raise
         return hold is not None
 
@@ -265,12 +264,6 @@ class AsyncLock(AsyncLockBase):
                 background, and the lease ends by its ttl at the latest.
         """
         await self._give_back()
-
-    def _withdraw(self, request: AcquireRequest) -> None:
-        """Release what a request brought that never reached the caller."""
-        body = Body(None, None)
-        body.request = request
-        self._undo(body)
 
 
 class AsyncRLock(AsyncLockBase):
@@ -325,8 +318,8 @@ class AsyncRLock(AsyncLockBase):
         if self._holds.newest() is not None:
             return await self._give_back()
         # The owner id travelled here: another handle or process acquired.
-        request = self._holds.request(self._port(), caller())
-        left = await release_for_owner(self._port(), request)
+        attempt = self._holds.attempt(self._port(), caller())
+        left = await release_for_owner(self._port(), attempt)
         if left is None:
             raise self._holds.not_held()
         return left

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.release import release_in_background, retire
-from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.objects.multi import acquire_all
 from fencelock._handles.body import UNSURE, Body
 from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import DropFinalizer, Holds, Settings
 from fencelock._handles.multi import MultiHold, MultiHolds, is_busy, is_owned
-from fencelock._io.port_asyncio import AioPort, run_release
+from fencelock._io.port_asyncio import AioPort
+from fencelock._io.tasks import run_release
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients
 from fencelock._runtime.process import ProcessBound
 from fencelock.aio.caller import (
@@ -133,14 +134,14 @@ class AsyncMultiLock(ProcessBound):
     async def _obtain(self, body: Body, seconds: float | None) -> MultiHold | None:
         """Acquire all; the frame that called undoes it after an interrupt."""
         holds, port, unit = self._holds, self._port(), body.unit
-        asked: list[AcquireRequest] = []
-        body.request = asked
+        asked: list[Attempt] = []
+        body.attempt = asked
 
-        def requests() -> Sequence[AcquireRequest]:
-            asked[:] = holds.requests(port, unit)
+        def attempts() -> Sequence[Attempt]:
+            asked[:] = holds.attempts(port, unit)
             return asked[:]
 
-        granted = await acquire_all(port, requests, seconds, holds.parts, unit)
+        granted = await acquire_all(port, attempts, seconds)
         body.held = None if granted is None else holds.group(granted, unit)
         return body.held  # type: ignore[no-any-return]  # see above
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
+from fencelock._core.lock.acquire import withdraw
 from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.once import (
     FinishedOnce,
@@ -203,11 +204,11 @@ class AsyncOnceLock(AsyncLock):
     async def begin(self) -> Hold | FinishedOnce | None:
         """Start the run, or return its result; None when time is up."""
         port, holds, unit = self._port(), self._holds, caller()
-        request = holds.request(port, unit)
+        attempt = holds.attempt(port, unit)
         try:
-            return await start(port, request, holds.settings.timeout, holds, unit)
+            return await start(port, attempt, holds.settings.timeout)
         except BaseException:  # a signal's exception may come when the flow had ended
-            self._withdraw(request)
+            withdraw(port, attempt)
             raise
 
     async def end(self, hold: Hold, within: float, value: Any) -> Outcome[Any]:

@@ -16,7 +16,8 @@ from fencelock._handles.body import UNSURE, Bodies, Body
 from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import Settings
 from fencelock._handles.semaphore import SemaphoreHolds, checked_limit
-from fencelock._io.port_asyncio import AioPort, run_release
+from fencelock._io.port_asyncio import AioPort
+from fencelock._io.tasks import run_release
 from fencelock._runtime.hints import made_by_clients
 from fencelock.aio.caller import by_caller, caller, from_first_instruction, was_stopped, watch
 from fencelock.aio.lease import AsyncHold, AsyncLease
@@ -143,7 +144,7 @@ class AsyncSemaphore(AsyncLockBase):
         """
         wanted = checked_limit(limit)
         port = self._port()
-        agreed = await set_limit(port, self._holds.template(port), wanted)
+        agreed = await set_limit(port, self._holds.terms(port), wanted)
         self._holds.changed_limit(wanted, agreed)
 
     async def _end_body(self, body: Body) -> None:
@@ -165,9 +166,9 @@ class AsyncSemaphore(AsyncLockBase):
     async def _take(self, body: Body, seconds: float | None, permits: int) -> Hold | None:
         """Acquire permits; the frame that called undoes it after an interrupt."""
         holds, port, unit = self._holds, self._port(), body.unit
-        request = body.request = holds.request_permits(port, unit, permits)
+        attempt = body.attempt = holds.attempt_permits(port, unit, permits)
         try:
-            body.held = await acquire(port, request, seconds, holds, unit)
+            body.held = await acquire(port, attempt, seconds)
         except ServerUnsuitable as refused:
             holds.refuse_too_many(permits, refused)
             raise
@@ -207,7 +208,7 @@ class AsyncPermitsContext:
             if hold is None:
                 raise self._holds.not_granted()
             self._bodies.begin(body)
-            if hold.request.options.on_lost == "cancel":
+            if hold.terms.options.on_lost == "cancel":
                 watch(hold)
         except BaseException:
             self._abandon({"body": body}, None)

@@ -7,7 +7,7 @@ import threading
 
 from fencelock import errors, options
 from fencelock._handles.barrier import BaseBarrier
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.threads import run_blocking
 from fencelock.blocking.caller import ASYNCHRONOUS
 
 

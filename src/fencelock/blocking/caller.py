@@ -9,14 +9,14 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fencelock._io.port_blocking import BlockingPort
-from fencelock._io.run_blocking import run_blocking
 from fencelock._io.select_blocking import port_for
+from fencelock._io.threads import later, run_blocking
 from fencelock._runtime.first_instruction import from_first_instruction
 
 if TYPE_CHECKING:
     from fencelock._core.lock.history import Recorder
 
-__all__ = ["from_first_instruction"]
+__all__ = ["from_first_instruction", "later"]
 
 T = TypeVar("T")
 
@@ -52,13 +52,6 @@ def result_of(result: Any, function: Callable[..., Any]) -> Any:
     from fencelock._handles.name_template import refuse_coroutine  # noqa: PLC0415 - inspect is slow
 
     return refuse_coroutine(result, function)
-
-
-def later(_port: object, seconds: float, call: Callable[[], None]) -> bool:
-    """Call a function after so many seconds; return True."""
-    from fencelock._io import timer_blocking  # noqa: PLC0415 - only with a history
-
-    return timer_blocking.later(seconds, call)
 
 
 def opened(source: object, recorder: Recorder | None, **given: Any) -> tuple[Any, bool, str]:

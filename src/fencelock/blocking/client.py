@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from fencelock import options
 from fencelock._handles import introspection
 from fencelock._handles.lock import defaults
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.threads import run_blocking
 from fencelock._runtime.hints import absent, with_hints
 from fencelock._runtime.later import Later
 from fencelock.blocking.caller import later, opened

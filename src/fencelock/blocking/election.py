@@ -27,7 +27,7 @@ from fencelock._handles.election import CandidateHolds, LeadershipUse
 from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import Settings
 from fencelock._io.port_blocking import BlockingPort
-from fencelock._io.run_blocking import run_blocking, run_release
+from fencelock._io.threads import run_blocking, run_release
 from fencelock._runtime.hints import made_by_clients
 from fencelock._runtime.process import ProcessBound, here
 from fencelock.blocking.caller import awaited, from_first_instruction, was_stopped, watch
@@ -55,7 +55,7 @@ class LeaderLock(Lock):
     def undo(self, use: LeadershipUse) -> None:
         """Take back a campaign or body that was interrupted."""
         port = self._port
-        with port.mutex():
+        with port.mutex:
             hold = self._holds.take_back(use)
         if hold is not None:
             give_up(port, hold)
@@ -133,7 +133,7 @@ class Election(ProcessBound):
     def _stand(self, use: LeadershipUse, seconds: float | None) -> bool:
         """Join the leadership, or campaign; the frame that called undoes it after an interrupt."""
         holds, port = self._holds, self._port
-        with port.mutex():
+        with port.mutex:
             if holds.join(use):
                 return True
         for lost in holds.begin(use):
@@ -142,7 +142,7 @@ class Election(ProcessBound):
             hold = self._lock.obtain(use, seconds)
             if hold is None:
                 return False
-            with port.mutex():
+            with port.mutex:
                 holds.rely(use, hold)
         finally:
             holds.campaigning = None
@@ -261,7 +261,7 @@ class Election(ProcessBound):
         if use is UNSURE:
             raise_release_error(self._holds.unsure(), error, what)
             return
-        with self._port.mutex():
+        with self._port.mutex:
             hold = self._holds.leave(use)
         stopped = use.body is not None and was_stopped(use, error)
         if hold is not None:
@@ -296,7 +296,7 @@ class LeaderChanges:
     def __init__(self, port: BlockingPort, holds: CandidateHolds, timeout: float | None) -> None:
         self._port = port
         self._timeout = timeout
-        self._watch = LeaderCursor(holds.request(port, here.unit), holds.election)
+        self._watch = LeaderCursor(port.new_id(), holds.election)
 
     def __iter__(self) -> Iterator[Leader | None]:
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from fencelock import options
 from fencelock._handles.event_latch import BaseEvent, BaseLatch
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.threads import run_blocking
 
 
 class Event(BaseEvent):

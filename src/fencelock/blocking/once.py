@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
+from fencelock._core.lock.acquire import withdraw
 from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.once import (
     FinishedOnce,
@@ -24,7 +25,7 @@ from fencelock._handles.lock import Settings
 from fencelock._handles.name_template import NameTemplate
 from fencelock._handles.once import NOTHING, OnceHolds, Outcome, encoded
 from fencelock._io.port_blocking import BlockingPort
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.threads import run_blocking
 from fencelock._runtime import process
 from fencelock._runtime.hints import made_by_clients
 from fencelock._runtime.process import ProcessBound, here
@@ -199,11 +200,11 @@ class OnceLock(Lock):
     def begin(self) -> Hold | FinishedOnce | None:
         """Start the run, or return its result; None when time is up."""
         port, holds, unit = self._port, self._holds, here.unit
-        request = holds.request(port, unit)
+        attempt = holds.attempt(port, unit)
         try:
-            return run_blocking(start(port, request, holds.settings.timeout, holds, unit))
+            return run_blocking(start(port, attempt, holds.settings.timeout))
         except BaseException:  # a signal's exception may come when the flow had ended
-            self._withdraw(request)
+            withdraw(port, attempt)
             raise
 
     def end(self, hold: Hold, within: float, value: Any) -> Outcome[Any]:

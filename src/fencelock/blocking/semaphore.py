@@ -18,7 +18,7 @@ from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import Settings
 from fencelock._handles.semaphore import SemaphoreHolds, checked_limit
 from fencelock._io.port_blocking import BlockingPort
-from fencelock._io.run_blocking import run_blocking, run_release
+from fencelock._io.threads import run_blocking, run_release
 from fencelock._runtime.hints import made_by_clients
 from fencelock._runtime.process import here
 from fencelock.blocking.caller import from_first_instruction, was_stopped, watch
@@ -141,7 +141,7 @@ class Semaphore(LockBase):
         """
         wanted = checked_limit(limit)
         port = self._port
-        agreed = run_blocking(set_limit(port, self._holds.template(port), wanted))
+        agreed = run_blocking(set_limit(port, self._holds.terms(port), wanted))
         self._holds.changed_limit(wanted, agreed)
 
     def _end_body(self, body: Body) -> None:
@@ -163,9 +163,9 @@ class Semaphore(LockBase):
     def _take(self, body: Body, seconds: float | None, permits: int) -> Hold | None:
         """Acquire permits; the frame that called undoes it after an interrupt."""
         holds, port, unit = self._holds, self._port, body.unit
-        request = body.request = holds.request_permits(port, unit, permits)
+        attempt = body.attempt = holds.attempt_permits(port, unit, permits)
         try:
-            body.held = run_blocking(acquire(port, request, seconds, holds, unit))
+            body.held = run_blocking(acquire(port, attempt, seconds))
         except ServerUnsuitable as refused:
             holds.refuse_too_many(permits, refused)
             raise
@@ -205,7 +205,7 @@ class PermitsContext:
             if hold is None:
                 raise self._holds.not_granted()
             self._bodies.begin(body)
-            if hold.request.options.on_lost == "cancel":
+            if hold.terms.options.on_lost == "cancel":
                 watch(hold)
         except BaseException:
             self._abandon({"body": body}, None)

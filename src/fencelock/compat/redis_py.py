@@ -26,8 +26,8 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.inspect import holder_of
 from fencelock._core.lock.release import take_and_release
 from fencelock._core.lock.renew import renew_now
-from fencelock._io.port_asyncio import run_release as run_release_in_loop
-from fencelock._io.run_blocking import run_blocking, run_release
+from fencelock._io.tasks import run_release as run_release_in_loop
+from fencelock._io.threads import run_blocking, run_release
 from fencelock.aio.client import AsyncClient
 from fencelock.blocking.client import Client
 
@@ -171,7 +171,7 @@ class _RedisPyLock:
     def _known(self, token: bytes | None) -> Hold | None:
         """Return the hold of a token that was acquired by this object."""
         _, holds = self._handle.__shared__()
-        return next((hold for hold in holds.all() if hold.request.holder == token), None)
+        return next((hold for hold in holds.all() if hold.holder_id == token), None)
 
     def _hold(self, token: bytes, port: Any) -> Hold:
         """Return the hold that a token stands for; it may have been acquired elsewhere."""
@@ -422,9 +422,9 @@ class AsyncLock(_RedisPyLock):
 
 def _adopted(port: Any, holds: Any, token: bytes, ttl: float) -> Hold:
     """Return a hold for a token of another process; only the server knows if it still holds."""
-    request = holds.request(port, "")
-    request.waiter = request.holder = token
-    hold: Hold = holds.hold_type(port, request, 0, port.now() + ttl)
+    attempt = holds.attempt(port, "")
+    attempt.id = attempt.holder_id = token
+    hold: Hold = holds.hold_type(port, attempt, 0, port.now() + ttl)
     holds.add(hold)
     return hold
 

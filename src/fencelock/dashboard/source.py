@@ -10,7 +10,7 @@ from fencelock import options
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.overview import Overview
 from fencelock._core.lock.show import NAMES_MAX as SHOWN_AT_ONCE
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.threads import run_blocking
 
 if TYPE_CHECKING:
     from fencelock.blocking.client import Client

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import time
 
-from fencelock._io.resp import ReplyError
+from fencelock._io.wire import ReplyError
 from fencelock.embedded import liveness_lock, wire
 from fencelock.embedded.policy import refuse_start
 from fencelock.embedded.runtime_dir import RuntimeDir, find

@@ -12,7 +12,7 @@ import struct
 import time
 from typing import Any, NamedTuple
 
-from fencelock._io.resp import INCOMPLETE, pack, reader
+from fencelock._io.wire import INCOMPLETE, pack, reader
 from fencelock._runtime.descriptors import own
 from fencelock.errors import ServerDenied, ServerUnreachable
 

@@ -47,6 +47,10 @@ def _instrument(meter: Any, measure: Measure) -> Any:
     return meter.create_counter(**about).add
 
 
+# These end a span; all others are events of one.
+_ENDING = frozenset({*events.ENDS, events.RELEASED, events.LOST})
+
+
 def trace_id() -> str | None:
     """Return the id of the trace that the calling thread or task is in; None outside of one."""
     trace: Any = import_module("opentelemetry.trace")
@@ -70,14 +74,12 @@ class SpanHook:
         kind, number = event.kind, event.number
         if kind == events.REQUESTED:
             self._open[number] = self._begin("wait", event)
-        elif kind in {events.WAITING, events.RENEWED, events.RENEWAL_FAILED}:
-            span = self._open.get(number)
-            if span is not None:
-                span.add_event(kind, _words(event))
-        elif number in self._open:
+        elif number in self._open and kind in _ENDING:
             self._end(self._open.pop(number), event)
             if kind == events.GRANTED:
                 self._open[number] = self._begin("hold", event)
+        elif number in self._open:
+            self._open[number].add_event(kind, _words(event))
 
     def _begin(self, doing: str, event: LockEvent) -> Any:
         about = {

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from fencelock._core.keys import orders_key
 from fencelock._core.retry import ask
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.threads import run_blocking
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import started
 from fencelock.errors import FencelockError

@@ -118,6 +118,7 @@ BARRIER_ARRIVE = Script("signals/barrier_arrive")
 BARRIER_CHANGE = Script("signals/barrier_change")
 BARRIER_CHECK = Script("signals/barrier_check")
 BREAK = Script("lock/break")
+CLOCK = Script("lock/clock")
 ELECTION_ANNOUNCE = Script("lock/election_announce")
 ELECTION_HAND_OVER = Script("lock/election_hand_over")
 ELECTION_WATCH = Script("lock/election_watch")
@@ -158,6 +159,7 @@ LOCKS = (
     ACQUIRE_NEXT,
     HEARTBEAT,
     BREAK,
+    CLOCK,
     ANSWER,
     ASK,
     POLL_RELEASE,

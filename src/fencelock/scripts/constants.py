@@ -11,7 +11,7 @@ from typing import Final
 # A record outlives its lease by this much: it guards fences against a clock that is set back.
 RECORD_MS: Final = 600_000
 
-# A client may use as many fences after that of a grant without telling the server: see cohort.py.
+# A client may use as many fences after that of a grant without telling the server: see tenure.py.
 # So a fence that the server's clock does not raise is raised by so much; and not by more, so that a
 # clock that was set back catches up.
 FENCE_ROOM: Final = 100

@@ -17,9 +17,9 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, TypeVar
 
-from fencelock._io import leases_at_exit
+from fencelock._io import process_ports
 from fencelock._io.port_blocking import BlockingPort
-from fencelock._io.sources import stand_in
+from fencelock._io.sources import kinds
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -59,9 +59,9 @@ class inactive(contextlib.ContextDecorator):  # noqa: N801 - it is called as a f
 
     def __enter__(self) -> None:
         """Replace the servers, and free everything."""
-        if stand_in.make is not None:
+        if kinds.stand_in is not None:
             raise RuntimeError("inactive() is active already, and cannot be entered again")
-        stand_in.make = _maker()
+        kinds.stand_in = _maker()
         _hang_up()
 
     def __exit__(
@@ -71,7 +71,7 @@ class inactive(contextlib.ContextDecorator):  # noqa: N801 - it is called as a f
         trace: TracebackType | None,
     ) -> None:
         """Lead to the servers again."""
-        stand_in.make = None
+        kinds.stand_in = None
         _hang_up()
 
 
@@ -84,7 +84,7 @@ def _maker() -> Any:
         raise ImportError(text) from error
     servers: dict[str, Any] = {}
 
-    def make(label: str, asynchronous: bool) -> Any:  # noqa: FBT001 - as ``stand_in.make``
+    def make(label: str, asynchronous: bool) -> Any:  # noqa: FBT001 - as ``kinds.stand_in``
         server = servers.setdefault(label, fakeredis.FakeServer())
         kind = fakeredis.FakeAsyncRedis if asynchronous else fakeredis.FakeRedis
         return kind(server=server)
@@ -94,5 +94,5 @@ def _maker() -> Any:
 
 def _hang_up() -> None:
     """Close idle connections: the next ones lead to the other side."""
-    for port in leases_at_exit.watched(BlockingPort):
+    for port in process_ports.watched(BlockingPort):
         port.pool.drop()

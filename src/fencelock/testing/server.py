@@ -25,9 +25,9 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.release import release_call
 from fencelock._core.lock.renew import lose
-from fencelock._io import leases_at_exit
+from fencelock._io import process_ports
 from fencelock._io.port_asyncio import AioPort
-from fencelock._io.resp import INCOMPLETE, ReplyError, pack, reader
+from fencelock._io.wire import INCOMPLETE, ReplyError, pack, reader
 from fencelock._runtime.descriptors import own
 from fencelock.errors import FencelockError, NotAcquired
 from fencelock.options import KEY_PREFIX
@@ -173,9 +173,9 @@ class PrivateServer:
     def held(self) -> dict[Hold, str]:
         """Return what clients of this process hold on this server, with words that name it."""
         found: dict[Hold, str] = {}
-        for port in leases_at_exit.everywhere():
+        for port in process_ports.everywhere():
             if self._relay.path in port.label:
-                found |= {hold: _named(hold) for hold in leases_at_exit.held_by(port)}
+                found |= {hold: _named(hold) for hold in process_ports.held_by(port)}
         return found
 
     def dropped(self, *, but: Iterable[Hold]) -> list[str]:
@@ -250,9 +250,9 @@ def _in_its_loop(port: Any, hold: Hold) -> None:
 
 def _lose(port: Any, hold: Hold) -> None:
     lose(port, hold, "revoked", port.now(), "a test asked for it")
-    port.run_in_background(*release_call(hold.request, hold.fence))
+    port.run_in_background(*release_call(hold, hold.fence))
 
 
 def _named(hold: Hold) -> str:
-    told = hold.request.info.decode(errors="replace")
+    told = hold.info.decode(errors="replace")
     return f"{hold.name!r} (fence {hold.fence}, by {told})"

@@ -112,7 +112,7 @@ def test_a_lease_with_a_timeout_ends_by_it_and_one_without_is_renewed(face, serv
     fixed, renewed = face.lock("fixed", timeout=0.2), face.lock("renewed")
     assert fixed.acquire()
     assert renewed.acquire()
-    assert [each.lease.request.options.renew for each in (fixed, renewed)] == [False, True]
+    assert [each.lease.terms.options.renew for each in (fixed, renewed)] == [False, True]
     while server.command("EXISTS", "fixed"):
         pass
     with pytest.raises(redis.exceptions.LockNotOwnedError) as lost:

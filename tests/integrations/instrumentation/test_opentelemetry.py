@@ -1,6 +1,7 @@
 """Metrics and spans as OpenTelemetry's SDK keeps them in memory."""
 
 import json
+import threading
 
 import pytest
 
@@ -83,3 +84,34 @@ def test_a_loss_is_an_error_of_its_span(client, spans, tracers):
     held = spans.get_finished_spans()[1]
     assert not held.status.is_ok
     assert held.status.description == "expired: it was not renewed, as requested"
+
+
+def test_a_suspected_deadlock_ends_no_span(client, spans, tracers):
+    """The request goes on: its span ends with it, and that of its lease begins."""
+    provider = MeterProvider([])
+    set_hooks([opentelemetry_hook(spans=True, meter_provider=provider, tracer_provider=tracers)])
+    both = threading.Barrier(2)
+
+    def hold_and_ask(held, asked, seconds):
+        held, asked = (client.lock(name, deadlock_after=0.05) for name in (held, asked))
+        assert held.acquire()
+        both.wait(10)
+        if asked.acquire(timeout=seconds):
+            asked.release()
+        held.release()
+
+    threads = [
+        threading.Thread(target=hold_and_ask, args=args) for args in (("a", "b", 1), ("b", "a", 10))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    ended = spans.get_finished_spans()
+    assert sorted(each.attributes["fencelock.outcome"] for each in ended) == [
+        *["granted"] * 3,
+        *["released"] * 3,
+        "timed_out",
+    ]
+    told = {event.name for each in ended for event in each.events}
+    assert "suspected_deadlock" in told

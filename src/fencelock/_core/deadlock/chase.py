@@ -39,8 +39,8 @@ AnyPort: TypeAlias = Any
 
 def look(port: AnyPort, wait: UnitWait, now: float) -> None:
     """Look for a cycle that a wait is in, and set when it looks again."""
-    with port.mutex():
-        holds = port.waits.holds_of(wait.request.unit)
+    with port.mutex:
+        holds = port.waits.holds_of(wait.attempt.unit)
         ports = list(dict.fromkeys(hold.port for hold in holds if hold.port))
     if not ports:
         wait.due = float("inf")  # while it waits, it acquires nothing
@@ -59,8 +59,8 @@ def arrived(port: AnyPort, holder: bytes, text: bytes) -> None:
     probe = unpack(text)
     if probe is None:
         return
-    with port.mutex():
-        holds = [hold for hold in port.renewals.tracked() if hold.request.holder == holder]
+    with port.mutex:
+        holds = [hold for hold in port.renewals.tracked() if hold.holder_id == holder]
     for hold in holds:
         _pass(hold, probe)
 
@@ -70,11 +70,11 @@ def _pass(hold: Hold, probe: PathProbe) -> None:
     port, whole = hold.port, hold.whole
     if port is None:  # it was released just now
         return
-    with port.mutex():
+    with port.mutex:
         wait = port.waits.of(whole.unit) if is_edge(whole) else None
         fresh = wait is not None and port.waits.passes(probe.round, wait)
     certain = wait is not None and is_certain(whole, wait.frames)
-    probe = probe.blocked_by(_text(hold.request.holder), hold.fence, certain=certain)
+    probe = probe.blocked_by(_text(hold.holder_id), hold.fence, certain=certain)
     if wait is None or probe.strays():
         return
     if _text(wait.id) == probe.begun_by:
@@ -98,54 +98,54 @@ def _came_back(wait: UnitWait, probe: PathProbe) -> None:
 
 def _send_on(wait: UnitWait, probe: PathProbe) -> None:
     """Send a probe from a wait to the hold that it waits for."""
-    port, request = wait.port, wait.request
-    with port.mutex():
+    port, asks = wait.port, wait.asks
+    with port.mutex:
         if not wait.stands:
             return
         arrived_us = wait.arrival()
     expected = probe.cycle[len(probe.path)].holder if probe.cycle else ""
     # What the next client knows is left empty.
-    step = Step(_text(wait.id), arrived_us, request.keys.name, _text(wait.info))
+    step = Step(_text(wait.id), arrived_us, asks.keys.name, _text(wait.attempt.info))
     text = pack(probe.extended(step))
     if arrived_us and text is not None:
-        port.run_in_background(*request.probe(expected.encode(), text))
+        port.run_in_background(*asks.terms.probe(asks, expected.encode(), text))
 
 
 def refuse(wait: UnitWait, cycle: Sequence[Step]) -> None:
     """End a wait with ``Deadlock``: it leaves its line as any waiter that gives up."""
-    port, waiter = wait.port, wait.waiter
-    with port.mutex():
+    port, asks = wait.port, wait.asks
+    with port.mutex:
         if not wait.stands or wait.cycle is not None:
             return
         wait.cycle = tuple(cycle)
-        waiter.news = True
-        port.wake(waiter)
-    if not waiter.local:  # a thread that reads its own connection is woken by a message there
-        args = (waiter.channel, waiter.request.waiter, b"again")
-        port.run_in_background(ANSWER, wait.request.keys.plain, args)
+        asks.news = True
+        port.wake(asks)
+    if not asks.local:  # a thread that reads its own connection is woken by a message there
+        args = (asks.channel, asks.id, b"again")
+        port.run_in_background(ANSWER, wait.attempt.keys.plain, args)
 
 
 def _suspect(wait: UnitWait, cycle: Sequence[Step]) -> None:
     """Report a cycle that may end by itself: another thread or task may release a hold of it."""
     error = Deadlock(
-        wait.request.keys.name, cycle=tuple(map(_blocked, cycle)), server=wait.port.label
+        wait.attempt.keys.name, cycle=tuple(map(_blocked, cycle)), server=wait.port.label
     )
     log.warning("perhaps a %s; it is left alone, as others may release what was acquired", error)
-    if wait.request.acquisition is not None:
-        wait.request.acquisition.suspected(error)
+    if wait.attempt.event is not None:
+        wait.attempt.event.suspected(error)
 
 
 def error_of(port: AnyPort, wait: UnitWait) -> Deadlock:
     """Return the error for a wait that is refused."""
-    name = wait.request.keys.name
+    name = wait.attempt.keys.name
     cycle = tuple(_blocked(step) for step in wait.cycle)
     return Deadlock(name, cycle=cycle, server=port.label)
 
 
 def own_cycle(port: AnyPort, wait: UnitWait, hold: Hold) -> Deadlock:
     """Return the error for a thread or task that waits for its own hold."""
-    step = Step(_text(wait.id), 0, wait.request.keys.name, _text(wait.info))
-    wait.cycle = (step._replace(holder=_text(hold.request.holder), fence=hold.fence),)
+    step = Step(_text(wait.id), 0, wait.asks.keys.name, _text(wait.attempt.info))
+    wait.cycle = (step._replace(holder=_text(hold.holder_id), fence=hold.fence),)
     return error_of(port, wait)
 
 

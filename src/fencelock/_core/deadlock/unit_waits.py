@@ -19,13 +19,12 @@ from math import inf
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.request import SHARES, AcquireRequest
+from fencelock._core.lock.terms import SHARES
 
 # A ``Port``, whose module imports this one.
 AnyPort: TypeAlias = Any
-# A ``Waiter``, or a ``LocalWaiter``, whose modules import this one by way of the port.
-AnyWaiter: TypeAlias = Any
 
 # A wait looks again after so long, and then after twice as long each time, up to the last one. The
 # wait that closed a cycle finds it when it looks first: more is needed when a message was lost.
@@ -53,27 +52,21 @@ class UnitWait:
     suspected: bool = False  # it is in a cycle that may end by itself, which was reported
     frames: AbstractSet[object] = frozenset()  # those that wait until it ends
 
-    def __init__(self, port: AnyPort, waiter: AnyWaiter, due: float) -> None:
+    def __init__(self, port: AnyPort, attempt: Attempt, asks: Attempt, due: float) -> None:
         self.port: AnyPort = port
-        self.waiter: AnyWaiter = waiter
-        self.info: bytes = waiter.request.info  # of this wait: a request may take over another's
+        self.attempt: Attempt = attempt
+        self.asks: Attempt = asks  # what waits at the server, or for the cohort
         self.due: float = due  # when it looks for a cycle
         self.id: bytes = port.new_id()
 
     @property
-    def request(self) -> AcquireRequest:
-        """Return the request that waits."""
-        request: AcquireRequest = self.waiter.request
-        return request
-
-    @property
     def stands(self) -> bool:
         """Return True if it waits now. Under the port's mutex."""
-        waiter = self.waiter
-        if waiter.local:
-            line = waiter.line
-            return line is not None and line.front is not waiter and waiter in line.waiting
-        stands: bool = self.port.lines.stands(waiter)
+        asks = self.asks
+        if asks.local:
+            tenure = asks.tenure
+            return tenure is not None and tenure.front is not asks and asks in tenure.waiting
+        stands: bool = self.port.lines.stands(asks)
         return stands
 
     def arrival(self) -> int:
@@ -82,21 +75,22 @@ class UnitWait:
         The server answered this waiter, or the one for whose turn it waits. Under the port's mutex.
         """
         if not self.arrived_us:
-            waiter = self.waiter
-            if waiter.local:
-                known_us, at = _known_instant(waiter.line.front)
-                self.arrived_us = int(known_us + (waiter.arrived_at - at) * 1e6) if known_us else 0
+            asks = self.asks
+            if asks.local:
+                known_us, at = _known_instant(asks.tenure)
+                self.arrived_us = int(known_us + (asks.arrived_at - at) * 1e6) if known_us else 0
             else:
-                self.arrived_us = int(waiter.answered_us)
+                self.arrived_us = int(asks.answered_us)
         return self.arrived_us
 
 
-def _known_instant(front: Any) -> tuple[int, float]:
+def _known_instant(tenure: Any) -> tuple[int, float]:
     """Return an instant of the server's clock that a cohort knows, and the same on our clock."""
+    front = tenure.front
     if isinstance(front, Hold):
         return front.fence, front.granted_at  # a fence is the instant of its grant, or a bit later
-    place = front.given.place or front
-    return place.answered_us, place.asked_at
+    asks = tenure.asks or front
+    return asks.answered_us, asks.asked_at
 
 
 class UnitWaits:
@@ -156,12 +150,12 @@ def is_edge(hold: Hold) -> bool:
 
     A permit of a semaphore that no ``with`` holds is often released by others, and never counts.
     """
-    if not hold.open or hold.released or hold.loss is not None or hold.request.owned:
+    if not hold.open or hold.released or hold.loss is not None or hold.terms.owned:
         return False
-    if hold.request.options.deadlock_after is None:
+    if hold.terms.options.deadlock_after is None:
         return False
-    template: Any = hold.request.template
-    permit = template.batch == SHARES and template.kind == SEMAPHORE
+    terms: Any = hold.terms
+    permit = terms.batch == SHARES and terms.kind == SEMAPHORE
     return hold.bound or hold.frame is not None or not permit
 
 
@@ -203,37 +197,39 @@ class _NoWait(UnitWait):
 NO_WAIT: Final = _NoWait()
 
 
-def entered(port: AnyPort, waiter: AnyWaiter, give_up_at: float) -> UnitWait:
-    """Enter a waiter's thread or task as waiting, unless it takes no part; return its wait."""
-    request = waiter.request
-    if request.unit is None:
+def entered(port: AnyPort, attempt: Attempt, asks: Attempt, give_up_at: float) -> UnitWait:
+    """Enter a thread or task as waiting, unless it takes no part; return its wait.
+
+    ``asks`` is what waits: the attempt, for its cohort, or its question in the server's line.
+    """
+    if attempt.unit is None:
         return NO_WAIT
-    wait: UnitWait | None = request.unit_wait
+    wait: UnitWait | None = attempt.wait
     if wait is None:
-        wait = UnitWait(port, waiter, port.now() + request.options.deadlock_after)
+        wait = UnitWait(port, attempt, asks, port.now() + attempt.terms.options.deadlock_after)
         wait.patient = give_up_at == inf
-        wait.frames = frames_of(request.unit)
+        wait.frames = frames_of(attempt.unit)
         # The holder of a cohort is known: its waiters see by themselves whether it is their own.
-        known = waiter.local and isinstance(waiter.line.front, Hold)
-        if wait.patient and not known and _is_held_by_itself(port, request, wait.frames):
+        known = asks.tenure is not None and isinstance(asks.tenure.front, Hold) and asks.local
+        if wait.patient and not known and _is_held_by_itself(port, attempt, wait.frames):
             wait.due, wait.pause = port.now(), OWN_AGAIN_SECONDS
-        if not waiter.local:
+        if not asks.local:
             wait.arrival()  # now: it may have to ask again
-        port.waits.begin(request.unit, wait)
-        request.unit_wait = wait
-    wait.waiter = waiter
+        port.waits.begin(attempt.unit, wait)
+        attempt.wait = wait
+    wait.asks = asks
     return wait
 
 
-def _is_held_by_itself(port: AnyPort, request: AcquireRequest, frames: AbstractSet[object]) -> bool:
+def _is_held_by_itself(port: AnyPort, attempt: Attempt, frames: AbstractSet[object]) -> bool:
     """Return True if a thread or task asks for what it holds itself, by the same client.
 
     Whether that keeps it from being granted, the server knows: other holders may make room.
     """
-    with port.mutex():
+    with port.mutex:
         found = any(
-            hold.request.keys.lock == request.keys.lock
-            and hold.whole.unit is request.unit
+            hold.terms.keys.lock == attempt.keys.lock
+            and hold.whole.unit is attempt.unit
             and is_certain(hold.whole, frames)
             and is_edge(hold.whole)
             for hold in port.renewals.some(OWN_SOUGHT_MAX)
@@ -241,7 +237,7 @@ def _is_held_by_itself(port: AnyPort, request: AcquireRequest, frames: AbstractS
     return found
 
 
-def left(port: AnyPort, request: AcquireRequest) -> None:
+def left(port: AnyPort, attempt: Attempt) -> None:
     """Take out the wait of an acquire that ends."""
-    port.waits.end(request.unit, request.unit_wait)
-    request.unit = request.unit_wait = None
+    port.waits.end(attempt.unit, attempt.wait)
+    attempt.unit = attempt.wait = None

@@ -2,7 +2,7 @@
 
 Rules of this file:
 
-- Replicas are asked on the waiter's own connection: a master that was promoted in between must not
+- Replicas are asked on the caller's own connection: a master that was promoted in between must not
   answer for the one that granted.
 - Too few acknowledgements in time are an error (I12); the caller undoes the grant (I9) or leaves
   the lease as it was. A broken connection gives no count: the request is repeated (I4).
@@ -18,13 +18,11 @@ from collections.abc import Sequence
 from math import inf
 from typing import cast
 
-from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew_request import Answer, refusals, renewal_request
-from fencelock._core.lock.request import AcquireRequest
-from fencelock._core.lock.waiter import Waiter
 from fencelock._core.port import CountingPort, Port, Replicas
 from fencelock._core.retry import persist
+from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply
 from fencelock.errors import NotAcknowledged
 
@@ -32,15 +30,15 @@ from fencelock.errors import NotAcknowledged
 LAST_SECONDS = 0.03
 
 
-async def acknowledged(port: Port, waiter: Waiter, deadline: float, give_up_at: float) -> None:
-    """Return once enough replicas have what the waiter's connection brought.
+async def acknowledged(port: Port, seat: Seat, deadline: float, give_up_at: float) -> None:
+    """Return once enough replicas have what the seat's connection brought.
 
     Raises NotAcknowledged when too few have it in time, NoReply when the connection is gone, and a
     ServerError when the server cannot count them.
     """
     replicas = _replicas(port)
     until = min(port.now() + replicas.timeout, deadline, give_up_at + LAST_SECONDS)
-    _judge(port, waiter, replicas, await replicas.acknowledge(waiter, until), deadline)
+    _judge(port, seat, replicas, await replicas.acknowledge(seat, until), deadline)
 
 
 def confirm_seconds(port: Port) -> float:
@@ -52,40 +50,40 @@ def _replicas(port: Port) -> Replicas:
     return cast("CountingPort", port).replicas
 
 
-def _judge(port: Port, waiter: Waiter, replicas: Replicas, count: int, deadline: float) -> None:
+def _judge(port: Port, seat: Seat, replicas: Replicas, count: int, deadline: float) -> None:
     if count < replicas.wanted or port.now() >= deadline:
         raise NotAcknowledged(
-            f"{waiter.request.keys.name!r}: {count} of {replicas.wanted} replica(s) acknowledged"
+            f"{seat.keys.name!r}: {count} of {replicas.wanted} replica(s) acknowledged"
             " the grant or renewal in time",
-            name=waiter.request.keys.name,
+            name=seat.keys.name,
             acknowledged=count,
             wanted=replicas.wanted,
         )
 
 
 async def ask_acknowledged(
-    port: Port, request: AcquireRequest, call: Call, until: float, asked: AttemptLog
+    port: Port, hold: Hold, call: Call, until: float, log: Seat
 ) -> tuple[Reply, NotAcknowledged | None]:
     """Ask like ``ask``, on a connection of its own; return the answer.
 
     The second value is the error if too few replicas have the write, else None.
     """
-    waiter = Waiter(request)
+    seat = Seat.of(hold.terms.keys, hold.id)
 
     async def once() -> tuple[Reply, NotAcknowledged | None]:
-        await port.open(waiter, until, listen=False)
-        reply = await port.call(*call, until, waiter)
+        await port.open(seat, until, listen=False)
+        reply = await port.call(*call, until, seat)
         try:
-            await acknowledged(port, waiter, inf, inf)
+            await acknowledged(port, seat, inf, inf)
         except NotAcknowledged as missing:
             return reply, missing
         return reply, None
 
     try:
-        answer: tuple[Reply, NotAcknowledged | None] = await persist(port, once, until, asked)
+        answer: tuple[Reply, NotAcknowledged | None] = await persist(port, once, until, log)
         return answer
     finally:
-        port.close(waiter)
+        port.close(seat)
 
 
 async def renew_batch_confirmed(  # noqa: PLR0917 - as ``Flows.renew_batch``
@@ -94,19 +92,19 @@ async def renew_batch_confirmed(  # noqa: PLR0917 - as ``Flows.renew_batch``
     ttls: Sequence[float],
     until: float,
     ends: float,
-    shortens: bool,  # noqa: FBT001 - as ``Flows.renew_batch``
+    shortens_until: int,
 ) -> Answer:
     """Renew holds of one kind where replicas count; they may take until ``ends``."""
-    asked = renewal_request(holds, ttls, shortens=shortens)
-    waiter = Waiter(holds[0].request)
+    asked = renewal_request(holds, ttls, shortens_until=shortens_until)
+    seat = Seat.of(holds[0].terms.keys, holds[0].id)
     try:
-        await port.open(waiter, until, listen=False)
-        refused = refusals(holds, await port.call(*asked, until, waiter))
+        await port.open(seat, until, listen=False)
+        refused = refusals(holds, await port.call(*asked, until, seat))
         if len(refused) < len(holds):
             try:
-                await acknowledged(port, waiter, ends, inf)
+                await acknowledged(port, seat, ends, inf)
             except NotAcknowledged as missing:
                 return refused, missing
         return refused, None
     finally:
-        port.close(waiter)
+        port.close(seat)

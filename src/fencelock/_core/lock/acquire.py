@@ -27,14 +27,15 @@ from fencelock._core.deadlines import validity
 from fencelock._core.deadlock.chase import error_of, look
 from fencelock._core.deadlock.unit_waits import entered, left
 from fencelock._core.error_messages import describe_error
-from fencelock._core.lock.hold import Grant, Hold, HoldRegistry, first_due
-from fencelock._core.lock.release import release_call, retire, undo_strays
+from fencelock._core.lock.attempt import Attempt, Grant
+from fencelock._core.lock.hold import Hold, first_due
+from fencelock._core.lock.release import release_call, release_in_background, retire, undo_owed
 from fencelock._core.lock.renew import lose
-from fencelock._core.lock.request import TRIES, AcquireRequest, Stray, too_late
-from fencelock._core.lock.waiter import Waiter
+from fencelock._core.lock.terms import TRIES, Asked, too_late
 from fencelock._core.lock.waiting import Line
 from fencelock._core.port import Port
 from fencelock._core.retry import again, answer_by, give_up, passes
+from fencelock._core.seat import Stray
 from fencelock._core.types import NoReply, Reply, closed
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
@@ -53,200 +54,190 @@ NO_GRANT = b"0"  # of once_start.lua: it is done
 # After this many grants that arrive already expired, raise: the ttl is shorter than the round trip.
 LATE_GRANTS_MAX = 3
 
-# Leaves a waiter's place in line to another waiter; False when there is none.
-LeaveTo = Callable[[Waiter], bool]
+# Leaves a question, with its place in line, to another attempt; False when there is none.
+LeaveTo = Callable[[Attempt], bool]
 
 
-def nobody(_waiter: Waiter) -> bool:
-    """Return False: no other waiter takes the place."""
+def nobody(_asks: Attempt) -> bool:
+    """Return False: no other attempt continues the question."""
     return False
 
 
-async def attempt(port: Port, request: AcquireRequest, give_up_at: float) -> Grant | None:
+async def try_once(port: Port, attempt: Attempt) -> Grant | None:
     """Ask once, without a place in line; None when the lock is held or others come first."""
-    waiter, began = Waiter(request), port.now()
+    began = port.now()
+    attempt.asks = attempt
     try:
-        grant = await line_up(port, waiter, give_up_at, listen=False)
+        grant = await line_up(port, attempt, attempt.give_up_at, listen=False)
         if grant is not None and grant.deadline <= port.now():
-            raise too_late(request)
+            raise too_late(attempt.ttl)
     except BaseException:
-        _undo(port, waiter)
+        _undo(port, attempt)
+        attempt.asks = None
         raise
     finally:
-        port.close(waiter)
-    if grant is not None or not waiter.recalls:
+        port.close(attempt)
+    if grant is not None or not attempt.recalls:
         return grant
-    return await _recalled(port, request, give_up_at, port.now() - began)
+    return await _recalled(port, attempt, port.now() - began)
 
 
-async def _recalled(
-    port: Port, request: AcquireRequest, give_up_at: float, trip: float
-) -> Grant | None:
+async def _recalled(port: Port, attempt: Attempt, trip: float) -> Grant | None:
     """Wait a moment in line for a lease that was recalled; None when it is in use.
 
-    The request has another id, by which the holder's client knows that it is to answer. Without an
+    The attempt has another id, by which the holder's client knows that it is to answer. Without an
     answer of the server, what it said before counts: the lock is held.
     """
-    undo_strays(port, request.rename(TRIES + request.waiter))
-    request.strays = ()
-    waiter = Waiter(request)
+    undo_owed(port, attempt)
+    attempt.rename(TRIES + attempt.id)
+    attempt.sent, give_up_at = False, attempt.give_up_at
     until = min(give_up_at + RECALL_GRACE_SECONDS, port.now() + RECALL_SECONDS + 4 * trip)
-    waiter.latest = until if give_up_at < FOR_EVER else FOR_EVER
+    attempt.latest = until if give_up_at < FOR_EVER else FOR_EVER
     try:
-        return await queue(port, request, until, waiter, outlasts=False)
+        return await queue(port, attempt, attempt, until, outlasts=False)
     except (OutcomeUnknown, ServerUnreachable):
         return None  # ``queue`` has undone it
 
 
-async def queue(
+async def queue(  # noqa: C901, PLR0912 - one loop looks at all that may end it
     port: Port,
-    request: AcquireRequest,
+    attempt: Attempt,
+    asks: Attempt,
     give_up_at: float,
-    waiter: Waiter | None = None,
     leave_to: LeaveTo = nobody,
     *,
     outlasts: bool = True,
 ) -> Grant | None:
     """Stand in line until granted; None at ``give_up_at``.
 
-    Asks, waits, and asks again whenever the place may be gone. A ``waiter`` that another request
-    put in line begins with waiting. With ``outlasts``, a waiter in line retries until
-    ``give_up_at`` while the server is unreachable, not only for ``server_timeout``. A waiter that
-    gives up may ``leave_to`` another one its place and what it asked for: then nothing is undone.
+    Asks, waits, and asks again whenever the place may be gone. ``asks`` is the attempt's own
+    question, or one that another attempt left to it: if that has a place in line, it begins with
+    waiting. With ``outlasts``, a waiter in line retries until ``give_up_at`` while the server is
+    unreachable, not only for ``server_timeout``. An attempt that gives up may ``leave_to`` another
+    one its question: then nothing is undone.
     """
-    waiter = waiter or Waiter(request)
-    waiter.outlasts = outlasts
-    left = False
+    asks.outlasts = outlasts
+    attempt.asks = asks
+    left, late = False, 0
     try:
-        grant = await _granted(port, waiter, give_up_at)
-        if grant is None:
-            left = leave_to(waiter)
-            if not left:
-                leave_to = nobody  # what was undone is no other waiter's
-                await _leave(port, waiter)
-                undo_strays(port, request)
-    except BaseException:
-        left = left or leave_to(waiter)
+        while True:
+            grant = None if asks.placed else await port.flows.line_up(port, asks, give_up_at)
+            if grant is None:
+                grant = await _wait(port, attempt, asks, give_up_at)
+                if grant is not None:
+                    grant = await _counted(port, asks, grant, give_up_at)
+            now = port.now()
+            if grant is not None and min(grant.deadline, asks.terms.ends) > now:
+                return grant
+            late += grant is not None
+            if asks.refused or now >= give_up_at:
+                break
+            if late == LATE_GRANTS_MAX:
+                raise too_late(asks.ttl)
+            asks.forget()
+        left = leave_to(asks)
         if not left:
-            undo(port, waiter)
+            leave_to = nobody  # what was undone is no other attempt's
+            await _leave(port, asks)
+            undo_owed(port, asks)
+        attempt.asks = None
+    except BaseException:
+        left = left or leave_to(asks)
+        if not left:
+            undo(port, asks)
+        attempt.asks = None
         raise
     else:
-        return grant
+        return None
     finally:
         if not left:
             try:
-                depart(port, waiter)
+                depart(port, asks)
             except BaseException:  # Ctrl-C, perhaps before its first instruction
-                depart(port, waiter)
+                depart(port, asks)
                 raise
 
 
-async def _granted(port: Port, waiter: Waiter, give_up_at: float) -> Grant | None:
-    """Ask, wait, and ask again, until granted; None at ``give_up_at``."""
-    late, request = 0, waiter.request
-    while True:
-        placed = waiter.placed
-        grant = None if placed else await port.flows.line_up(port, waiter, give_up_at)
-        if grant is None:
-            if request.acquisition is not None:
-                request.acquisition.must_wait(waiter.ahead)
-            grant = await _wait(port, waiter, give_up_at)
-            if grant is not None:
-                grant = await _counted(port, waiter, grant, give_up_at)
-        if grant is not None and min(grant.deadline, request.template.ends) > port.now():
-            return grant
-        late += grant is not None
-        if waiter.refused or port.now() >= give_up_at:
-            return None
-        if late == LATE_GRANTS_MAX:
-            raise too_late(request)
-        waiter.forget()
+def undo(port: Port, asks: Attempt) -> None:
+    """Undo all requests of a question that is given up."""
+    _undo(port, asks)
+    undo_owed(port, asks)
 
 
-def undo(port: Port, waiter: Waiter) -> None:
-    """Undo all requests of a waiter that gives up."""
-    _undo(port, waiter)
-    undo_strays(port, waiter.request)
-
-
-def depart(port: Port, waiter: Waiter) -> None:
+def depart(port: Port, asks: Attempt) -> None:
     """Remove a waiter from its line, and take its connection back.
 
     After an interrupt, even at the first instruction, call it again: a waiter that stays in a line
     would keep the client's thread alive for ever (I10).
     """
-    if waiter.stood:
-        with port.mutex():
-            port.lines.leave(waiter, port.now())
-    port.close(waiter)
+    if asks.stood:
+        with port.mutex:
+            port.lines.leave(asks, port.now())
+    port.close(asks)
 
 
-def _undo(port: Port, waiter: Waiter) -> None:
+def _undo(port: Port, asks: Attempt) -> None:
     """Undo a request that may have run, after it on the same connection."""
-    if not waiter.began:
+    if not asks.began:
         return
-    request = waiter.request
-    with port.mutex():
-        port.lines.give_up(request)
-    port.run_in_background(*request.abandon(waiter.channel), waiter.path)
+    with port.mutex:
+        port.lines.give_up(asks)
+    port.run_in_background(*asks.terms.abandon(asks, asks.channel), asks.path)
 
 
-def start_over(port: Port, waiter: Waiter) -> None:
+def start_over(port: Port, asks: Attempt) -> None:
     """Undo a request that a silent connection may still deliver; continue with another id."""
-    request = waiter.request
-    waiter.request = request.rename()
-    _undo(port, waiter)
-    port.close(waiter)
-    waiter.request, waiter.began, waiter.undo_connection = request, False, None
+    _undo(port, asks)
+    port.close(asks)
+    asks.rename()
 
 
 def late_grant(port: Port, who: bytes) -> None:
     """Release a grant that was pushed to a waiter that has given up."""
-    with port.mutex():
-        request = port.lines.gave_up(who)
-    if request is not None:
-        port.run_in_background(*request.abandon(b""))
+    with port.mutex:
+        undo = port.lines.gave_up(who)
+    if undo is not None:
+        port.run_in_background(*undo)
 
 
 async def line_up(
-    port: Port, waiter: Waiter, give_up_at: float, *, listen: bool = True
+    port: Port, asks: Attempt, give_up_at: float, *, listen: bool = True
 ) -> Grant | None:
     """Ask for the lock, and with ``listen`` for a place in line; None when it was not granted."""
-    request = waiter.request
     asked_at = port.now()
     patient = give_up_at == FOR_EVER
     until = asked_at + port.server_timeout if patient else answer_by(port, asked_at, give_up_at)
-    until = min(until, waiter.latest)
-    if waiter.tries:
-        waiter.start()
+    until = min(until, asks.latest)
+    if asks.tries:
+        asks.start()
     while True:
         try:
-            if not port.open_now(waiter, listen=listen):
-                await port.open(waiter, until, listen=listen)
+            if not port.open_now(asks, listen=listen):
+                await port.open(asks, until, listen=listen)
                 asked_at = port.now()
-            waiter.began, waiter.undo_connection = True, None  # as ``begin``
-            waiter.asking = True
-            lasting = request.lasting(asked_at)
-            if waiter.waits_since:
-                reply = waiter.judged(await _ask_for_next(port, waiter, asked_at, until))
+            asks.began, asks.undo_connection = True, None  # as ``begin``
+            asks.asking = True
+            terms = asks.terms
+            lasting = terms.lease if terms.ends == FOR_EVER else asks.lasting(asked_at)
+            if asks.waits_since:
+                reply = asks.judged(await _ask_for_next(port, asks, asked_at, until))
             else:
-                reply = await port.run(
-                    request.acquire(waiter.channel), request.keys.lock, until, waiter
-                )
-            waiter.asking = False
+                packed = terms.acquire(asks, asks.channel)
+                reply = await port.run(packed, terms.keys.lock, until, asks)
+            asks.asking = False
             ends = asked_at + validity(lasting)
             if port.flows.confirms and counts(reply):
-                await port.flows.confirm(port, waiter, ends, give_up_at)
+                await port.flows.confirm(port, asks, ends, give_up_at)
         except (NoReply, ServerError) as trouble:
-            waiter.asking = isinstance(trouble, NoReply) and trouble.sent  # it may arrive later
-            until = await _once_more(port, waiter, trouble, until, give_up_at)
+            asks.asking = isinstance(trouble, NoReply) and trouble.sent  # it may arrive later
+            until = await _once_more(port, asks, trouble, until, give_up_at)
             asked_at = port.now()
             continue
         if isinstance(reply, bytes):
             return Grant(int(reply), ends, lasting)
-        waiter.recalls = reply[3] == RECALLABLE
+        asks.recalls = reply[3] == RECALLABLE
         if listen:
-            _lined_up(port, waiter, reply, asked_at)
+            _lined_up(port, asks, reply, asked_at)
         return None
 
 
@@ -255,88 +246,90 @@ def counts(reply: Reply) -> bool:
     return isinstance(reply, bytes) and reply != NO_GRANT
 
 
-async def _ask_for_next(port: Port, waiter: Waiter, now: float, until: float) -> Reply:
-    """Ask for a waiter that waited for others of its client; see turns.py."""
-    request = waiter.request
-    packed = request.acquire_next(waiter.channel, waiter.releases, now - waiter.waits_since)
-    return await port.run(packed, request.keys.lock, until, waiter)
+async def _ask_for_next(port: Port, asks: Attempt, now: float, until: float) -> Reply:
+    """Ask for an attempt that waited for others of its client; see turns.py."""
+    waited = now - asks.waits_since
+    packed = asks.terms.acquire_next(asks, asks.channel, asks.releases, waited)
+    return await port.run(packed, asks.keys.lock, until, asks)
 
 
 async def _once_more(
-    port: Port, waiter: Waiter, trouble: NoReply | ServerError, until: float, give_up_at: float
+    port: Port, asks: Attempt, trouble: NoReply | ServerError, until: float, give_up_at: float
 ) -> float:
     """Return until when to ask again, once it is time for that; raise when time is up."""
-    stays = waiter.stood and waiter.outlasts
-    await again(port, trouble, max(until, give_up_at) if stays else until, waiter)
-    stray = Stray(waiter.undo_connection, waiter.channel)
-    if waiter.undo_connection is not None and not waiter.stood:
-        start_over(port, waiter)
-    elif waiter.sent and stray not in waiter.request.strays:
-        waiter.request.strays += (stray,)
+    stays = asks.stood and asks.outlasts
+    await again(port, trouble, max(until, give_up_at) if stays else until, asks)
+    stray = Stray(asks.undo_connection, asks.channel)
+    if asks.undo_connection is not None and not asks.stood:
+        start_over(port, asks)
+    elif asks.sent and stray not in asks.owed:
+        asks.owed += (stray,)
     now = port.now()
     if now < until:
         return until
     log.info(
         "%r: still waiting, although the server does not answer: %s",
-        waiter.request.keys.name,
+        asks.keys.name,
         trouble,
     )
     return answer_by(port, now, give_up_at)
 
 
-def _lined_up(port: Port, waiter: Waiter, reply: Reply, asked_at: float) -> None:
+def _lined_up(port: Port, asks: Attempt, reply: Reply, asked_at: float) -> None:
     now_us, pttl_ms, position, foreign = reply
-    waiter.ahead = position
-    waiter.answered(asked_at, now_us, port.now())
-    with port.mutex():
-        line = port.lines.join(waiter)
+    asks.ahead = position
+    asks.answered(asked_at, now_us, port.now())
+    with port.mutex:
+        line = port.lines.join(asks)
         if len(line.waiters) == 1:
             jitter = port.jitter()
             line.postpone(asked_at, pttl_ms, position, foreign=foreign == 1, jitter=jitter)
-            if waiter.recalls:  # the message may be lost: a heartbeat repeats it
+            if asks.recalls:  # the message may be lost: a heartbeat repeats it
                 line.heartbeat_at = min(line.heartbeat_at, asked_at + RECALL_SECONDS)
 
 
-async def _wait(port: Port, waiter: Waiter, give_up_at: float) -> Grant | None:
+async def _wait(port: Port, attempt: Attempt, asks: Attempt, give_up_at: float) -> Grant | None:
     """Wait in line; None when the place must be asked for again, or time is up."""
-    with port.mutex():
-        line = port.lines.join(waiter)
-    wait = entered(port, waiter, give_up_at)
+    if attempt.event is not None:
+        attempt.event.must_wait(asks.ahead)
+    with port.mutex:
+        line = port.lines.join(asks)
+    wait = entered(port, attempt, asks, give_up_at)
     while True:
-        await port.wait(waiter, min(line.bound(waiter), give_up_at, wait.due))
+        await port.wait(asks, min(line.bound(asks), give_up_at, wait.due))
         now = port.now()
-        if wait.cycle is not None and waiter.granted(now) is None:
+        if wait.cycle is not None and asks.granted(now) is None:
             raise error_of(port, wait)
-        if waiter.news:
-            return waiter.granted(now)
+        if asks.news:
+            return asks.granted(now)
         if now >= give_up_at:
             return None
         if now >= wait.due:
             look(port, wait, now)
-        if now >= line.bound(waiter) and not await _looked(port, waiter, line, give_up_at):
+        if now >= line.bound(asks) and not await _looked(port, asks, line, give_up_at):
             return None
 
 
-async def _counted(port: Port, waiter: Waiter, grant: Grant, give_up_at: float) -> Grant | None:
+async def _counted(port: Port, asks: Attempt, grant: Grant, give_up_at: float) -> Grant | None:
     """Have replicas acknowledge a handed-over grant; None when it must be requested again."""
     if not grant.fence or grant.deadline <= port.now():
         return grant
     try:
-        await port.flows.confirm(port, waiter, grant.deadline, give_up_at)
+        await port.flows.confirm(port, asks, grant.deadline, give_up_at)
     except NoReply as broken:
-        waiter.note(broken)
+        asks.note(broken)
         if port.now() >= give_up_at:
-            give_up(broken, waiter)
+            give_up(broken, asks)
         return None
     return grant
 
 
-async def _looked(port: Port, waiter: Waiter, line: Line, give_up_at: float) -> bool:
+async def _looked(port: Port, asks: Attempt, line: Line, give_up_at: float) -> bool:
     """Send the heartbeat; False when there was no answer, and the request must be repeated."""
     try:
-        await port.flows.heartbeat(port, min(give_up_at, port.now() + port.server_timeout), waiter)
+        await port.flows.heartbeat(port, min(give_up_at, port.now() + port.server_timeout), asks)
     except NoReply as broken:
-        waiter.note(broken)
+        asks.note(broken)
     except ServerError as refused:
         if not passes(refused):
             raise
@@ -346,97 +339,101 @@ async def _looked(port: Port, waiter: Waiter, line: Line, give_up_at: float) -> 
     return False
 
 
-async def _leave(port: Port, waiter: Waiter) -> None:
+async def _leave(port: Port, asks: Attempt) -> None:
     """Leave the line, and release what was granted at the last moment.
 
     The silence of a near server is not "held by others" (I12): OutcomeUnknown, and the caller
     undoes the request.
     """
-    request = waiter.request
-    undo = request.abandon(waiter.channel)
+    undo = asks.terms.abandon(asks, asks.channel)
     until = port.now() + LEAVING_SECONDS
     try:
-        await port.call(*undo, until, waiter)
+        await port.call(*undo, until, asks)
     except NoReply as broken:
-        if waiter.trip > LEAVING_SECONDS / 2:  # far away: the answer may be on its way
+        if asks.trip > LEAVING_SECONDS / 2:  # far away: the answer may be on its way
             port.run_in_background(*undo, broken.undo_connection)
             return
         raise OutcomeUnknown(
-            f"{request.keys.name!r} was not granted in time, and the server does not answer:"
-            f" {broken}"
+            f"{asks.keys.name!r} was not granted in time, and the server does not answer: {broken}"
         ) from broken.__cause__
 
 
 async def acquire(
     port: Port,
-    request: AcquireRequest,
+    attempt: Attempt,
     timeout: float | None,
-    registry: HoldRegistry,
-    unit: object = None,
     *,
-    take: Callable[..., Awaitable[Any]] | None = None,
+    take: Callable[[Any, Attempt], Awaitable[Any]] | None = None,
 ) -> Hold | None:
     """Acquire a lock, register its hold and track its lease; None when it was not granted in time.
 
     A timeout of 0 or less is one try, None waits for ever. A try without a timeout (below 0) gives
-    a slow server time to answer; a timeout of 0 does not. ``unit`` is the calling thread or task.
-    ``take`` is what asks for the lock, instead of the port's own.
+    a slow server time to answer; a timeout of 0 does not. ``take`` is what asks for the lock,
+    instead of the port's own.
     """
-    at_once = timeout is not None and timeout <= 0
-    give_up_at = FOR_EVER if timeout is None or timeout < 0 else port.now() + timeout
-    # What ends at an instant is not granted after it.
-    give_up_at = min(give_up_at, request.template.ends)
-    if events.hooks and request.acquisition is None:
-        events.requested(port, request, unit, waits=not at_once)
-    if request.options.deadlock_after is not None:
-        request.unit = unit
+    attempt.arrived_at = port.now()
+    attempt.at_once = timeout is not None and timeout <= 0
+    give_up_at = FOR_EVER if timeout is None or timeout < 0 else attempt.arrived_at + timeout
+    attempt.give_up_at = min(give_up_at, attempt.terms.ends)  # nothing is granted after its end
+    if events.hooks and attempt.event is None:
+        events.requested(port, attempt, attempt.who, waits=not attempt.at_once)
+    if attempt.terms.options.deadlock_after is not None:
+        attempt.unit = attempt.who
     try:
-        hold: Hold | None = await (take or port.flows.take)(
-            port, request, give_up_at, registry, unit, at_once
-        )
-        if request.acquisition is not None:
-            tell(port, request, hold, give_up_at, at_once=at_once)
+        hold: Hold | None = await (take or port.flows.take)(port, attempt)
+        if attempt.event is not None:
+            tell(port, attempt, hold)
         return hold
-    except FencelockError as error:
-        describe_error(port, error, request.keys.name)
-        events.failed(request, error)
-        raise
     except BaseException as error:
         # A signal handler may raise anywhere, also after the grant, before a hold has it.
-        if request.known:
-            port.run_in_background(*release_call(request))
-        events.failed(request, error)
+        withdraw(port, attempt)
+        if isinstance(error, FencelockError):
+            describe_error(port, error, attempt.keys.name)
+        events.failed(attempt, error)
         raise
     finally:
-        if request.unit_wait is not None:
-            left(port, request)
+        if attempt.wait is not None:
+            left(port, attempt)
 
 
-def tell(
-    port: Port, request: AcquireRequest, hold: Hold | None, give_up_at: float, *, at_once: bool
-) -> None:
-    """Report how a request has ended, which raised nothing."""
+def withdraw(port: Port, attempt: Attempt) -> None:
+    """Release what an attempt was granted, and its caller never got; a second call does no harm."""
+    hold, asks = attempt.hold, attempt.asks
+    attempt.asks = None
     if hold is not None:
-        request.acquisition.granted(hold)
-    elif at_once or port.now() < give_up_at:
-        request.acquisition.end(events.REFUSED)
+        attempt.registry.remove(hold)
+        if not (hold.released or hold.forked):
+            retire(port, hold)
+            release_in_background(port, hold)
+    elif asks is not None:
+        port.run_in_background(*release_call(asks))
+
+
+def tell(port: Port, attempt: Attempt, hold: Hold | None) -> None:
+    """Report how an attempt has ended, which raised nothing."""
+    if hold is not None:
+        attempt.event.granted(hold)
+    elif attempt.at_once or port.now() < attempt.give_up_at:
+        attempt.event.end(events.REFUSED)
     else:
-        request.acquisition.end(events.TIMED_OUT)
-
-
-def is_short(request: AcquireRequest, grant: Grant) -> bool:
-    """Return True if a lease was handed over, and is to grow to the length that was asked for."""
-    return grant.lease < request.ttl - ROUNDING_SECONDS
+        attempt.event.end(events.TIMED_OUT)
 
 
 def begin(
-    port: Port, request: AcquireRequest, grant: Grant, registry: HoldRegistry, unit: object
+    port: Port, attempt: Attempt, grant: Grant, asked: Asked | None = None, turn: int = 0
 ) -> Hold:
-    """Make a grant a registered hold, and track its lease."""
+    """Make a grant a registered hold, and track its lease.
+
+    ``asked``: by whose ids the server knows it, if not by the attempt's own. ``turn``: the fence,
+    if it is a turn that another waiter of this client passed on.
+    """
+    asked, registry = asked or attempt, attempt.registry
     hold = registry.hold_type(
-        port, request, grant.fence, min(grant.deadline, request.template.ends), unit
+        port, asked, grant.fence, min(grant.deadline, attempt.terms.ends), attempt.who
     )
-    hold.short = is_short(request, grant)
+    hold.turn, hold.own_info = turn, attempt.info
+    hold.short = grant.lease < asked.ttl - ROUNDING_SECONDS  # it was handed over, and is to grow
+    attempt.hold = hold
     try:
         registry.add(hold)
         port.track(hold, first_due(hold, grant.lease, port.jitter(), hold.granted_at))
@@ -445,7 +442,7 @@ def begin(
     except BaseException:
         registry.remove(hold)
         retire(port, hold)
-        port.run_in_background(*release_call(request, grant.fence))
+        port.run_in_background(*release_call(hold, grant.fence))
         raise
     if port.lines.revoked:
         _revoked_before(port, hold)
@@ -454,7 +451,7 @@ def begin(
 
 def _revoked_before(port: Port, hold: Hold) -> None:
     """Notify the holder of a revocation that came before its hold could be found."""
-    with port.mutex():
-        reason = port.lines.revoked.pop(hold.request.holder, None)
+    with port.mutex:
+        reason = port.lines.revoked.pop(hold.holder_id, None)
     if reason is not None:
         lose(port, hold, "revoked", port.now(), reason)

@@ -14,8 +14,9 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 
 from fencelock._core.lock.acquire import line_up
+from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.heartbeat import heartbeat_request, learn
-from fencelock._core.lock.hold import Grant, Hold
+from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import (
     CALL_SECONDS_MAX,
     apply_renewal,
@@ -25,8 +26,7 @@ from fencelock._core.lock.renew import (
     renew_batches,
 )
 from fencelock._core.lock.renew_request import in_batches, refusals, renewal_request
-from fencelock._core.lock.request import AcquireRequest
-from fencelock._core.lock.waiter import Waiter
+from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import Due
 from fencelock._core.port import SlottedPort
 from fencelock._core.types import Call, Reply
@@ -38,7 +38,7 @@ BUSY_SECONDS = 0.05
 AskBatches = Callable[[SlottedPort, Sequence[Sequence[Hold]]], Awaitable[None]]
 
 
-async def line_up_by_slot(port: SlottedPort, waiter: Waiter, give_up_at: float) -> Grant | None:
+async def line_up_by_slot(port: SlottedPort, waiter: Attempt, give_up_at: float) -> Grant | None:
     """Ask for a lock, and for a place in its line once it is known to be held.
 
     Listening costs a command for each slot; most locks are free and need none.
@@ -64,7 +64,7 @@ async def renew_due_confirmed(port: SlottedPort, kinds: Sequence[list[Hold]]) ->
 def _renew_beside(port: SlottedPort, kinds: Sequence[list[Hold]], ask: AskBatches) -> None:
     groups: dict[object, list[list[Hold]]] = {}
     for batch in _batches(port, kinds):
-        groups.setdefault(port.node_of(batch[0].request.keys.lock), []).append(batch)
+        groups.setdefault(port.node_of(batch[0].terms.keys.lock), []).append(batch)
     now = port.now()
     for place, batches in groups.items():
         if not port.spawn_for_node(place, partial(_renew, port, batches, ask)):
@@ -77,7 +77,7 @@ def _batches(port: SlottedPort, kinds: Sequence[list[Hold]]) -> Iterator[list[Ho
     for number, kind in enumerate(kinds):
         slots: dict[int, list[Hold]] = {}
         for hold in kind:
-            slots.setdefault(port.slot(hold.request.keys.lock), []).append(hold)
+            slots.setdefault(port.slot(hold.terms.keys.lock), []).append(hold)
         for holds in slots.values():
             yield from in_batches(number, holds)
 
@@ -93,7 +93,7 @@ async def _renew(port: SlottedPort, batches: Sequence[Sequence[Hold]], ask: AskB
         put_back(port, [hold for hold in every if hold in port.renewals.under_way], port.now())
         raise
     finally:
-        with port.mutex():
+        with port.mutex:
             port.renewals.discard_closed(every)
 
 
@@ -120,15 +120,15 @@ async def _ask(port: SlottedPort, batches: Sequence[Sequence[Hold]]) -> None:
         await failed(port, silent, trouble)
 
 
-async def heartbeat_by_slot(port: SlottedPort, until: float, waiter: Waiter) -> None:
+async def heartbeat_by_slot(port: SlottedPort, until: float, waiter: Attempt) -> None:
     """Send the heartbeat of this client's lines at the waiter's node, one script for each slot.
 
     Raises the error of the waiter's own slot; the waiters of other lines ask later by themselves.
     """
     here, own = port.node_of(waiter.key), port.slot(waiter.key)
     slots: dict[int, list[Due]] = {}
-    with port.mutex():
-        alive = waiter.request.template.alive
+    with port.mutex:
+        alive = waiter.terms.alive
         for due in port.lines.due(port.now(), alive, waiter, lambda key: port.node_of(key) == here):
             slots.setdefault(port.slot(due[1][0].key), []).append(due)
     if not slots:
@@ -163,6 +163,6 @@ async def side_by_side(
     return [by_number[number] for number in range(len(calls))]
 
 
-def one_slot(port: SlottedPort, requests: Sequence[AcquireRequest]) -> bool:
+def one_slot(port: SlottedPort, terms: Sequence[Terms]) -> bool:
     """Return True if one script can touch all these locks."""
-    return len({port.slot(request.keys.lock) for request in requests}) <= 1
+    return len({port.slot(each.keys.lock) for each in terms}) <= 1

@@ -50,7 +50,7 @@ async def give_back_all(port: Port, until: float) -> bool:
 
 def _latest_first(port: Port) -> list[Hold]:
     """Take all leases out of the schedule, the latest grant first."""
-    with port.mutex():
+    with port.mutex:
         holds = port.renewals.tracked()
         port.renewals.clear()
     return sorted(holds, key=lambda hold: (hold.granted_at, hold.fence), reverse=True)
@@ -60,14 +60,14 @@ def _cut_off(port: Port, hold: Hold) -> bool:
     """End a lease for its holder; False when it had ended, or its turn is another waiter's now."""
     if hold.forked or not lose(port, hold, "closed", port.now()):
         return False
-    with port.mutex():
+    with port.mutex:
         return not hold.passes
 
 
 def _after(port: Port, hold: Hold) -> None:
     """Undo what may still come of its requests, and tell those that watch an election."""
     port.flows.clean_up(port, hold)
-    watchers = getattr(hold.request.keys, "watchers", None)  # of an election
+    watchers = getattr(hold.terms.keys, "watchers", None)  # of an election
     if watchers is not None:
         port.run_in_background(ELECTION_ANNOUNCE, watchers, ())
 
@@ -92,7 +92,7 @@ async def _ask_once(port: Port, holds: Sequence[Hold], until: float) -> list[Hol
         some = holds[first : first + AT_ONCE]
         if port.now() >= until:
             return [*left, *holds[first:]]
-        requests = [release_call(hold.request, hold.fence) for hold in some]
+        requests = [release_call(hold, hold.fence) for hold in some]
         replies = await port.flows.side_by_side(port, requests, until)
         pairs = zip(some, replies, strict=True)
         left += [hold for hold, reply in pairs if isinstance(reply, Exception)]

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fencelock._core.lock.waiter import Waiter
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.waiting import Due, Line
 from fencelock._core.port import Port
 from fencelock._core.types import Call, Reply
 
 
-async def heartbeat(port: Port, until: float, waiter: Waiter) -> None:
+async def heartbeat(port: Port, until: float, waiter: Attempt) -> None:
     """Send the heartbeat of this client's waiters, and learn their places; one command for all.
 
     A failure is raised to the waiter that asked: the others ask later by themselves.
     """
-    with port.mutex():
-        due = port.lines.due(port.now(), waiter.request.template.alive, waiter)
+    with port.mutex:
+        due = port.lines.due(port.now(), waiter.terms.alive, waiter)
     if due:
         asked_at = port.now()
         reply = await port.call(*heartbeat_request(port, due), until, waiter)
@@ -32,10 +32,10 @@ def heartbeat_request(port: Port, due: Sequence[Due]) -> Call:
     keys: list[bytes] = []
     args: list[bytes | int] = [port.client_channel]
     for _, waiters in due:
-        keys += waiters[0].request.keys.grant
+        keys += waiters[0].keys.grant
         args.append(len(waiters))
-        args += [each.request.entry(each.channel) for each in waiters]
-    return due[0][1][0].request.template.alive, keys, args
+        args += [each.terms.entry(each, each.channel) for each in waiters]
+    return due[0][1][0].terms.alive, keys, args
 
 
 def learn(port: Port, due: Sequence[Due], reply: Reply, asked_at: float) -> None:
@@ -44,7 +44,7 @@ def learn(port: Port, due: Sequence[Due], reply: Reply, asked_at: float) -> None
         _learn(port, line, waiters, told, asked_at)
 
 
-def _learn(port: Port, line: Line, waiters: list[Waiter], told: Reply, asked_at: float) -> None:
+def _learn(port: Port, line: Line, waiters: list[Attempt], told: Reply, asked_at: float) -> None:
     """Make waiters ask again that are not in line, or were granted without being notified.
 
     Asking again brings the full lease; of the lease that was found, little may be left.
@@ -60,6 +60,6 @@ def _learn(port: Port, line: Line, waiters: list[Waiter], told: Reply, asked_at:
         crowd=port.lines.foreign,
     )
     for waiter, position in zip(waiters, positions, strict=True):
-        if not waiter.news and (position < 0 or holder == waiter.request.holder):
+        if not waiter.news and (position < 0 or holder == waiter.holder_id):
             waiter.lose_place()
             port.wake(waiter)

@@ -94,7 +94,7 @@ class Recorder:
             self._end_if_dropped()
             return
         channel = event.client
-        with port.mutex():
+        with port.mutex:
             if kind is None:
                 noted = self._names.setdefault(channel, {})
                 if len(noted) < NAMES_MAX:
@@ -133,7 +133,7 @@ class Recorder:
     def send(self, port: Any) -> None:
         """Send what was noted, in the background."""
         channel = port.client_channel
-        with port.mutex():
+        with port.mutex:
             entries = self._entries.pop(channel, ())
             noted = self._names.pop(channel, ())
             self._due.discard(channel)

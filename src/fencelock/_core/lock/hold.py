@@ -26,7 +26,8 @@ from fencelock._core.deadlines import (
     ttl_for,
     validity,
 )
-from fencelock._core.lock.request import AcquireRequest
+from fencelock._core.lock.terms import NEVER_RENEWED, Asked, Renewal, Terms
+from fencelock._core.seat import Stray
 from fencelock._runtime import process
 from fencelock._runtime.records import NamedTuple
 from fencelock.errors import LeaseLost, NotHeld
@@ -37,16 +38,8 @@ LEAST_GAIN = 0.05
 
 # A ``Port``, whose module imports this one.
 AnyPort: TypeAlias = Any
-# A ``LocalLine``, whose module imports this one.
+# A ``Tenure``, whose module imports this one.
 AnyCohort: TypeAlias = Any
-
-
-class Grant(NamedTuple):
-    """A grant by the server, with its deadline on our clock."""
-
-    fence: int
-    deadline: float
-    lease: float  # seconds that were granted; a handoff may start short
 
 
 class Loss(NamedTuple):
@@ -91,6 +84,20 @@ class Hold(BaseLease):
 
     partial: bool = False  # it is that of one node of a quorum, whose loss is no news
 
+    # By which the server knows it: see ``Asked``; and the description of its own thread or task.
+    id: bytes
+    holder_id: bytes
+    info: bytes
+    own_info: bytes
+    owed: tuple[Stray, ...]
+    turn: int
+    kind: int
+    steady: float
+    reach: float
+    reach_until: float
+    cancelled: bool  # the task whose body a loss cancels was cancelled for that reason
+    cancelling: int  # cancellations that it had before ours
+
     __slots__ = (
         "__weakref__",
         "_generation",
@@ -108,26 +115,33 @@ class Hold(BaseLease):
         "end",
         "failures",
         "frame",
-        "gave",
         "granted_at",
+        "holder_id",
+        "id",
+        "info",
         "kind",
         "loss",
         "notified",
         "observer",
         "open",
+        "owed",
+        "own_info",
         "parts",
         "passes",
         "port",
         "reach",
+        "reach_until",
         "released",
+        "renewal",
         "renewals",
-        "request",
         "reserved_by",
         "server",
         "short",
         "steady",
+        "terms",
         "told",
         "trouble",
+        "turn",
         "unchanged",
         "unit",
     )
@@ -135,16 +149,19 @@ class Hold(BaseLease):
     def __init__(
         self,
         port: AnyPort,
-        request: AcquireRequest,
+        asked: Asked,
         fence: int,
         deadline: float,
         unit: object = None,
     ) -> None:
-        self.name: str = request.keys.name
+        self.terms: Terms = asked.terms
+        self.name: str = self.terms.keys.name
         self.fence: int = fence
-        self.ttl: float = request.ttl
+        self.ttl: float = asked.ttl
         self.deadline: float = deadline
-        self.request: AcquireRequest = request
+        self.id, self.holder_id, self.info = asked.id, asked.holder_id, asked.info
+        self.own_info, self.owed, self.turn = asked.info, asked.owed, 0
+        self.renewal: Renewal = NEVER_RENEWED  # as it was packed last
         self.port: AnyPort = port  # that renews it; None once it was given back
         self.server: str = port.label  # as a person calls it
         self.clock: Callable[[], float] = port.now
@@ -154,16 +171,14 @@ class Hold(BaseLease):
         self.released: bool = False  # it is given back, or is being given back
         self.observer: Observer | None = None
         self.parts: Sequence[Hold | None] = ()  # of a quorum's: the holds of its nodes
-        self.cohort: AnyCohort = None  # whose turn it is; see cohort.py
+        self.cohort: AnyCohort = None  # whose turn it is; see tenure.py
         self.passes: bool = False  # the turn is passed on to the next of its cohort
-        self.gave: bool = False  # it gave the next of its cohort something
         self.unchanged: bool = False  # see ``BaseLease.unchanged``
         self.unit: Any = unit  # the thread id or task that acquired it
         self.bound: bool = False  # only that thread or task can release it
         self.frame: object = None  # of the ``with`` that holds it; see body.py of the handles
         self.body: Any = None  # the task whose body a loss cancels
-        self.cancelled: bool = False  # it was cancelled for that reason
-        self.cancelling: int = 0  # cancellations that the body's task had before ours
+        self.cancelled, self.cancelling = False, 0
         self.count: int = 1  # re-entries of an implicit owner
         self.open: bool = True  # False once released or given up: never renewed again (I11)
         self.renewals: int = 0
@@ -173,16 +188,15 @@ class Hold(BaseLease):
         # The holder's own renewal that is under way, until then at the latest.
         self.reserved_by: object = None
         self.asked_until: float = 0.0
-        # A renewal for so many seconds got no answer. It may run at any time and shorten the lease
-        # (I2), so no later renewal is relied on for longer.
-        self.reach: float = inf
+        # A renewal for so many seconds got no answer. Until an instant it may run and shorten the
+        # lease (I2), so no renewal that is sent before it is relied on for longer.
+        self.reach, self.reach_until = inf, 0.0
         self.notified: bool = False  # the holder is notified of a loss (I8: once)
         # Not empty while hooks know of the grant and not of its end; see events.py.
         self.told: list[events.Acquisition] | None = None
         self.bucket: int = -1  # where the renewal schedule keeps it
         # Those of its form: with very many leases each object that a renewal looks at costs.
-        self.kind: int = request.template.batch
-        self.steady: float = request.template.steady
+        self.kind, self.steady = self.terms.batch, self.terms.steady
         self._unnoticed = True  # until its loss is noticed: then this is gone
         self._generation = process.generation
 
@@ -191,7 +205,7 @@ class Hold(BaseLease):
     @property
     def holder(self) -> str:
         """Return the id of the tenure as text."""
-        return self.request.holder.decode()
+        return self.holder_id.decode()
 
     @property
     def lost(self) -> bool:
@@ -321,12 +335,12 @@ class Hold(BaseLease):
     @property
     def ids(self) -> Sequence[bytes]:
         """Return the ids by which servers know it: several where it has parts."""
-        parts = [part.request.holder for part in self.parts if part is not None]
-        return self.request.holder, *parts
+        parts = [part.holder_id for part in self.parts if part is not None]
+        return self.holder_id, *parts
 
     def renewable(self, now: float) -> bool:
         """Return True if a renewal from ``now`` on makes sense: wanted, and within its limits."""
-        options = self.request.options
+        options = self.terms.options
         if not self.open:
             return False
         if self.short:  # to grow to what was asked for is no renewal
@@ -339,31 +353,51 @@ class Hold(BaseLease):
             return True
         # Near ``max_hold`` a renewal must gain something: a lease of a few ms is none.
         gained = now + validity(self.granted_at + options.max_hold - now) - self.deadline
-        return gained > self.request.ttl * LEAST_GAIN
+        return gained > self.ttl * LEAST_GAIN
 
     @property
     def usual(self) -> float:
         """Return the length of a lease where no limit is near."""
-        options = self.request.options
-        return options.ttl if options.renew else self.request.ttl
+        options = self.terms.options
+        return options.ttl if options.renew else self.ttl
 
     def next_ttl(self, now: float) -> float:
         """Return the length of the next lease: ``max_hold`` cuts the last one short."""
         ttl = self.within_limits(self.usual, now)
-        return max(ttl, self.least(now)) if self.request.plain else ttl
+        return max(ttl, self.least(now)) if self.terms.options.plain else ttl
 
     def least(self, now: float) -> float:
         """Return the shortest length of a next lease that ends this one no earlier.
 
         Only the plain form needs it: its script sets the ttl whatever the lease has left.
         """
-        return ttl_for(self.deadline - now) if self.request.plain else 0.0
+        return ttl_for(self.deadline - now) if self.terms.options.plain else 0.0
+
+    def pack_renewal(self, ttl: float) -> Renewal:
+        """Pack its part of a renewal, and keep it: most leases are renewed many times."""
+        self.renewal = self.terms.renewal(self, ttl)
+        return self.renewal
 
     def within_limits(self, ttl: float, now: float) -> float:
         """Return the length that a lease from now on may have, of the ``ttl`` that is wanted."""
-        most = self.request.options.max_hold
-        ttl = min(ttl, self.request.template.ends - now)
+        most = self.terms.options.max_hold
+        ttl = min(ttl, self.terms.ends - now)
         return ttl if most is None else min(ttl, self.granted_at + most - now)
+
+    def limit(self, span: float, until: float) -> None:
+        """Rely on no more than ``span`` of a renewal that is sent before ``until``."""
+        self.reach_until = until if self.reach == inf else max(self.reach_until, until)
+        self.reach = min(self.reach, span)
+
+    def limited(self, now: float) -> bool:
+        """Return True while a renewal without an answer may still shorten the lease."""
+        return self.reach != inf and now < self.reach_until
+
+    def counted(self, ttl: float, sent_at: float) -> float:
+        """Return what of a renewal for ``ttl`` may be relied on, and lift a limit that is over."""
+        if sent_at >= self.reach_until:
+            self.reach = inf
+        return min(ttl, self.reach)
 
     def cause(self, reason: str, since: float) -> str:
         """Return in words why a lease was lost, as far as ``reason`` does not say it."""
@@ -371,7 +405,7 @@ class Hold(BaseLease):
             return "the server has another holder"
         if reason != "expired":
             return ""
-        options = self.request.options
+        options = self.terms.options
         if since < self.deadline:
             return "it was no longer on the server"
         if not options.renew:
@@ -387,7 +421,7 @@ class Hold(BaseLease):
 
     def final(self) -> None:
         """Note that nothing renews the lease any more, and why it will end."""
-        options = self.request.options
+        options = self.terms.options
         if options.renew and (options.max_hold is not None or options.max_renewals is not None):
             self.end = "max_hold"
 
@@ -397,7 +431,7 @@ def first_due(hold: Hold, lease: float, jitter: float, now: float) -> float:
 
     A lease that was renewed for longer than usual is left alone until it is as long as usual.
     """
-    deadline, options = hold.deadline, hold.request.options
+    deadline, options = hold.deadline, hold.terms.options
     usual = min(lease, options.ttl)
     left = deadline - now
     delay = renewal_delay(left, jitter)

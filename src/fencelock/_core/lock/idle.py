@@ -13,9 +13,8 @@ from functools import partial
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock import local_waiters
 from fencelock._core.lock.kept import known_idle
-from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
-from fencelock._core.lock.waiter import Waiter
 from fencelock._core.port import Port
+from fencelock._core.seat import Seat
 from fencelock._core.types import Call, NoReply
 from fencelock.errors import ServerError
 from fencelock.scripts import ANSWER, ASK
@@ -28,8 +27,6 @@ FAR_SECONDS = 0.03
 # How long clients may take to say who waits inside them, and how many are asked at once.
 LOCAL_SECONDS = 0.1
 AT_ONCE = 16
-# Nothing is acquired by the request that stands for the question.
-NO_LEASE = LeaseOptions(ttl=1.0, renew=False)
 
 
 async def is_idle(port: Port, keys: LockKeys, holder: bytes) -> bool:
@@ -37,9 +34,7 @@ async def is_idle(port: Port, keys: LockKeys, holder: bytes) -> bool:
     known = known_idle(port, holder)
     if known is not None:
         return known
-    asks = [
-        (keys, lambda waiter: (ASK, keys.renew, (holder, waiter.channel, waiter.request.waiter)))
-    ]
+    asks = [(keys, lambda waiter: (ASK, keys.renew, (holder, waiter.channel, waiter.id)))]
     (waiter,) = await _answered(port, asks, ANSWER_SECONDS, far=0.0)
     return waiter.idle
 
@@ -64,19 +59,19 @@ async def local_rows(
     return found
 
 
-def _who_waits(client_channel: bytes, keys: LockKeys, waiter: Waiter) -> Call:
-    about = b"%b %b %b" % (waiter.channel, waiter.request.waiter, keys.lock)
+def _who_waits(client_channel: bytes, keys: LockKeys, waiter: Seat) -> Call:
+    about = b"%b %b %b" % (waiter.channel, waiter.id, keys.lock)
     return ANSWER, keys.plain, (client_channel, about, b"inside?")
 
 
 async def _answered(
     port: Port,
-    asks: Sequence[tuple[LockKeys, Callable[[Waiter], Call]]],
+    asks: Sequence[tuple[LockKeys, Callable[[Seat], Call]]],
     span: float,
     far: float,
-) -> Sequence[Waiter]:
+) -> Sequence[Seat]:
     """Ask clients, and wait a moment for their answers; return the waiters that may have them."""
-    waiters = [_waiter(port, keys) for keys, _ in asks]
+    waiters = [Seat.of(keys, port.new_id()) for keys, _ in asks]
     ends = [0.0] * len(waiters)
     until = port.now() + port.server_timeout
     try:
@@ -94,10 +89,3 @@ async def _answered(
         for waiter in waiters:
             port.close(waiter)
     return waiters
-
-
-def _waiter(port: Port, keys: LockKeys) -> Waiter:
-    template = RequestTemplate(
-        keys=keys, options=NO_LEASE, client_channel=port.client_channel, ttl=NO_LEASE.ttl
-    )
-    return Waiter(AcquireRequest(template, port.new_id()))

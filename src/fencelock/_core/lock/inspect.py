@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.request import may_linger
+from fencelock._core.lock.terms import may_linger
 from fencelock._core.port import Port
 from fencelock._core.retry import ask, command
 from fencelock._core.types import Call, Reply

@@ -19,9 +19,7 @@ from collections.abc import Hashable
 from typing import Any, TypeAlias
 
 from fencelock._core import events
-from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.request import TRIES
-from fencelock._core.types import Call
+from fencelock._core.lock.terms import TRIES
 from fencelock.scripts import ANSWER
 
 # A ``Port``, whose module imports this one.
@@ -33,26 +31,6 @@ RECALLS_IN_VAIN = 2
 PAUSE_SECONDS = 30.0
 # How many recalls, and how many locks that were recalled, are remembered.
 REMEMBERED_MAX = 1000
-# Of what a lease was granted for, at least this part is left at the beginning of a turn.
-LEAST_PART = 0.25
-
-
-class KeptLease:
-    """A lease that is not in use: the front of its cohort until it is taken, or given up."""
-
-    __slots__ = ("deadline", "fence", "lease", "request", "until")
-
-    def __init__(self, hold: Hold, until: float, lease: float) -> None:
-        self.request = hold.request
-        self.fence: int = hold.fence  # of the last turn
-        self.deadline: float = hold.deadline
-        self.lease: float = lease  # seconds that were granted
-        self.until: float = until  # it is given up then
-
-    @property
-    def release(self) -> Call:
-        """Return the request that releases it."""
-        return self.request.give_back(self.fence)
 
 
 class Recalls:
@@ -108,15 +86,15 @@ def _shorten(table: dict[Any, Any]) -> None:
 def recall(port: AnyPort, holder: bytes, channel: bytes, who: bytes) -> None:
     """Take a recall: release an idle lease at once, and answer a try if the lease is in use."""
     lines = port.lines
-    with port.mutex():
+    with port.mutex:
         line = lines.recalls.tenures.get(holder)
         if line is None:
             lines.recalls.early(holder)
             return
         kept = line.recall(port.now())
-        front = kept or line.front
-    if events.hooks and front is not None:
-        events.recalled(port, front.request)
+        about = line.front if kept is None else kept.source
+    if events.hooks and about is not None:
+        events.recalled(port, about)
     if kept is not None:
         port.run_in_background(*kept.release)
     elif who.startswith(TRIES):
@@ -125,27 +103,27 @@ def recall(port: AnyPort, holder: bytes, channel: bytes, who: bytes) -> None:
 
 def asked(port: AnyPort, holder: bytes, channel: bytes, who: bytes) -> None:
     """Answer whether the lease of a tenure is in use; of one that is not known, nothing."""
-    with port.mutex():
+    with port.mutex:
         line = port.lines.recalls.tenures.get(holder)
     if line is not None:
         port.run_in_background(ANSWER, line.keys.plain, (channel, who, _state(line)))
 
 
 def _state(line: Any) -> bytes:
-    return b"idle" if isinstance(line.front, KeptLease) else b"busy"
+    return b"idle" if line.kept is not None else b"busy"
 
 
 def known_idle(port: AnyPort, holder: bytes) -> bool | None:
     """Return True if this client keeps this lease, False if it uses it, None if it has none."""
-    with port.mutex():
+    with port.mutex:
         line = port.lines.recalls.tenures.get(holder)
-        front = None if line is None else line.front
-    return None if line is None else isinstance(front, KeptLease)
+        idle = None if line is None else line.kept is not None
+    return idle
 
 
 def give_up_due(port: AnyPort, now: float) -> None:
     """Release the idle leases whose time is up."""
-    with port.mutex():
+    with port.mutex:
         lines = port.renewals.overdue(now)
         released = [kept for line in lines if (kept := line.overdue(port, now)) is not None]
     for kept in released:
@@ -154,7 +132,7 @@ def give_up_due(port: AnyPort, now: float) -> None:
 
 def give_up_all(port: AnyPort) -> None:
     """Release all idle leases."""
-    with port.mutex():
+    with port.mutex:
         lines = list(port.lines.recalls.tenures.values())
         released = [kept for line in lines if (kept := line.give_up()) is not None]
     for kept in released:

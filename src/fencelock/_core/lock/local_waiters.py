@@ -45,7 +45,7 @@ def rows(port: AnyPort, lock: bytes) -> list[Row]:
 
     A lone first turn is left out: the server knows it.
     """
-    with port.mutex():
+    with port.mutex:
         lines = [line for line in port.lines.cohorts.values() if line.waiting or line.turns > 1]
         lines.sort(key=lambda line: line.keys.lock != lock)
         found = [row for line in lines[:ROWS_MAX] for row in _of_line(line, port.now())]
@@ -55,10 +55,10 @@ def rows(port: AnyPort, lock: bytes) -> list[Row]:
 def _of_line(line: Any, now: float) -> Iterator[Row]:
     key, turn = _text(line.keys.lock), line.turn()
     if turn is not None:
-        request, since = turn
-        yield Row(key, _text(request.own_info), max(0.0, now - since), holds=True)
+        who, since = turn
+        yield Row(key, _text(who.own_info), max(0.0, now - since), holds=True)
     for waiter in line.waiting:
-        yield Row(key, _text(waiter.request.info), now - waiter.arrived_at, holds=False)
+        yield Row(key, _text(waiter.info), now - waiter.arrived_at, holds=False)
 
 
 def pack(found: Sequence[Row]) -> bytes:

@@ -8,7 +8,7 @@ Rules of this file:
   as long as the lease was proved when it was first sent (I4).
 - Only the ids of this acquisition are used: no other client's grant can be released.
 - A repeated request may still arrive on its first connection. Whatever ends the hold undoes that,
-  too (``undo_strays``), after the release: the undo takes whatever the id has.
+  too (``undo_owed``), after the release: the undo takes whatever the id has.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from collections.abc import Callable
 from typing import Any
 
 from fencelock._core import events
-from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.error_messages import describe_error, describes_errors
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.inspect import held_ids
-from fencelock._core.lock.request import AcquireRequest
+from fencelock._core.lock.terms import Asked
 from fencelock._core.port import Port
-from fencelock._core.retry import ask, passes, persist
+from fencelock._core.retry import ask, passes, run
+from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply
 from fencelock.errors import (
     FencelockError,
@@ -53,41 +53,42 @@ async def take_and_release(port: Port, take: Take) -> int:
     the background, and the lease expires at the latest.
     """
     taken: list[Hold] = []
-    asked = AttemptLog()
+    log = Seat()
     try:
         take(taken)
-        left = await port.flows.give_back(port, taken[0], asked)
+        left = await port.flows.give_back(port, taken[0], log)
     except BaseException as error:
         for hold in taken:
             if not settled(error):
                 retire(port, hold)
-                port.flows.release_in_background(port, hold, asked.undo_connection)
+                port.flows.release_in_background(port, hold, log.undo_connection)
             if isinstance(error, FencelockError):
-                describe_error(port, error, hold.request.keys.name)
+                describe_error(port, error, hold.terms.keys.name)
             events.end_hold(hold, error)
         raise
     else:
         return left
     finally:
         for hold in taken:
-            port.flows.clean_up(port, hold)
+            if hold.owed or hold.parts:
+                port.flows.clean_up(port, hold)
             if hold.told:  # each release comes here: without a hook not even a call
                 events.end_hold(hold)
 
 
-def undo_strays(port: Port, request: AcquireRequest) -> None:
-    """Undo what may still come of a request that has ended in any way.
+def undo_owed(port: Port, one: Asked) -> None:
+    """Undo what may still come of an attempt, or a hold, that has ended in any way.
 
     If a silent connection may still deliver it, its grant or place in line is undone after it. If
     the connection broke, a grant is released as soon as the client is notified of it.
     """
-    strays, request.strays = request.strays, ()
+    strays, one.owed = one.owed, ()
     if strays:
-        with port.mutex():
-            port.lines.give_up(request)
+        with port.mutex:
+            port.lines.give_up(one)
     for stray in strays:
         if stray.undo_connection is not None:
-            port.run_in_background(*request.abandon(stray.channel), stray.undo_connection)
+            port.run_in_background(*one.terms.abandon(one, stray.channel), stray.undo_connection)
 
 
 def settled(error: BaseException) -> bool:
@@ -103,57 +104,56 @@ def settled(error: BaseException) -> bool:
 def retire(port: Port, hold: Hold) -> None:
     """End renewal, in the schedule of the port (maybe another loop's) that began it (I11).
 
-    From now on the lease proves nothing: it is being released.
+    From now on the lease proves nothing: it is being released. Its turn is over.
     """
-    renewing = hold.port or port
-    with renewing.mutex():
+    renewing, tenure = hold.port or port, hold.cohort
+    with renewing.mutex:
         hold.open = False
         hold.released = True
         renewing.renewals.discard(hold)
+        if tenure is not None and tenure.front is hold and not tenure.waiting:
+            tenure.end()
     hold.port = None
     for part in hold.parts:
         if part is not None:
             retire(port, part)
 
 
-async def give_back(port: Port, hold: Hold, asked: AttemptLog) -> int:
+async def give_back(port: Port, hold: Hold, log: Seat) -> int:
     """Release a hold of one server."""
-    request, lost = hold.request, hold.lost
+    terms, lost = hold.terms, hold.lost
     retire(port, hold)
-    # It may have become the front of its cohort since this release began.
-    if hold.cohort is not None and hold.cohort.front is hold:
+    if hold.cohort is not None and hold.cohort.front is hold:  # others of this client wait
         hold.cohort.succeed(port, hold)
     if lost:
         if not (hold.forked or hold.closed):  # the server may still hold our key: release it
-            port.run_in_background(*release_call(request, hold.fence))
+            port.run_in_background(*release_call(hold, hold.fence))
         raise hold.lost_error()
     until = port.now() + port.server_timeout
-    if request.owned or request.options.plain or request.turn:
-        reply = await ask(port, *release_call(request, hold.fence), until, asked=asked)
+    if terms.owned or terms.options.plain or hold.turn:
+        reply = await ask(port, *release_call(hold, hold.fence), until, asked=log)
     else:
-        packed = request.template.release(request.holder)
-        reply = await persist(
-            port, lambda: port.run(packed, request.keys.lock, until), until, asked
-        )
+        packed = terms.release_all_of(hold.holder_id)
+        reply = await run(port, packed, terms.keys.lock, until, log)
     if reply == 1:
         return 0
-    if _told(reply)[0] == ELSEWHERE and not asked.sent:
-        left = await release_for_owner(port, request, hold.fence)
+    if _told(reply)[0] == ELSEWHERE and not log.sent:
+        left = await release_for_owner(port, hold, hold.fence)
         if left is not None:
             return left
-    return judge(port, hold, reply, repeated=asked.sent)
+    return judge(port, hold, reply, repeated=log.sent)
 
 
 @describes_errors
-async def release_for_owner(port: Port, request: AcquireRequest, fence: int = 0) -> int | None:
+async def release_for_owner(port: Port, one: Asked, fence: int = 0) -> int | None:
     """Release one hold of an explicit owner, whichever handle acquired it.
 
     With ``fence``, only a hold of that tenure is released.
     Returns how many are left, or None when the owner holds nothing. Raises like ``ask``.
     """
     until = port.now() + port.server_timeout
-    for waiter in await held_ids(port, request.keys):
-        script, keys, args = request.give_back(fence, waiter)
+    for asker in await held_ids(port, one.terms.keys):
+        script, keys, args = one.terms.release(one, fence, asker)
         verdict, extra = _told(await ask(port, script, keys, args, until))
         if verdict >= 0:
             return int(extra)
@@ -171,18 +171,18 @@ def release_in_background(port: Port, hold: Hold) -> None:
 
 def release_one_in_background(port: Port, hold: Hold, undo_connection: object) -> None:
     """Release a hold of one server in the background, on its undo connection if there is one."""
-    port.run_in_background(*release_call(hold.request, hold.fence), undo_connection)
+    port.run_in_background(*release_call(hold, hold.fence), undo_connection)
 
 
 def clean_up(port: Port, hold: Hold) -> None:
     """Undo what may still come of the requests of a hold that has ended."""
-    if hold.request.strays:
-        undo_strays(port, hold.request)
+    if hold.owed:
+        undo_owed(port, hold)
 
 
-def release_call(request: AcquireRequest, fence: int = 0) -> Call:
-    """Return the request that releases what ``request`` was granted, with this fence if known."""
-    return request.give_back(fence)
+def release_call(one: Asked, fence: int = 0) -> Call:
+    """Return the request that releases what was granted, with this fence if known."""
+    return one.terms.release(one, fence)
 
 
 def _told(reply: Reply) -> tuple[int, Any]:

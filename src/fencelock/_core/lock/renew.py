@@ -8,6 +8,11 @@ Rules of this file:
 - One renewal of a hold at a time. Only the holder's own ``renew(ttl)`` may shorten a lease. From
   before it is sent, and as long as it may still run, the lease counts for no longer than this
   renewal can leave it, whatever a later renewal brings.
+- It may shorten the lease only until its caller gives up, which the server judges by its own clock:
+  so the server is asked for its clock first. A renewal that is sent later counts in full again. The
+  plain form knows no such bound, and a lease that it may have shortened counts for no more from
+  then on. If the server's clock is set back meanwhile, a late request has that much more time; set
+  forward, it counts for nothing sooner.
 - The holder's renewal reserves the hold in the section that sees it still held. Until it ends, the
   turn is not passed on and the lease is not kept, because both go on under the same holder id.
 - A release does not wait for a renewal. It closes the hold; no later answer changes a closed hold.
@@ -26,20 +31,20 @@ from contextlib import suppress
 from math import inf
 
 from fencelock._core import events
-from fencelock._core.attempt_log import AttemptLog
-from fencelock._core.deadlines import retry_delay, validity
+from fencelock._core.deadlines import over_at, retry_delay, validity
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.lock.hold import Hold, first_due
 from fencelock._core.lock.kept import give_up_due
 from fencelock._core.lock.release import release_call
-from fencelock._core.lock.renew_request import Answer, in_batches
-from fencelock._core.lock.request import SHARES
+from fencelock._core.lock.renew_request import NEVER, Answer, in_batches
+from fencelock._core.lock.terms import SHARES
 from fencelock._core.port import Port
 from fencelock._core.retry import give_up, passes, persist
-from fencelock._core.types import NoReply
+from fencelock._core.seat import Seat
+from fencelock._core.types import Call, NoReply, Reply
 from fencelock._runtime.log import listed, log
-from fencelock.errors import ClientClosed, FencelockError, ServerError
-from fencelock.scripts import REVOKED
+from fencelock.errors import ClientClosed, FencelockError, NotHeld, ServerError
+from fencelock.scripts import CLOCK, REVOKED
 
 # How many leases are handled in one go: the other tasks of a loop wait meanwhile.
 LEASES_PER_PAUSE = 1000
@@ -64,12 +69,12 @@ async def recheck(port: Port) -> None:
     A lease whose renewal is due soon learns of it then; very many leases are spread until then.
     """
     now = port.now()
-    with port.mutex():
+    with port.mutex:
         later = port.renewals.later_than(now + RECHECK_AFTER_SECONDS)
     for start in range(0, len(later), LEASES_PER_PAUSE):
         if start:
             await port.sleep(now)  # others may run
-        with port.mutex():
+        with port.mutex:
             when = now + RECHECK_AFTER_SECONDS * start / len(later)
             port.renewals.move(later[start : start + LEASES_PER_PAUSE], when)
 
@@ -81,7 +86,7 @@ async def maintain(port: Port) -> None:
     beyond the next deadline of any lease.
     """
     now = port.now()
-    with port.mutex():
+    with port.mutex:
         due = port.renewals.due(now)
     if port.renewals.watched:
         give_up_due(port, now)
@@ -91,7 +96,7 @@ async def maintain(port: Port) -> None:
     except BaseException:  # cancelled, or a bug: no hold may be lost from the schedule
         put_back(port, [hold for hold in due if hold in port.renewals.under_way], now)
         raise
-    with port.mutex():
+    with port.mutex:
         port.renewals.discard_closed(due)
 
 
@@ -118,7 +123,7 @@ def _renews(port: Port, hold: Hold, now: float) -> bool:
         return True
     else:
         hold.final()
-        if hold.open and not hold.request.plain:  # ``recheck`` made it due: its renewal is a look
+        if hold.open and not hold.terms.plain:  # ``recheck`` made it due: its renewal is a look
             return True
         put_back(port, [hold], hold.deadline)
     return False
@@ -145,9 +150,9 @@ async def renew_batches(port: Port, batches: Sequence[Sequence[Hold]]) -> None:
 def ended(port: Port, hold: Hold) -> None:
     """Notify the holder of a loss."""
     lose(port, hold, hold.end, hold.deadline)
-    if hold.open and hold.request.options.fixed_end:
+    if hold.open and hold.terms.options.fixed_end:
         # A lease handed over just before its fixed end may last longer on the server.
-        port.run_in_background(*release_call(hold.request, hold.fence))
+        port.run_in_background(*release_call(hold, hold.fence))
 
 
 def ended_unconfirmed(port: Port, hold: Hold) -> None:
@@ -166,7 +171,7 @@ def _batches(kinds: Sequence[list[Hold]]) -> Iterator[list[Hold]]:
 
 def put_back(port: Port, holds: Iterable[Hold], when: float) -> None:
     """Schedule those that are still tracked for ``when``."""
-    with port.mutex():
+    with port.mutex:
         port.renewals.add_all([hold for hold in holds if hold.open and not hold.notified], when)
 
 
@@ -178,10 +183,10 @@ async def _renew(port: Port, holds: Sequence[Hold], ends: float) -> None:
     asked_at = port.now()
     ttls = [hold.steady or _next_ttl(hold, asked_at) for hold in holds]
     shortest = min([ttl for ttl in ttls if ttl != LOOK_SECONDS], default=inf)
-    with port.mutex():
+    with port.mutex:
         ends = min(ends, port.renewals.first_end(asked_at + _horizon(port)))
     until = min(asked_at + min(CALL_SECONDS_MAX, shortest / 3), ends)
-    refused, missing = await port.flows.renew_batch(port, holds, ttls, until, ends, False)  # noqa: FBT003 - it never shortens
+    refused, missing = await port.flows.renew_batch(port, holds, ttls, until, ends, NEVER)
     if missing is None:
         apply_renewal(port, holds, ttls, asked_at, refused)
     if refused:
@@ -218,20 +223,20 @@ def apply_renewal(
     usual: dict[float, list[Hold]] = {}  # by ttl; holds near a limit are handled separately
     late: list[Hold] = []
     before = _proved(holds) if events.hooks else ()
-    with port.mutex():
+    with port.mutex:
         left = range(len(holds)) if refused else _apply_steady(port, holds, ttls, asked_at, jitter)
         for number in left:
             hold, ttl = holds[number], ttls[number]
             if not hold.open or number in refused:
                 continue
-            options = hold.request.options
+            options = hold.terms.options
             if hold.loss is not None or answered_at >= hold.deadline:
                 late.append(hold)
                 continue
             if ttl == LOOK_SECONDS:
                 groups.setdefault(hold.deadline, []).append(hold)
                 continue
-            ttl = min(ttl, hold.reach)  # what of it may be relied on
+            ttl = hold.counted(ttl, asked_at)
             deadline = asked_at + validity(ttl)
             hold.renewals += not hold.short
             hold.short = False
@@ -303,21 +308,21 @@ def _too_late(port: Port, hold: Hold) -> None:
     """Release a lease that was renewed after its loss was reported: a lost lease stays lost."""
     lose(port, hold, hold.end, hold.deadline)
     if hold.open:
-        port.run_in_background(*release_call(hold.request, hold.fence))
+        port.run_in_background(*release_call(hold, hold.fence))
 
 
 async def notify_refused(port: Port, refused: Mapping[Hold, str], until: float) -> None:
     """Notify of losses, with an operator's reason if the server tells one soon."""
-    full = [hold for hold in refused if not hold.request.plain]
+    full = [hold for hold in refused if not hold.terms.plain]
     words: dict[Hold, bytes] = {}
     if full:
-        keys = [hold.request.keys.revoked for hold in full]
+        keys = [hold.terms.keys.revoked for hold in full]
         until = min(until, port.now() + REASON_SECONDS)
         with suppress(NoReply, FencelockError):
             words.update(zip(full, await port.call(REVOKED, keys, (), until), strict=True))
     for hold, how in refused.items():
         holders, _, reason = words.get(hold, b"").partition(b" ")
-        if hold.request.holder in (holders.split(b",") if hold.kind == SHARES else (holders,)):
+        if hold.holder_id in (holders.split(b",") if hold.kind == SHARES else (holders,)):
             lose(port, hold, "revoked", port.now(), reason.decode())
         else:
             lose(port, hold, how, port.now())
@@ -326,7 +331,7 @@ async def notify_refused(port: Port, refused: Mapping[Hold, str], until: float) 
 async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
     """Retry soon, and at each lease's end at the latest."""
     passing = isinstance(error, NoReply) or passes(error)
-    known = holds[0].failures % FAILURES_PER_LINE and all(hold.failures for hold in holds)
+    known = holds[0].failures % FAILURES_PER_LINE and all(hold.trouble for hold in holds)
     tell = log.debug if known else log.info if passing or holds[0].partial else log.warning
     tell(
         "renewal of %d lease(s) failed, retrying while they last: %s",
@@ -337,11 +342,11 @@ async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
     for number, hold in enumerate(holds, 1):
         hold.failures += 1
         hold.trouble = error
-        if hold.request.plain:  # it may still run, and shorten a later renewal
-            hold.reach = min(hold.reach, hold.within_limits(hold.request.options.ttl, now))
+        if hold.terms.plain:  # it may still run, and shorten a later renewal
+            hold.limit(hold.within_limits(hold.terms.options.ttl, now), inf)
         again_at = now + retry_delay(hold.failures, port.jitter())
         if hold.notified:  # its holder was the first to notice, while this renewal was under way
-            with port.mutex():
+            with port.mutex:
                 port.renewals.discard(hold)
             port.flows.ended(port, hold)
         else:
@@ -366,7 +371,7 @@ def _endangers(hold: Hold) -> bool:
 
 def lose_all(port: Port, reason: str) -> None:
     """Notify the holder of every scheduled lease that it is no longer renewed."""
-    with port.mutex():
+    with port.mutex:
         holds = port.renewals.tracked()
         port.renewals.clear()
     lost = sum(lose(port, hold, reason, port.now()) for hold in holds)
@@ -378,7 +383,7 @@ def lose_all(port: Port, reason: str) -> None:
 
 def lose(port: Port, hold: Hold, reason: str, since: float, detail: str = "") -> bool:
     """End the renewal of a lost hold; return True if the loss was not recorded before."""
-    with port.mutex():
+    with port.mutex:
         port.renewals.discard(hold)
         kept = hold.open  # else it was released meanwhile: its release reports the loss
     return kept and hold.lose(reason, since, detail)
@@ -403,8 +408,9 @@ async def renew_now(port: Port, hold: Hold, ttl: float | None, *, shortens: bool
     Raises LeaseLost when it was lost or is refused; like ``ask`` when no answer comes, and
     NotAcknowledged: then the lease stays as it was.
     """
-    if ttl is None and hold.request.options.fixed_end:
+    if ttl is None and hold.terms.options.fixed_end:
         return
+    check_tended(hold)
     await port.flows.renew(port, hold, ttl, shortens)
 
 
@@ -412,26 +418,32 @@ async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -
     """Renew a lease of one server; ends as ``renew_now``."""
     until = min(port.now() + port.server_timeout, hold.deadline)
     renewal = await reserve(port, hold, ttl, until, shortens=shortens)
-    asked = AttemptLog()
+    log = Seat()
 
     async def once() -> tuple[float, Answer]:
+        if renewal.asks_clock:
+            try:
+                asked_at, clock = port.now(), await port.call(*renewal.clock_call(), until)
+            except NoReply as silence:  # nothing was sent that changes the lease
+                raise NoReply(str(silence), sent=False) from silence.__cause__
+            renewal.bound(clock, asked_at, port.now(), until)
         sent_at = port.now()
         renewal.within_limits(sent_at)  # a repeated request comes later, and so nearer to them
+        rely_on(port, renewal)
         end = hold.deadline
         return sent_at, await port.flows.renew_batch(
-            port, [hold], [renewal.ttl], until, end, renewal.shortens
+            port, [hold], [renewal.ttl], until, end, renewal.until_us
         )
 
     try:
-        rely_on(port, renewal)
-        until = min(until, hold.deadline)
+        until = renewal.answered_by(until)
         try:
-            sent_at, answer = await persist(port, once, until, asked)
+            sent_at, answer = await persist(port, once, until, log)
         except (ClientClosed, ServerError) as error:
-            renewal.failed(may_run=asked.sent)
+            renewal.failed(may_run=log.sent)
             events.renewed([hold], error)
             raise
-        renewal.answered(repeated=asked.sent)
+        renewal.answered(repeated=log.sent)
         refused, missing = answer
         del answer
         if missing is not None:
@@ -444,7 +456,15 @@ async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -
             await notify_refused(port, {hold: refused[0]}, until)
     finally:
         track_renewed(port, renewal)
+    check_tended(hold)
+
+
+def check_tended(hold: Hold) -> None:
+    """Raise as ``check``, and NotHeld when the handle is gone: nothing renews the lease then."""
     hold.check()
+    if not hold.open:
+        text = f"the handle of {hold.name!r} is gone: its lease is not renewed any more"
+        raise NotHeld(text, name=hold.name, server=hold.server)
 
 
 async def reserve(
@@ -452,28 +472,32 @@ async def reserve(
 ) -> HolderRenewal:
     """Wait until no other renewal of a hold is under way, and reserve the hold until ``until``.
 
-    Raises as ``check`` when the hold was released meanwhile, and ServerUnreachable when the other
-    renewal got no answer by then. Without ``waits`` only the holder's own renewals are waited for.
+    Raises as ``check_tended`` when the hold is not tended any more, and ServerUnreachable when the
+    other renewal got no answer by then. Without ``waits`` only the holder's own renewals are waited
+    for.
     """
     while True:
         now = port.now()
-        with port.mutex():
+        with port.mutex:
             renewal = HolderRenewal(hold, ttl, now, shortens=shortens)
             under_way = hold in port.renewals.under_way
             reserved = renewal.reserves(until, under_way=under_way, waits=waits)
         if reserved:
             return renewal
-        if hold.released or now >= until:
-            hold.check()
+        if not hold.open or now >= until:
+            check_tended(hold)
         if now >= until:
-            give_up(NoReply("another renewal of the lease is under way", sent=False), AttemptLog())
+            give_up(NoReply("another renewal of the lease is under way", sent=False), Seat())
         await port.sleep(min(until, now + TURN_SECONDS))
 
 
 class HolderRenewal:
     """A renewal that the holder requests: its length, and whether it may shorten the lease."""
 
-    __slots__ = ("_before", "_overlaps", "_reach", "asked_at", "hold", "shortens", "ttl")
+    __slots__ = (
+        *("_before", "_overlaps", "_reach", "_reach_until"),
+        *("asked_at", "hold", "may_run", "may_run_until", "shortens", "ttl", "until_us"),
+    )
 
     def __init__(self, hold: Hold, ttl: float | None, now: float, *, shortens: bool) -> None:
         self.hold = hold
@@ -481,14 +505,17 @@ class HolderRenewal:
         self.asked_at = now
         # A limit that is near never shortens a lease.
         self.shortens: bool = shortens and now + validity(self.ttl) < hold.deadline
+        self.may_run: bool = True  # now or later: no answer says what became of it
         self._overlaps = False  # with a background renewal, which may run before it or after it
-        self._before, self._reach = hold.deadline, hold.reach
+        self._before, self._reach, self._reach_until = hold.deadline, hold.reach, hold.reach_until
+        # Until when it may shorten the lease: on the server's clock, and at the latest on ours.
+        self.until_us, self.may_run_until = NEVER, inf
         self.within_limits(now)
 
     def reserves(self, until: float, *, under_way: bool, waits: bool) -> bool:
-        """Reserve the hold unless it was released or is reserved; call under the mutex."""
+        """Reserve the hold unless it is not tended or is reserved; call under the mutex."""
         hold = self.hold
-        if hold.released or self.asked_at < hold.asked_until or (waits and under_way):
+        if not hold.open or self.asked_at < hold.asked_until or (waits and under_way):
             return False
         hold.reserved_by, hold.asked_until = self, until
         self._overlaps = under_way
@@ -499,16 +526,46 @@ class HolderRenewal:
         span = self.hold.within_limits(self.ttl, now)
         self.ttl = span if self.shortens else max(span, self.hold.least(now))
 
+    def answered_by(self, until: float) -> float:
+        """Return until when to wait for its answer: no longer than it may leave of the lease."""
+        left = self.asked_at + validity(self.ttl) if self.shortens else self.hold.deadline
+        return min(until, left)
+
+    @property
+    def asks_clock(self) -> bool:
+        """Return True if the server's clock is asked for first, because it bounds the request."""
+        return self.shortens and not self.hold.terms.plain
+
+    def clock_call(self) -> Call:
+        """Return the request for the clock of the server that has the lease."""
+        return CLOCK, self.hold.terms.keys.plain, ()
+
+    def bound(self, clock: Reply, asked_at: float, now: float, until: float) -> None:
+        """Let it shorten the lease until its caller gives up, and not later."""
+        left = max(0.0, until - asked_at)
+        self.until_us = int(clock) + int(left * 1e6)
+        self.may_run_until = over_at(now, left)
+
+    def keep(self) -> None:
+        """Shorten nothing: the server did not tell its clock."""
+        self.shortens = False
+        self.within_limits(self.asked_at)
+
     def answered(self, *, repeated: bool) -> None:
         """Note that it ran, so that it cannot run later; a repeated one may."""
+        self.may_run = repeated
         if not repeated and not self._overlaps:
-            self.hold.reach = self._reach
+            self._unlimit()
+
+    def _unlimit(self) -> None:
+        self.hold.reach, self.hold.reach_until = self._reach, self._reach_until
 
     def failed(self, *, may_run: bool) -> None:
         """Note that it was refused, or never sent: then the lease is what it was."""
+        self.may_run = may_run
         if may_run or self._overlaps:
             return
-        self.hold.reach = self._reach
+        self._unlimit()
         if self.shortens and self.hold.open and self.hold.loss is None:
             self.hold.move_deadline(self._before)
 
@@ -518,8 +575,8 @@ def rely_on(port: Port, renewal: HolderRenewal) -> None:
     if not renewal.shortens:
         return
     hold = renewal.hold
-    with port.mutex():
-        hold.reach = min(hold.reach, renewal.ttl)
+    with port.mutex:
+        hold.limit(renewal.ttl, renewal.may_run_until)
         hold.move_deadline(min(hold.deadline, renewal.asked_at + validity(renewal.ttl)))
     if hold.open:
         port.track(hold, hold.deadline)
@@ -528,10 +585,12 @@ def rely_on(port: Port, renewal: HolderRenewal) -> None:
 def track_renewed(port: Port, renewal: HolderRenewal) -> None:
     """Schedule a hold again after the holder's own renewal, in time for what is left of it."""
     hold = renewal.hold
-    with port.mutex():
+    with port.mutex:
         last = hold.reserved_by is renewal  # else it ended too late: another one took its place
         if last:
             hold.reserved_by, hold.asked_until = None, 0.0
+        if renewal.may_run and not hold.partial:  # the server may have it for longer than we know
+            hold.failures += 1
         goes_on = hold.open and not hold.notified
         if not goes_on:
             port.renewals.discard(hold)

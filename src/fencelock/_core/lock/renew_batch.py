@@ -23,13 +23,13 @@ async def renew_batch(  # noqa: PLR0917 - as ``Flows.renew_batch``
     ttls: Sequence[float],
     until: float,
     ends: float,  # noqa: ARG001 - as ``renew_batch_confirmed``
-    shortens: bool,  # noqa: FBT001 - as ``Flows.renew_batch``
+    shortens_until: int,
 ) -> Answer:
     """Renew holds of one kind; ends like ``Port.call``."""
-    request = holds[0].request
-    if request.plain:
+    terms = holds[0].terms
+    if terms.plain:
         reply = await port.call(*renewal_request(holds, ttls), until)
     else:
-        packed = packed_renewal(holds, ttls, shortens=shortens)
-        reply = await port.run(packed, request.keys.lock, until)
+        packed = packed_renewal(holds, ttls, shortens_until=shortens_until)
+        reply = await port.run(packed, terms.keys.lock, until)
     return refusals(holds, reply), None

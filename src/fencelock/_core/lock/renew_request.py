@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.request import LOCKS, PLAIN, SHARES, milliseconds
+from fencelock._core.lock.terms import LOCKS, PLAIN, SHARES, milliseconds
 from fencelock._core.types import Call, Reply
 from fencelock.errors import NotAcknowledged
 from fencelock.scripts import POLL_RENEW, RENEW, SHARES_RENEW, begin, bulk
@@ -14,6 +14,9 @@ from fencelock.scripts import POLL_RENEW, RENEW, SHARES_RENEW, begin, bulk
 # 100 on the command's own cost is negligible; with 500 each lease takes no less time
 # (tests/scale/measure.py).
 LEASES_PER_CALL = 200
+
+# Until when a renewal may shorten a lease that it must not shorten, by the server's clock.
+NEVER = 0
 
 # Refusals by index, and NotAcknowledged if the remaining renewals were not replicated.
 Answer = tuple[Mapping[int, str], NotAcknowledged | None]
@@ -27,29 +30,29 @@ def in_batches(kind: int, holds: list[Hold]) -> Iterator[list[Hold]]:
 
 
 def renewal_request(
-    holds: Sequence[Hold], ttls: Sequence[float], *, shortens: bool = False
+    holds: Sequence[Hold], ttls: Sequence[float], *, shortens_until: int = NEVER
 ) -> Call:
     """Return the request that renews holds of one kind, each for its ttl.
 
-    Unless it ``shortens`` it never makes a lease end earlier, whenever it may run. The plain form
-    has no such request: see ``Hold.reach``.
+    It may make a lease end earlier until an instant of the server's clock, in microseconds, and
+    never afterwards, whenever it runs. The plain form has no such bound: see ``Hold.limit``.
     """
-    request = holds[0].request
-    if request.plain:
-        return POLL_RENEW, request.keys.plain, (request.holder, milliseconds(ttls[0]))
-    batch = request.template.batch
+    terms = holds[0].terms
+    if terms.plain:
+        return POLL_RENEW, terms.keys.plain, (holds[0].holder_id, milliseconds(ttls[0]))
+    batch = terms.batch
     keys: list[bytes] = []
-    told: list[bytes | int] = [b"2" if batch == LOCKS else b"3", b"1" if shortens else b"0"]
+    told: list[bytes | int] = [b"2" if batch == LOCKS else b"3", shortens_until]
     texts = {ttl: b"%d" % milliseconds(ttl) for ttl in set(ttls)}
     for hold, ttl in zip(holds, ttls, strict=True):
-        request = hold.request
-        keys += request.keys.renew if batch == LOCKS else request.keys.renew_owned
-        told += (request.holder, texts[ttl])
+        names = hold.terms.keys
+        keys += names.renew if batch == LOCKS else names.renew_owned
+        told += (hold.holder_id, texts[ttl])
     return SHARES_RENEW if batch == SHARES else RENEW, keys, told
 
 
 def packed_renewal(
-    holds: Sequence[Hold], ttls: Sequence[float], *, shortens: bool = False
+    holds: Sequence[Hold], ttls: Sequence[float], *, shortens_until: int = NEVER
 ) -> bytes:
     """Return the same request in wire form, joined of what was packed for each lease once.
 
@@ -57,20 +60,20 @@ def packed_renewal(
     """
     packed = [
         kept
-        if (kept := (request := hold.request).renewal)[0] == ttl and kept[1] is request.holder
-        else request.pack_renewal(ttl)
+        if (kept := hold.renewal)[0] == ttl and kept[1] is hold.holder_id
+        else hold.pack_renewal(ttl)
         for hold, ttl in zip(holds, ttls, strict=True)
     ]
-    batch = holds[0].request.template.batch
+    batch = holds[0].terms.batch
     script, each = SHARES_RENEW if batch == SHARES else RENEW, 2 if batch == LOCKS else 3
     beginning = begin(script, each * len(holds), 2 + 2 * len(holds))
-    how = bulk(b"%d" % each) + bulk(b"1" if shortens else b"0")
+    how = bulk(b"%d" % each) + bulk(b"%d" % shortens_until)
     keys, words = [each[2] for each in packed], [each[3] for each in packed]
     return b"".join((beginning, *keys, how, *words))
 
 
 def refusals(holds: Sequence[Hold], reply: Reply) -> Mapping[int, str]:
     """Return which holds are refused, by their index, and how."""
-    if holds[0].request.plain:
+    if holds[0].terms.plain:
         return {} if reply else {0: "taken"}
     return {reply[at] - 1: reply[at + 1].decode() for at in range(0, len(reply), 2)}

@@ -13,7 +13,7 @@ from fencelock._core.description import described
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import LockKeys, lock_key
 from fencelock._core.lock.local_waiters import Row
-from fencelock._core.lock.request import may_linger
+from fencelock._core.lock.terms import may_linger
 from fencelock._core.port import Port, SlottedPort
 from fencelock._core.quorum.votes import known_as
 from fencelock._core.retry import ask, ask_all, command, parts

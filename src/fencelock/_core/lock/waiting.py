@@ -23,10 +23,12 @@ from fencelock._core.deadlines import (
     HEARTBEAT_SECONDS,
     HEARTBEAT_SECONDS_MAX,
 )
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.kept import Recalls
-from fencelock._core.lock.request import AcquireRequest
-from fencelock._core.lock.waiter import Waiter
+from fencelock._core.lock.terms import Asked
 from fencelock._core.objects.state import LATER_WAITER_SECONDS, StateWait
+from fencelock._core.seat import Seat
+from fencelock._core.types import Call
 from fencelock.scripts import Script
 
 # How many entries of one line a heartbeat covers: the first ones; later ones follow in their turn.
@@ -48,7 +50,7 @@ class Line:
     __slots__ = ("foreign", "heartbeat_at", "pause", "proved_at", "waiters")
 
     def __init__(self, proved_at: float = 0.0) -> None:
-        self.waiters: dict[Waiter, None] = {}
+        self.waiters: dict[Attempt, None] = {}
         self.heartbeat_at: float = 0.0
         self.pause: float = HEARTBEAT_SECONDS  # the usual time between two heartbeats
         self.foreign: bool = False  # the holder is no fencelock client
@@ -80,7 +82,7 @@ class Line:
             behind = min(STAGGER_MAX, STAGGER_SECONDS * max(0, position))
             self.heartbeat_at = min(self.heartbeat_at, now + pttl_ms / 1000 + EXPIRY_SLACK + behind)
 
-    def bound(self, waiter: Waiter) -> float:
+    def bound(self, waiter: Attempt) -> float:
         """Return until when this waiter may sleep: until a heartbeat is due."""
         first = next(iter(self.waiters), waiter)
         return self.heartbeat_at if waiter is first else self.heartbeat_at + LATER_WAITER_SECONDS
@@ -96,7 +98,7 @@ def foreign_pause(position: int, crowd: int) -> float:
 
 
 # A line with a heartbeat due, and its first waiters.
-Due = tuple[Line, list[Waiter]]
+Due = tuple[Line, list[Attempt]]
 
 
 class Lines:
@@ -110,10 +112,10 @@ class Lines:
     def __init__(self) -> None:
         self._lines: dict[bytes, Line] = {}
         self.foreign: int = 0  # lines with a foreign holder, when they were last counted
-        self._gone: dict[bytes, AcquireRequest] = {}
+        self._gone: dict[bytes, Call] = {}
         self.revoked: dict[bytes, str] = {}  # holder ids and reasons: their holds have not begun
         self.watches: dict[bytes, StateWait] = {}
-        self.cohorts: dict[Hashable, Any] = {}  # see cohort.py
+        self.cohorts: dict[Hashable, Any] = {}  # see tenure.py
         # Those of them that have waiters: each lock that is held may have a cohort, and the
         # waiters are counted whenever the renewal thread rests.
         self.crowded: dict[Any, None] = {}
@@ -130,42 +132,42 @@ class Lines:
         """Return True if a waiter of this client is in the line of a lock."""
         return key in self._lines
 
-    def stands(self, waiter: Waiter) -> bool:
+    def stands(self, waiter: Attempt) -> bool:
         """Return True if a waiter is in its lock's line; call under the mutex."""
-        line = self._lines.get(waiter.request.keys.lock)
+        line = self._lines.get(waiter.terms.keys.lock)
         return line is not None and waiter in line.waiters
 
-    def join(self, waiter: Waiter) -> Line:
+    def join(self, waiter: Attempt) -> Line:
         """Add a waiter; call under the mutex."""
         # First: after an interrupt the waiter must still leave its line.
         waiter.stood = waiter.placed = True
-        line = self._lines.setdefault(waiter.request.keys.lock, Line(waiter.asked_at))
+        line = self._lines.setdefault(waiter.terms.keys.lock, Line(waiter.asked_at))
         line.waiters[waiter] = None
         return line
 
-    def leave(self, waiter: Waiter, now: float) -> None:
+    def leave(self, waiter: Attempt, now: float) -> None:
         """Remove a waiter; call under the mutex. The others learn that the line moved.
 
         A second call finishes what an interrupt left half done.
         """
-        line = self._lines.get(waiter.request.keys.lock)
+        line = self._lines.get(waiter.terms.keys.lock)
         if line is None:
             return
         stood = line.waiters.pop(waiter, waiter) is None
         if not line.waiters:
-            self._lines.pop(waiter.request.keys.lock, None)
+            self._lines.pop(waiter.terms.keys.lock, None)
         elif stood and waiter.grant is not None:  # granted: the line moves
             later = min(now + HEARTBEAT_SECONDS, line.proved_at + HEARTBEAT_SECONDS_MAX)
             line.heartbeat_at = max(line.heartbeat_at, later)
 
-    def give_up(self, request: AcquireRequest) -> None:
-        """Remember a request that was given up: a frozen server may still grant it."""
-        self._gone[request.waiter] = request
+    def give_up(self, one: Asked) -> None:
+        """Remember what undoes a request that was given up: a frozen server may still grant it."""
+        self._gone[one.id] = one.terms.abandon(one)
         if len(self._gone) > GONE_MAX:
             del self._gone[next(iter(self._gone))]
 
-    def gave_up(self, who: bytes) -> AcquireRequest | None:
-        """Return the given-up request of this waiter id, once."""
+    def gave_up(self, who: bytes) -> Call | None:
+        """Return what undoes the given-up request of this id, once."""
         return self._gone.pop(who, None)
 
     def remember_revoked(self, holder: bytes, reason: str) -> None:
@@ -178,7 +180,7 @@ class Lines:
         self,
         now: float,
         alive: Script,
-        own: Waiter | None = None,
+        own: Attempt | None = None,
         near: Callable[[bytes], bool] | None = None,
     ) -> list[Due]:
         """Claim the lines whose heartbeat is due soon, with their first waiters; under the mutex.
@@ -189,7 +191,7 @@ class Lines:
         self.foreign = sum(line.foreign for line in self._lines.values())
         mine = None if own is None else self._lines.get(own.key)
         wanted = (each for each in self._wanted(now) if near is None or near(_first(each).key))
-        fit = (line for line in wanted if _first(line).request.template.alive is alive)
+        fit = (line for line in wanted if _first(line).terms.alive is alive)
         chosen: list[Due] = []
         for line in nsmallest(
             LOCKS_PER_HEARTBEAT, fit, key=lambda each: (each is not mine, each.heartbeat_at)
@@ -207,18 +209,18 @@ class Lines:
             if line.heartbeat_at <= now + line.pause / 4 and line.waiters
         )
 
-    def close(self, wake: Callable[[Waiter], None]) -> None:
+    def close(self, wake: Callable[[Attempt], None]) -> None:
         """Wake those that wait for their cohort, for an error; call under the mutex."""
         self.closed = True
         for waiter in [each for cohort in self.cohorts.values() for each in cohort.waiting]:
             waiter.news = True
             wake(waiter)
 
-    def all_waiters(self) -> list[Waiter]:
+    def all_waiters(self) -> list[Seat]:
         """Return every waiter; call under the mutex."""
-        watchers = [each for watch in self.watches.values() for each in watch.waiters]
-        return [waiter for line in self._lines.values() for waiter in line.waiters] + watchers
+        places: list[Seat] = [each for line in self._lines.values() for each in line.waiters]
+        return places + [each for watch in self.watches.values() for each in watch.waiters]
 
 
-def _first(line: Line) -> Waiter:
+def _first(line: Line) -> Attempt:
     return next(iter(line.waiters))

@@ -20,15 +20,15 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import SignalKeys
-from fencelock._core.lock.request import milliseconds
+from fencelock._core.lock.terms import milliseconds
 from fencelock._core.objects import state_wait
 from fencelock._core.objects.state import ScriptCall, StateWaiter, WaitRules
 from fencelock._core.port import Port
 from fencelock._core.retry import answer_by, ask, persist
+from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Reply
 from fencelock.errors import BarrierBroken, FencelockError
 from fencelock.scripts import BARRIER_ARRIVE, BARRIER_CHANGE, BARRIER_CHECK
@@ -88,7 +88,7 @@ class BarrierSpec(NamedTuple):
     def first(self, watcher: StateWaiter, asked_us: int) -> ScriptCall:
         """Arrive."""
         del asked_us  # the waiter's id shows whether it arrived before
-        args = (*self.head, watcher.who, watcher.channel, int(self.acts))
+        args = (*self.head, watcher.id, watcher.channel, int(self.acts))
         return ScriptCall(BARRIER_ARRIVE, self.keys.all, args)
 
     def check(self, watchers: list[StateWaiter]) -> ScriptCall:
@@ -104,7 +104,7 @@ class BarrierSpec(NamedTuple):
     def _look(self, what: bytes, watchers: list[StateWaiter]) -> ScriptCall:
         words: list[bytes | int] = []
         for each in watchers:
-            words += (each.who, each.channel, b"" if each.place != FULL else each.gen)
+            words += (each.id, each.channel, b"" if each.place != FULL else each.gen)
         return ScriptCall(BARRIER_CHECK, self.keys.all, (*self.head, what, *words))
 
     def learn(self, watcher: StateWaiter, reply: Reply) -> None:
@@ -180,12 +180,12 @@ async def _act(
             await change(port, spec, b"abort", give_up_at)
         raise
     until = answer_by(port, port.now(), give_up_at)
-    args = (*spec.head, b"pass", watcher.who)
+    args = (*spec.head, b"pass", watcher.id)
 
     async def once() -> Reply:
         return await port.call(BARRIER_CHANGE, spec.keys.all, args, until)
 
-    word, _, detail = await persist(port, once, until, AttemptLog())
+    word, _, detail = await persist(port, once, until, Seat())
     return PartyResult(word.decode(), detail)
 
 

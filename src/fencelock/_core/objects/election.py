@@ -17,7 +17,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fencelock._core import events
-from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
 from fencelock._core.description import described
 from fencelock._core.error_messages import describes_errors
@@ -28,14 +27,13 @@ from fencelock._core.lock.release import (
     release_in_background,
     retire,
     settled,
-    undo_strays,
+    undo_owed,
 )
-from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.lock.show import LISTED
-from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import EXPIRY_SLACK
 from fencelock._core.port import Port
 from fencelock._core.retry import again, answer_by, ask
+from fencelock._core.seat import Seat
 from fencelock._core.types import Call, NoReply, Reply
 from fencelock.errors import ServerError
 from fencelock.scripts import ELECTION_ANNOUNCE, ELECTION_HAND_OVER, ELECTION_WATCH, SHOW
@@ -108,12 +106,12 @@ async def hand_over(
     disturbed = False
     while True:
         last = port.now() >= give_up_at
-        asked = AttemptLog()
+        asked = Seat()
         words = (mark(candidate), b"1" if last else b"0", port.new_id())
         offer = (
             ELECTION_HAND_OVER,
             keys.all,
-            (hold.request.holder, hold.request.client_channel, *words),
+            (hold.holder_id, hold.terms.client_channel, *words),
         )
         reply = await _offer(port, hold, registry, offer, asked)
         if reply[0] != 0:
@@ -128,9 +126,7 @@ async def hand_over(
         await port.sleep(port.now() + ASK_AGAIN_SECONDS)
 
 
-async def _offer(
-    port: Port, hold: Hold, registry: HoldRegistry, offer: Call, asked: AttemptLog
-) -> Reply:
+async def _offer(port: Port, hold: Hold, registry: HoldRegistry, offer: Call, asked: Seat) -> Reply:
     """Request a hand-over once and return the answer; after a refusal, renew the lease again."""
     hold.check()
     until = min(port.now() + port.server_timeout, hold.deadline)
@@ -149,7 +145,7 @@ async def _offer(
         _resume(port, hold, registry)
     else:
         registry.remove(hold)
-        undo_strays(port, hold.request)
+        undo_owed(port, hold)
     return reply
 
 
@@ -185,10 +181,10 @@ async def candidates(port: Port, keys: LockKeys) -> list[str]:
 class LeaderCursor:
     """One subscription to changes of the leader, and the leader that it saw last."""
 
-    __slots__ = ("first", "keys", "last", "request")
+    __slots__ = ("first", "id", "keys", "last")
 
-    def __init__(self, request: AcquireRequest, keys: ElectionKeys) -> None:
-        self.request = request
+    def __init__(self, own_id: bytes, keys: ElectionKeys) -> None:
+        self.id = own_id
         self.keys = keys
         self.first = True
         self.last: Leader | None = None
@@ -200,38 +196,38 @@ async def next_change(port: Port, cursor: LeaderCursor, give_up_at: float) -> bo
 
     The first call returns after the first answer. Raises like ``ask``.
     """
-    waiter = Waiter(cursor.request)
+    seat = Seat.of(cursor.keys, cursor.id)
     try:
         while True:
-            seen, heartbeat_at = await _look(port, cursor, waiter, give_up_at)
+            seen, heartbeat_at = await _look(port, cursor, seat, give_up_at)
             if cursor.first or seen != cursor.last:
                 cursor.first, cursor.last = False, seen
                 return True
-            await port.wait(waiter, min(heartbeat_at, give_up_at))
+            await port.wait(seat, min(heartbeat_at, give_up_at))
             if port.now() >= give_up_at:
                 return False
-            waiter.forget()
+            seat.news = False
     finally:
-        port.close(waiter)
+        port.close(seat)
 
 
 async def _look(
-    port: Port, cursor: LeaderCursor, waiter: Waiter, give_up_at: float
+    port: Port, cursor: LeaderCursor, seat: Seat, give_up_at: float
 ) -> tuple[Leader | None, float]:
     """Subscribe to changes; return the present leader, and when to ask again at the latest."""
     until = answer_by(port, port.now(), give_up_at)
     ends = until if cursor.first else max(until, give_up_at)
-    waiter.start()
+    seat.start()
     while True:
         asked_at = port.now()
         try:
-            if not port.open_now(waiter, listen=True):
-                await port.open(waiter, until)
-            waiter.begin()
-            args = (cursor.request.waiter, waiter.channel)
-            reply = await port.call(ELECTION_WATCH, cursor.keys.watch, args, until, waiter)
+            if not port.open_now(seat, listen=True):
+                await port.open(seat, until)
+            seat.begin()
+            args = (cursor.id, seat.channel)
+            reply = await port.call(ELECTION_WATCH, cursor.keys.watch, args, until, seat)
         except (NoReply, ServerError) as trouble:
-            await again(port, trouble, ends, waiter)
+            await again(port, trouble, ends, seat)
             if port.now() >= until:  # the server is unreachable, and there is time left
                 until = answer_by(port, port.now(), give_up_at)
             continue

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import SignalKeys
-from fencelock._core.lock.request import milliseconds
+from fencelock._core.lock.terms import milliseconds
 from fencelock._core.objects import state_wait
 from fencelock._core.objects.state import ScriptCall, StateWaiter, WaitRules
 from fencelock._core.port import Port
 from fencelock._core.retry import ask
+from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Reply
 from fencelock.scripts import EVENT, EVENT_WAIT, LATCH, Script
 
@@ -123,7 +123,7 @@ async def _change(
     not thousands.
     """
     script, head, tail = question
-    asked, who = AttemptLog(), port.new_id()
+    asked, who = Seat(), port.new_id()
     done: list[bytes] = [] if answered is None else answered[:ANSWERED_MAX]
     if answered is not None:
         del answered[: len(done)]

@@ -21,43 +21,37 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from fencelock._core import events
-from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import validity
 from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.acquire import FOR_EVER, LEAVING_SECONDS, acquire, begin, tell
-from fencelock._core.lock.hold import Grant, Hold, HoldRegistry
+from fencelock._core.lock.attempt import Attempt, Grant
+from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.release import (
     lost_as,
     release_call,
     release_in_background,
     retire,
     settled,
-    undo_strays,
+    undo_owed,
 )
 from fencelock._core.lock.renew import CALL_SECONDS_MAX
-from fencelock._core.lock.request import LOCKS, AcquireRequest, milliseconds, too_late
-from fencelock._core.lock.waiter import Waiter
-from fencelock._core.objects.semaphore_rwlock import ShareRequest, lost_nested
+from fencelock._core.lock.terms import LOCKS, Asked, Terms, milliseconds, too_late
+from fencelock._core.objects.semaphore_rwlock import lost_nested
 from fencelock._core.port import Port
 from fencelock._core.retry import answer_by, ask, passes, persist
+from fencelock._core.seat import Seat
 from fencelock._core.types import Call, NoReply, Reply
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError
 from fencelock.scripts import MULTI_ACQUIRE, MULTI_RELEASE
 
-# Makes fresh requests, one for each lock, in the order of their keys.
-Requests = Callable[[], Sequence[AcquireRequest]]
+# Makes fresh attempts, one for each lock, in the order of their keys.
+Attempts = Callable[[], Sequence[Attempt]]
 APART = "CROSSSLOT"  # the server's answer when the locks lie in several slots
 # A multi that timed out may take this long to leave a line and release its parts: I13 allows 0.1 s.
 DROPPING_SECONDS = 0.09
 
 
-async def acquire_all(
-    port: Port,
-    requests: Requests,
-    timeout: float | None,
-    registries: Sequence[HoldRegistry],
-    unit: object = None,
-) -> list[Hold] | None:
+async def acquire_all(port: Port, attempts: Attempts, timeout: float | None) -> list[Hold] | None:
     """Acquire all locks and register their holds; None when not all were granted in time.
 
     ``timeout`` as in ``acquire``, for all of them together.
@@ -65,177 +59,161 @@ async def acquire_all(
     at_once = timeout is not None and timeout <= 0
     give_up_at = FOR_EVER if timeout is None or timeout < 0 else port.now() + timeout
     while True:
-        asked = requests()
+        asked = attempts()
+        for attempt in asked:
+            attempt.at_once, attempt.give_up_at = at_once, give_up_at
         if events.hooks:
-            events.all_requested(port, asked, unit, waits=not at_once)
+            events.all_requested(port, asked, asked[0].who, waits=not at_once)
         try:
-            holds = await _acquire_once(port, asked, timeout, give_up_at, registries, unit)
+            holds = await _acquire_once(port, asked, timeout, give_up_at)
         except BaseException as error:
-            for request in asked:
-                events.failed(request, error)
+            for attempt in asked:
+                events.failed(attempt, error)
             raise
-        if asked[0].acquisition is not None:
+        if asked[0].event is not None:
             _tell(port, asked, holds, give_up_at, at_once=at_once)
         if holds is None or not any(hold.lost for hold in holds):
             return holds
-        await _drop(port, holds, registries, give_up_at)
+        await _drop(port, holds, asked, give_up_at)
         if at_once or port.now() >= give_up_at:
             return None
 
 
 def _tell(
     port: Port,
-    requests: Sequence[AcquireRequest],
+    attempts: Sequence[Attempt],
     holds: Sequence[Hold] | None,
     give_up_at: float,
     *,
     at_once: bool,
 ) -> None:
-    """Report how the requests of all parts have ended, as far as that is not known yet."""
-    for number, request in enumerate(requests):
-        tell(port, request, holds[number] if holds else None, give_up_at, at_once=at_once)
+    """Report how the attempts at all parts have ended, as far as that is not known yet."""
+    for number, attempt in enumerate(attempts):
+        attempt.at_once, attempt.give_up_at = at_once, give_up_at  # those of all together
+        tell(port, attempt, holds[number] if holds else None)
 
 
-async def _acquire_once(  # noqa: PLR0917 - all of it belongs to one acquisition
-    port: Port,
-    requests: Sequence[AcquireRequest],
-    timeout: float | None,
-    give_up_at: float,
-    registries: Sequence[HoldRegistry],
-    unit: object,
+async def _acquire_once(
+    port: Port, attempts: Sequence[Attempt], timeout: float | None, give_up_at: float
 ) -> list[Hold] | None:
     """Acquire all by one script if they are free, else one after the other."""
     at_once = timeout is not None and timeout <= 0
     try:
         holds, free = None, True
-        if _by_one_script(port, requests):
-            holds, free = await _together(port, requests, give_up_at, registries, unit)
+        if _by_one_script(port, [attempt.terms for attempt in attempts]):
+            holds, free = await _together(port, attempts, give_up_at)
     except FencelockError as error:
-        names = ", ".join(request.keys.name for request in requests)
+        names = ", ".join(attempt.keys.name for attempt in attempts)
         describe_error(port, error, names)
         raise
     if holds is not None or (at_once and not free):
         return holds
-    return await _in_order(port, requests, timeout if at_once else give_up_at, registries, unit)
+    return await _in_order(port, attempts, timeout if at_once else give_up_at)
 
 
 async def _together(
-    port: Port,
-    requests: Sequence[AcquireRequest],
-    give_up_at: float,
-    registries: Sequence[HoldRegistry],
-    unit: object,
+    port: Port, attempts: Sequence[Attempt], give_up_at: float
 ) -> tuple[list[Hold] | None, bool]:
     """Request all at once; return the holds, or None and whether each may still be free."""
     until = answer_by(port, port.now(), give_up_at)
-    waiter = Waiter(requests[0])
-    keys = [key for request in requests for key in request.keys.grant]
+    seat = Seat.of(attempts[0].keys, attempts[0].id)
+    keys = [key for attempt in attempts for key in attempt.keys.grant]
 
     async def once() -> tuple[float, Reply]:
-        if waiter.undo_connection is not None:
-            _start_over(port, requests, waiter)
-        await port.open(waiter, until, listen=False)
-        waiter.begin()
+        if seat.undo_connection is not None:
+            _start_over(port, attempts, seat)
+        await port.open(seat, until, listen=False)
+        seat.begin()
         asked_at = port.now()
-        reply = await port.call(MULTI_ACQUIRE, keys, _acquire_args(requests), until, waiter)
+        reply = await port.call(MULTI_ACQUIRE, keys, _acquire_args(attempts), until, seat)
         if not isinstance(reply, int):
-            ends = min(asked_at + validity(request.ttl) for request in requests)
-            await port.flows.confirm(port, waiter, ends, give_up_at)
+            ends = min(asked_at + validity(attempt.ttl) for attempt in attempts)
+            await port.flows.confirm(port, seat, ends, give_up_at)
         return asked_at, reply
 
     try:
-        asked_at, reply = await persist(port, once, until, waiter)
+        asked_at, reply = await persist(port, once, until, seat)
         if isinstance(reply, int):
             return None, reply < 0
         grants = [
-            Grant(int(fence), asked_at + validity(request.ttl), request.ttl)
-            for request, fence in zip(requests, reply, strict=True)
+            Grant(int(fence), asked_at + validity(attempt.ttl), attempt.ttl)
+            for attempt, fence in zip(attempts, reply, strict=True)
         ]
-        for request, grant in zip(requests, grants, strict=True):
+        for attempt, grant in zip(attempts, grants, strict=True):
             if grant.deadline <= port.now():
-                raise too_late(request)
-        return _begin_all(port, requests, grants, registries, unit), True
+                raise too_late(attempt.ttl)
+        return _begin_all(port, attempts, grants), True
     except ServerError as error:
         if error.code != APART:
-            _undo(port, requests, waiter)
+            _undo(port, attempts, seat)
             raise
         return None, True
     except BaseException:
-        _undo(port, requests, waiter)
+        _undo(port, attempts, seat)
         raise
     finally:
-        port.close(waiter)
+        port.close(seat)
 
 
-def _acquire_args(requests: Sequence[AcquireRequest]) -> list[bytes | int]:
-    """Return the arguments of ``multi_acquire.lua`` for each request."""
+def _acquire_args(attempts: Sequence[Attempt]) -> list[bytes | int]:
+    """Return the arguments of ``multi_acquire.lua`` for each lock."""
     return [
         term
-        for request in requests
+        for attempt in attempts
         for term in (
-            request.holder,
-            milliseconds(request.ttl),
-            request.template.words + request.info,
+            attempt.holder_id,
+            milliseconds(attempt.ttl),
+            attempt.terms.words + attempt.info,
         )
     ]
 
 
-def _start_over(port: Port, requests: Sequence[AcquireRequest], waiter: Waiter) -> None:
+def _start_over(port: Port, attempts: Sequence[Attempt], seat: Seat) -> None:
     """Undo what a silent connection may still deliver; continue with new ids, as acquire.py."""
-    _undo(port, requests, waiter)
-    port.close(waiter)
-    for request in requests:
-        request.rename()
+    _undo(port, attempts, seat)
+    port.close(seat)
+    for attempt in attempts:
+        attempt.rename()
 
 
-def _undo(port: Port, requests: Sequence[AcquireRequest], waiter: Waiter) -> None:
-    if waiter.began:
-        port.run_in_background(*_request(requests), waiter.path)
+def _undo(port: Port, attempts: Sequence[Attempt], seat: Seat) -> None:
+    if seat.began:
+        port.run_in_background(*_release(attempts), seat.path)
 
 
-def _begin_all(
-    port: Port,
-    requests: Sequence[AcquireRequest],
-    grants: Sequence[Grant],
-    registries: Sequence[HoldRegistry],
-    unit: object,
-) -> list[Hold]:
+def _begin_all(port: Port, attempts: Sequence[Attempt], grants: Sequence[Grant]) -> list[Hold]:
     holds: list[Hold] = []
     try:
-        for request, grant, registry in zip(requests, grants, registries, strict=True):
-            holds.append(begin(port, request, grant, registry, unit))
+        for attempt, grant in zip(attempts, grants, strict=True):
+            holds.append(begin(port, attempt, grant))
     except BaseException:
-        for hold, registry in zip(holds, registries, strict=False):
-            registry.remove(hold)
+        for attempt, hold in zip(attempts, holds, strict=False):
+            attempt.registry.remove(hold)
             retire(port, hold)
         raise  # the caller undoes the request
     return holds
 
 
 async def _in_order(
-    port: Port,
-    requests: Sequence[AcquireRequest],
-    limit: float | None,
-    registries: Sequence[HoldRegistry],
-    unit: object,
+    port: Port, attempts: Sequence[Attempt], limit: float | None
 ) -> list[Hold] | None:
     """Acquire one after the other, until the instant ``limit``; below 0: one try each."""
     holds: list[Hold] = []
     ends = limit if limit and limit > 0 else FOR_EVER
     try:
-        for request, registry in zip(requests, registries, strict=True):
+        for attempt in attempts:
             timeout = limit
             if limit is not None and limit >= 0:
                 timeout = None if limit == FOR_EVER else max(0.0, limit - port.now())
-            hold = await acquire(port, request, timeout, registry, unit)
+            hold = await acquire(port, attempt, timeout)
             if hold is None:
-                await _drop(port, holds, registries, ends)
-                if isinstance(request, ShareRequest) and request.other is not None:
-                    raise lost_nested(port, request.other)
+                await _drop(port, holds, attempts, ends)
+                if attempt.under is not None:
+                    raise lost_nested(port, attempt.under)
                 return None
             holds.append(hold)
     except BaseException:
-        _forget(port, holds, registries)
+        _forget(port, holds, attempts)
         for hold in reversed(holds):
             release_in_background(port, hold)
         raise
@@ -243,39 +221,38 @@ async def _in_order(
 
 
 async def _drop(
-    port: Port, holds: Sequence[Hold], registries: Sequence[HoldRegistry], give_up_at: float
+    port: Port, holds: Sequence[Hold], attempts: Sequence[Attempt], give_up_at: float
 ) -> None:
     """Release the parts of a multi that was not granted; takes a short time, whatever happens."""
-    _forget(port, holds, registries)
+    _forget(port, holds, attempts)
     _end(holds)
     if not holds:
         return
-    requests = [hold.request for hold in holds]
     given, now = _Given(), port.now()
     until = min(now + LEAVING_SECONDS, max(now, give_up_at + DROPPING_SECONDS))
     try:
-        await _give_back(port, requests, given, until)
+        await _give_back(port, holds, given, until)
     except BaseException as error:
-        given.post_rest(port, requests, error)
+        given.post_rest(port, holds, error)
         if not isinstance(error, (OutcomeUnknown, ServerError)):
             raise
     finally:
-        for request in requests:
-            undo_strays(port, request)
+        for hold in holds:
+            undo_owed(port, hold)
 
 
-def _forget(port: Port, holds: Sequence[Hold], registries: Sequence[HoldRegistry]) -> None:
-    for hold, registry in zip(holds, registries, strict=False):
-        registry.remove(hold)
+def _forget(port: Port, holds: Sequence[Hold], attempts: Sequence[Attempt]) -> None:
+    for hold, attempt in zip(holds, attempts, strict=False):
+        attempt.registry.remove(hold)
         retire(port, hold)
 
 
-def _request(requests: Sequence[AcquireRequest]) -> Call:
-    keys = [key for request in requests for key in request.keys.all]
+def _release(parts: Sequence[Asked]) -> Call:
+    keys = [key for part in parts for key in part.terms.keys.all]
     return (
         MULTI_RELEASE,
         keys,
-        [requests[0].client_channel, *[request.holder for request in requests]],
+        [parts[0].terms.client_channel, *[part.holder_id for part in parts]],
     )
 
 
@@ -283,23 +260,19 @@ class _Given:
     """The outcome of each part that is released: an answer, or a refusal."""
 
     def __init__(self) -> None:
-        self.answers: dict[AcquireRequest, Reply] = {}  # 1, or why it was not held
-        self.refused: dict[AcquireRequest, ServerError] = {}
-        self.unsure: set[AcquireRequest] = (
-            set()
-        )  # an earlier request had no answer and may have run
+        self.answers: dict[Hold, Reply] = {}  # 1, or why it was not held
+        self.refused: dict[Hold, ServerError] = {}
+        self.unsure: set[Hold] = set()  # an earlier request had no answer and may have run
 
-    def left(self, requests: Sequence[AcquireRequest]) -> list[AcquireRequest]:
+    def left(self, holds: Sequence[Hold]) -> list[Hold]:
         """Return the parts that have no answer yet."""
-        return [each for each in requests if each not in self.answers and each not in self.refused]
+        return [each for each in holds if each not in self.answers and each not in self.refused]
 
-    def post_rest(
-        self, port: Port, requests: Sequence[AcquireRequest], error: BaseException
-    ) -> None:
+    def post_rest(self, port: Port, holds: Sequence[Hold], error: BaseException) -> None:
         """Release the rest in the background, unless the server refused them all."""
         if not settled(error):
-            for request in reversed(self.left(requests)):
-                port.run_in_background(*release_call(request))
+            for hold in reversed(self.left(holds)):
+                port.run_in_background(*release_call(hold))
 
 
 async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
@@ -319,16 +292,16 @@ async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
         until = port.now() + port.server_timeout
         ours = [hold for hold in holds if not (hold.closed or hold.forked)]
         if ours:
-            await _give_back(port, [hold.request for hold in ours], given, until)
+            await _give_back(port, ours, given, until)
     except BaseException as error:
         for hold in holds:
             retire(port, hold)
-        given.post_rest(port, [hold.request for hold in holds if not hold.forked], error)
+        given.post_rest(port, [hold for hold in holds if not hold.forked], error)
         _end(holds, error)
         raise
     finally:
         for hold in holds:
-            undo_strays(port, hold.request)
+            undo_owed(port, hold)
     try:
         _judge(port, ours, lost, given)
     finally:
@@ -341,23 +314,21 @@ def _end(holds: Sequence[Hold], error: BaseException | None = None) -> None:
         events.end_hold(hold, error)
 
 
-async def _give_back(
-    port: Port, requests: Sequence[AcquireRequest], given: _Given, until: float
-) -> None:
+async def _give_back(port: Port, holds: Sequence[Hold], given: _Given, until: float) -> None:
     """Release the parts; note in ``given`` the server's answer for each."""
-    if _by_one_script(port, requests):
-        asked = AttemptLog()
+    if _by_one_script(port, [hold.terms for hold in holds]):
+        log = Seat()
         try:
-            reply = await ask(port, *_request(requests), until, asked=asked)
+            reply = await ask(port, *_release(holds), until, asked=log)
         except ServerError as error:
             if error.code != APART:
                 raise
         else:
-            given.answers.update(zip(requests, reply, strict=True))
-            if asked.sent:
-                given.unsure.update(requests)
+            given.answers.update(zip(holds, reply, strict=True))
+            if log.sent:
+                given.unsure.update(holds)
             return
-    await persist(port, lambda: _each(port, requests, given, until), until, AttemptLog())
+    await persist(port, lambda: _each(port, holds, given, until), until, Seat())
     for refusal in given.refused.values():
         try:
             raise refusal
@@ -365,31 +336,27 @@ async def _give_back(
             del refusal
 
 
-async def _each(
-    port: Port, requests: Sequence[AcquireRequest], given: _Given, until: float
-) -> None:
+async def _each(port: Port, holds: Sequence[Hold], given: _Given, until: float) -> None:
     """Ask once for each part that is left; raise the first error of one without an answer."""
-    left = given.left(requests)
+    left = given.left(holds)
     trouble: NoReply | ServerError | None = None
-    answers = await port.flows.side_by_side(
-        port, [release_call(request) for request in left], until
-    )
-    for request, answer in zip(left, answers, strict=True):
+    answers = await port.flows.side_by_side(port, [release_call(hold) for hold in left], until)
+    for hold, answer in zip(left, answers, strict=True):
         if isinstance(answer, NoReply):
             if answer.sent:
-                given.unsure.add(request)
+                given.unsure.add(hold)
             trouble = trouble or answer
         elif isinstance(answer, ServerError) and passes(answer):
             trouble = trouble or answer
         elif isinstance(answer, ServerError):
-            given.refused[request] = answer
+            given.refused[hold] = answer
         elif isinstance(answer, Exception):
             try:
                 raise answer
             finally:
                 del answer, answers
         else:
-            given.answers[request] = answer if answer == 1 else answer[1]
+            given.answers[hold] = answer if answer == 1 else answer[1]
     if trouble is not None:
         try:
             raise trouble
@@ -411,17 +378,17 @@ async def _one(port: Port, call: Call, until: float) -> Reply | Exception:
         return error
 
 
-def _by_one_script(port: Port, requests: Sequence[AcquireRequest]) -> bool:
+def _by_one_script(port: Port, terms: Sequence[Terms]) -> bool:
     """Return True if one script can acquire or release all of these, as far as is known."""
-    plain = all(request.template.batch == LOCKS for request in requests)
-    return plain and port.flows.one_script(port, requests)
+    plain = all(each.batch == LOCKS for each in terms)
+    return plain and port.flows.one_script(port, terms)
 
 
 def _judge(port: Port, holds: Sequence[Hold], lost: Sequence[Hold], given: _Given) -> None:
     errors = [hold.lost_error() for hold in lost]
     for hold in holds:
-        told = given.answers[hold.request]
-        if told != 1 and hold.request not in given.unsure and hold not in lost:
+        told = given.answers[hold]
+        if told != 1 and hold not in given.unsure and hold not in lost:
             errors.append(lost_as(port, hold, told))
     if errors:
         raise errors.pop(0)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.by_slot import side_by_side
 from fencelock._core.lock.hold import Hold
@@ -30,6 +29,7 @@ from fencelock._core.lock.renew import (
 from fencelock._core.lock.renew_request import Answer, refusals, renewal_request
 from fencelock._core.port import Port, SlottedPort
 from fencelock._core.retry import passes, persist
+from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply
 from fencelock.errors import FencelockError, ServerError
 
@@ -66,7 +66,7 @@ async def renew_all_confirmed(port: SlottedPort, holds: Sequence[Hold], ttl: flo
 async def _renew_by_slot(
     port: SlottedPort, holds: Sequence[Hold], ttl: float | None, ask: AskRenewals
 ) -> None:
-    asked = [hold for hold in holds if ttl is not None or not hold.request.options.fixed_end]
+    asked = [hold for hold in holds if ttl is not None or not hold.terms.options.fixed_end]
     if asked:
         await _renew_together(port, asked, ttl, ask)
 
@@ -79,9 +79,8 @@ async def _renew_together(
     try:
         for hold in holds:
             together.add(await reserve(port, hold, ttl, until, shortens=True, waits=False))
-        together.rely_on()
-        until = min(until, *[hold.deadline for hold in holds])
-        await persist(port, lambda: together.ask(until), until, AttemptLog())
+        until = together.answered_by(until)
+        await persist(port, lambda: together.ask(until), until, Seat())
     except FencelockError as error:
         together.give_up()
         describe_error(port, error, together.names())
@@ -112,10 +111,9 @@ class _Together:
         """Return the names of the leases without an answer."""
         return ", ".join(renewal.hold.name for renewal in self._left)
 
-    def rely_on(self) -> None:
-        """Before the requests are sent, shorten each lease to what its request may leave."""
-        for renewal in self._renewals:
-            rely_on(self._port, renewal)
+    def answered_by(self, until: float) -> float:
+        """Return until when to wait for the answers."""
+        return min(renewal.answered_by(until) for renewal in self._renewals)
 
     def mind(self) -> None:
         """Schedule the background renewal of all again."""
@@ -142,10 +140,15 @@ class _Together:
 
         A loss is raised at once.
         """
-        sent_at, left = self._port.now(), tuple(self._left)
+        left = tuple(self._left)
+        silent = await self._bound([each for each in left if each.asks_clock], until)
+        left = tuple(each for each in left if each not in silent)
+        sent_at = self._port.now()
         for renewal in left:
             renewal.within_limits(sent_at)  # a repeated request comes later, and so nearer to them
-        answers = await self._ask(self._port, left, until)
+            rely_on(self._port, renewal)
+        answers = [*(await self._ask(self._port, left, until) if left else ()), *silent.values()]
+        left += tuple(silent)
         trouble: NoReply | ServerError | None = None
         for renewal, answer in zip(left, answers, strict=True):
             if isinstance(answer, NoReply):
@@ -165,6 +168,23 @@ class _Together:
                 raise trouble
             finally:
                 del answer, answers, trouble
+
+    async def _bound(
+        self, renewals: Sequence[HolderRenewal], until: float
+    ) -> dict[HolderRenewal, Exception]:
+        """Bound when these may run; return the error of each whose server told no clock."""
+        if not renewals:
+            return {}
+        asked_at, silent = self._port.now(), dict[HolderRenewal, Exception]()
+        clocks = await side_by_side(self._port, [each.clock_call() for each in renewals], until)
+        for renewal, clock in zip(renewals, clocks, strict=True):
+            if isinstance(clock, NoReply):  # nothing was sent that changes the lease
+                silent[renewal] = NoReply(str(clock), sent=False)
+            elif isinstance(clock, Exception):
+                silent[renewal] = clock
+            else:
+                renewal.bound(clock, asked_at, self._port.now(), until)
+        return silent
 
     def _refused(self, renewal: HolderRenewal, error: Exception) -> None:
         if not isinstance(error, ServerError):
@@ -194,7 +214,7 @@ class _Together:
 async def _at_once(port: SlottedPort, renewals: Sequence[HolderRenewal], until: float) -> Answers:
     """Return the answer for each renewal, or the error of its request."""
     requests = [
-        renewal_request([renewal.hold], [renewal.ttl], shortens=renewal.shortens)
+        renewal_request([renewal.hold], [renewal.ttl], shortens_until=renewal.until_us)
         for renewal in renewals
     ]
     replies = await side_by_side(port, requests, until)
@@ -211,7 +231,7 @@ async def _one_by_one(
     silent: dict[object, NoReply] = {}
     answers: Answers = []
     for renewal in renewals:
-        place = port.node_of(renewal.hold.request.keys.lock)
+        place = port.node_of(renewal.hold.terms.keys.lock)
         known = None if place is None else silent.get(place)
         answer = NoReply(str(known), sent=False) if known else await _one(port, renewal, until)
         if isinstance(answer, NoReply):
@@ -225,7 +245,7 @@ async def _one(port: SlottedPort, renewal: HolderRenewal, until: float) -> Answe
     until = min(until, port.now() + CALL_SECONDS_MAX)
     try:
         return await port.flows.renew_batch(
-            port, [hold], [renewal.ttl], until, hold.deadline, renewal.shortens
+            port, [hold], [renewal.ttl], until, hold.deadline, renewal.until_us
         )
     except (NoReply, FencelockError) as error:
         return error

@@ -17,20 +17,21 @@ import json
 from typing import Any, NamedTuple
 
 from fencelock._core import events
-from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import ONCE_KINDS, LockKeys, derived
-from fencelock._core.lock.acquire import FOR_EVER, acquire, attempt, begin, queue
+from fencelock._core.lock.acquire import FOR_EVER, acquire, begin, queue, try_once
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, HoldRegistry
-from fencelock._core.lock.release import lost_as, retire, settled, undo_strays
-from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate, milliseconds
+from fencelock._core.lock.release import lost_as, retire, settled, undo_owed
 from fencelock._core.lock.show import show
+from fencelock._core.lock.terms import LeaseOptions, Terms, milliseconds
 from fencelock._core.port import Port
 from fencelock._core.retry import answer_by, ask, persist
+from fencelock._core.seat import Seat
 from fencelock._core.types import Reply
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, ServerUnsuitable
-from fencelock.scripts import ONCE_FINISH, ONCE_FORGET, ONCE_START, head
+from fencelock.scripts import ONCE_FINISH, ONCE_FORGET, ONCE_START
 
 # A result is kept for this long after the run, however long the run took: waiters can read it, and
 # hosts whose clocks are some seconds late still find it. With a short period it is a part of that.
@@ -69,62 +70,53 @@ class OnceKeys(LockKeys):
         self.finish: tuple[bytes, ...] = (*self.all, self.once)
 
 
-def keys_of(request: AcquireRequest) -> OnceKeys:
-    """Return the keys of a request for a run."""
-    keys: Any = request.keys
+def keys_of(one: Attempt | Hold) -> OnceKeys:
+    """Return the keys of a run, or of an attempt to start it."""
+    keys: Any = one.terms.keys
     known: OnceKeys = keys
     return known
 
 
-class OnceTemplate(RequestTemplate):
-    """The requests of one handle: they also ask whether the run is done."""
-
-    __slots__ = ("_asks",)
-
-    def __init__(
-        self, *, keys: OnceKeys, options: LeaseOptions, client_channel: bytes, ttl: float
-    ) -> None:
-        super().__init__(keys=keys, options=options, client_channel=client_channel, ttl=ttl)
-        self._ask = head(ONCE_START, keys.start, 5)
+def once_terms(
+    keys: OnceKeys, options: LeaseOptions, *, client_channel: bytes, ttl: float
+) -> Terms:
+    """Return the terms of a run: its question also asks whether the run is done."""
+    question = ONCE_START, keys.start
+    return Terms(
+        keys=keys, options=options, client_channel=client_channel, ttl=ttl, question=question
+    )
 
 
-async def start(
-    port: Port,
-    request: AcquireRequest,
-    timeout: float | None,
-    registry: HoldRegistry,
-    unit: object = None,
-) -> Hold | FinishedOnce | None:
+async def start(port: Port, attempt: Attempt, timeout: float | None) -> Hold | FinishedOnce | None:
     """Start the run, or return its result; None when another client runs it and time is up.
 
     ``timeout`` as in ``acquire``. Raises as ``acquire``.
     """
-    found: Any = await acquire(port, request, timeout, registry, unit, take=_start)
+    found: Any = await acquire(port, attempt, timeout, take=_start)
     outcome: Hold | FinishedOnce | None = found  # as ``_start`` returned it
     return outcome
 
 
-async def _start(  # noqa: PLR0917 - as ``Flows.take``
-    port: Port,
-    request: AcquireRequest,
-    give_up_at: float,
-    registry: HoldRegistry,
-    unit: object,
-    at_once: bool,  # noqa: FBT001 - as above
-) -> Hold | FinishedOnce | None:
+async def _start(port: Port, attempt: Attempt) -> Hold | FinishedOnce | None:
     """Ask until the run is started here, is done, or time is up."""
+    give_up_at = attempt.give_up_at
     while True:
-        grant = await (attempt if at_once else queue)(port, request, give_up_at)
+        if attempt.at_once:
+            grant = await try_once(port, attempt)
+        else:
+            grant = await queue(port, attempt, attempt, give_up_at)
         if grant is None:
             return None
         if grant.fence:
-            hold = begin(port, request, grant, registry, unit)
+            hold = begin(port, attempt, grant)
             hold.bound = True  # its run ends in the thread or task that starts it
             return hold
-        done = await read(port, keys_of(request), give_up_at)
+        attempt.asks, attempt.stood, attempt.sent = None, False, False
+        attempt.forget()
+        done = await read(port, keys_of(attempt), give_up_at)
         if done is not None:  # else it was forgotten just now
-            if request.acquisition is not None:
-                request.acquisition.end(events.REFUSED, reason="done")
+            if attempt.event is not None:
+                attempt.event.end(events.REFUSED, reason="done")
             return done
 
 
@@ -139,11 +131,11 @@ async def finish(
     NotAcknowledged when the result is kept, but a failover may forget it.
     """
     form, value = result
-    keys = keys_of(hold.request)
+    keys = keys_of(hold)
     floor = min(FLOOR_SECONDS, within * FLOOR_OF_PERIOD)
     times = (milliseconds(within), milliseconds(floor))
-    args = (hold.request.holder, hold.request.client_channel, *times, form.encode(), value)
-    asked = AttemptLog()
+    args = (hold.holder_id, hold.terms.client_channel, *times, form.encode(), value)
+    answer = Seat()
     if hold.lost:  # its holder is notified, though the result may be kept all the same
         log.info("the run of %r ends after its lease", keys.name)
     try:
@@ -151,16 +143,16 @@ async def finish(
         registry.remove(hold)
         until = port.now() + port.server_timeout
         done = ONCE_FINISH, keys.finish, args
-        reply, missing = await port.flows.ask_confirmed(port, hold.request, done, until, asked)
+        reply, missing = await port.flows.ask_confirmed(port, hold, done, until, answer)
     except BaseException as error:
         if not settled(error):
             retire(port, hold)
             registry.remove(hold)
-            port.run_in_background(ONCE_FINISH, keys.finish, args, asked.undo_connection)
+            port.run_in_background(ONCE_FINISH, keys.finish, args, answer.undo_connection)
         events.end_hold(hold, error)
         raise
     # Not before the answer: an undo would end the run without a result, and another could start.
-    undo_strays(port, hold.request)
+    undo_owed(port, hold)
     try:
         _judge(port, hold, reply)
     finally:
@@ -182,7 +174,7 @@ async def read(port: Port, keys: OnceKeys, give_up_at: float = FOR_EVER) -> Fini
     """Return the result of the run; None when it is not done, or was forgotten."""
     until = answer_by(port, port.now(), give_up_at)
     kept = await persist(
-        port, lambda: port.command((b"GET", keys.once), keys.once, until), until, AttemptLog()
+        port, lambda: port.command((b"GET", keys.once), keys.once, until), until, Seat()
     )
     return None if kept is None else parsed(kept)
 

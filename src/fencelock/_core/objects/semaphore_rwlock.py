@@ -16,15 +16,16 @@ from math import inf
 from typing import Final, NamedTuple, cast
 
 from fencelock._core import events
-from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import LockKeys
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.release import judge, retire, settled, take_and_release
 from fencelock._core.lock.renew import lose
-from fencelock._core.lock.request import SHARES, AcquireRequest, LeaseOptions, RequestTemplate
+from fencelock._core.lock.terms import SHARES, Asked, LeaseOptions, Terms
 from fencelock._core.port import Port
 from fencelock._core.retry import ask
+from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply
 from fencelock.errors import FencelockError, LeaseLost, ServerUnsuitable
 from fencelock.options import PERMITS_MAX
@@ -48,8 +49,8 @@ READ: Final = 1
 WRITE: Final = ALL
 
 
-class ShareTemplate(RequestTemplate):
-    """The common part of all requests for ``permits`` of one name."""
+class ShareTerms(Terms):
+    """The terms of ``permits`` of one name."""
 
     __slots__ = ("kind", "limit", "permits")
 
@@ -85,52 +86,31 @@ class ShareTemplate(RequestTemplate):
         ttl = super().lasting(now)
         return ttl if self.ends == inf else self._handoff_ttl()
 
-    def acquire(self, holder: bytes, place: bytes, info: bytes, nested_under: bytes = b"") -> bytes:
+    def acquire(self, one: Asked, channel: bytes) -> bytes:
         """Return a call of ``shares_acquire.lua``; in order of arrival unless it is nested."""
-        args = (holder, place, self.words + info, self.kind, b"%d" % self.limit, nested_under)
+        holder = one.holder_id
+        place = b"%b %b %b " % (one.id, holder, channel) if channel else b""
+        other = one.under if isinstance(one, Attempt) else None
+        nested_under = b"" if other is None else other.holder_id
+        args = (holder, place, self.words + one.info, self.kind, b"%d" % self.limit, nested_under)
         return self._ask + b"".join(map(bulk, args))
 
-
-class ShareRequest(AcquireRequest):
-    """One request for permits; with ``nested_under`` it is granted at once while that lasts."""
-
-    __slots__ = ("once", "other")
-
-    template: ShareTemplate
-
-    def __init__(
-        self, template: ShareTemplate, waiter: bytes, info: bytes, nested_under: Hold | None = None
-    ) -> None:
-        super().__init__(template, waiter, info)
-        self.other: Hold | None = nested_under
-        self.once: bool = nested_under is not None
-
-    @property
-    def nested_under(self) -> bytes:
-        """Return the holder id of the other hold, or nothing."""
-        return b"" if self.other is None else self.other.request.holder
-
-    def acquire(self, channel: bytes) -> bytes:
-        """Return a packed call of ``shares_acquire.lua``; the channel is empty for a try."""
-        place = self.place(channel) if channel else b""
-        return self.template.acquire(self.holder, place, self.info, self.nested_under)
-
-    def abandon(self, channel: bytes) -> Call:
+    def abandon(self, one: Asked, channel: bytes = b"") -> Call:
         """Return the request that undoes an acquire with this channel."""
-        entry = self.entry(channel) if channel else b""
-        return SHARES_ABANDON, self.keys.grant, (self.holder, entry, self.client_channel)
+        entry = self.entry(one, channel) if channel else b""
+        return SHARES_ABANDON, self.keys.grant, (one.holder_id, entry, self.client_channel)
 
-    def probe(self, holder: bytes, text: bytes) -> Call:
+    def probe(self, one: Asked, holder: bytes, text: bytes) -> Call:
         """Return the request that sends a probe on to the clients that hold too many permits."""
-        return SHARES_PROBE, self.keys.grant, (holder, text, self.template.permits, self.waiter)
+        return SHARES_PROBE, self.keys.grant, (holder, text, self.permits, one.id)
 
-    def give_back(self, fence: int = 0, waiter: bytes = b"") -> Call:  # noqa: ARG002 - as AcquireRequest
+    def release(self, one: Asked, fence: int = 0, asker: bytes = b"") -> Call:  # noqa: ARG002 - as Terms
         """Return the request that releases all its permits."""
-        return self.keeping(0)
+        return self.keeping(one, 0)
 
-    def keeping(self, permits: int) -> Call:
+    def keeping(self, one: Asked, permits: int) -> Call:
         """Return the request that releases all permits except the given number."""
-        return SHARES_RELEASE, self.keys.all, (self.holder, self.client_channel, b"%d" % permits)
+        return SHARES_RELEASE, self.keys.all, (one.holder_id, self.client_channel, b"%d" % permits)
 
 
 def lost_nested(port: Port, hold: Hold) -> LeaseLost:
@@ -178,16 +158,16 @@ async def release_part(port: Port, hold: Hold, keep: int) -> None:
     if keep == 0:
         await take_and_release(port, lambda taken: taken.append(hold))
         return
-    request = cast("ShareRequest", hold.request)
+    terms = cast("ShareTerms", hold.terms)
     hold.check()
-    asked = AttemptLog()
+    log = Seat()
     try:
         until = port.now() + port.server_timeout
-        reply = await ask(port, *request.keeping(keep), until, asked=asked)
+        reply = await ask(port, *terms.keeping(hold, keep), until, asked=log)
     except BaseException as error:
         if not settled(error):
             port.run_in_background(
-                *request.keeping(hold.count if hold.open else 0), asked.undo_connection
+                *terms.keeping(hold, hold.count if hold.open else 0), log.undo_connection
             )
         raise
     if reply != 1:
@@ -204,7 +184,7 @@ async def release_permits(port: Port, take: Callable[[list[tuple[Hold, int]]], o
     done = 0
     trouble: FencelockError | None = None
     try:
-        with port.mutex():
+        with port.mutex:
             take(parts)
         for hold, keep in parts:
             try:
@@ -214,10 +194,10 @@ async def release_permits(port: Port, take: Callable[[list[tuple[Hold, int]]], o
             done += 1
     except BaseException:
         for hold, keep in parts[done:]:  # sent twice, it changes nothing
-            request = cast("ShareRequest", hold.request)
+            terms = cast("ShareTerms", hold.terms)
             if keep == 0:
                 retire(port, hold)
-            port.run_in_background(*request.keeping(keep))
+            port.run_in_background(*terms.keeping(hold, keep))
             if keep == 0:
                 events.end_hold(hold)
         raise
@@ -246,12 +226,12 @@ async def _shown(port: Port, keys: LockKeys, holders: tuple[bytes, ...] = ()) ->
 
 
 @describes_errors
-async def set_limit(port: Port, template: ShareTemplate, limit: int) -> int:
+async def set_limit(port: Port, terms: ShareTerms, limit: int) -> int:
     """Change the limit that is in force, and grant to every queued waiter that now fits.
 
     Returns the limit that the users of the name agreed on: they continue to name that one.
     """
     until = port.now() + port.server_timeout
-    args = (template.kind, template.limit, limit, template.client_channel, port.new_id())
-    _, agreed = await ask(port, SHARES_LIMIT, template.keys.grant, args, until)
+    args = (terms.kind, terms.limit, limit, terms.client_channel, port.new_id())
+    _, agreed = await ask(port, SHARES_LIMIT, terms.keys.grant, args, until)
     return int(agreed)

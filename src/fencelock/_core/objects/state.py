@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
-from fencelock._core.lock.request import Stray
-from fencelock._core.lock.waiter import Waiter
+from fencelock._core.seat import Seat, Stray
 from fencelock._core.types import Args, Keys, Reply
 from fencelock._runtime.records import NamedTuple
 from fencelock.scripts import Script
@@ -63,23 +62,16 @@ class WaitableState(Protocol):
         """Take the message that the waiter's generation ended."""
 
 
-class WaiterRef(NamedTuple):
-    """What ports need to know of any waiter: its id."""
-
-    waiter: bytes
-    strays: tuple[Stray, ...] = ()  # as of a request for a lock: see request.py
-
-
-class StateWaiter(Waiter):
+class StateWaiter(Seat):
     """One wait for a state. ``verdict`` is how it ended; its type depends on the state."""
 
     verdict: Any = None
+    trip: float = 0.0  # how long its last answer took
     gen: bytes = b""  # the generation whose end it waits for
     place: Any = None  # what else the state was given for it, such as an index
 
     def __init__(self, signal: WaitableState, who: bytes) -> None:
-        # Ports read no more of it.
-        self.request: WaiterRef = WaiterRef(who)  # type: ignore[assignment]
+        self.id = who
         self.signal = signal
         self.heard: dict[bytes, bytes] = {}
 
@@ -88,15 +80,9 @@ class StateWaiter(Waiter):
         """Return a key in the slot of the state."""
         return self.signal.key
 
-    @property
-    def who(self) -> bytes:
-        """Return the waiter's id."""
-        return self.request.waiter
-
     def owe(self, strays: tuple[Stray, ...]) -> None:
         """Note connections that may still bring a copy of a request: it is undone there, too."""
-        new = tuple(stray for stray in strays if stray not in self.request.strays)
-        self.request = WaiterRef(self.who, self.request.strays + new)
+        self.owed += tuple(stray for stray in strays if stray not in self.owed)
 
     def settle(self, gen: bytes) -> None:
         """Note the generation to wait for; its end may have been announced before this reply."""

@@ -15,18 +15,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
-from fencelock._core.lock.request import Stray
 from fencelock._core.objects.state import (
     ScriptCall,
     StateWait,
     StateWaiter,
     WaitableState,
-    WaiterRef,
 )
 from fencelock._core.port import Port
 from fencelock._core.retry import again, answer_by, persist
+from fencelock._core.seat import Seat, Stray
 from fencelock._core.types import NoReply, Reply
 from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
 
@@ -40,7 +38,7 @@ WAITERS_PER_CHECK = 1000
 
 def signalled(port: Port, gen: bytes, outcome: bytes, key: bytes) -> None:
     """Pass the message that a generation has ended to all waiters of this client."""
-    with port.mutex():
+    with port.mutex:
         watch = port.lines.watches.get(key)
         waiting = list(watch.waiters) if watch is not None else []
     for watcher in waiting:
@@ -84,7 +82,7 @@ async def wait_for(
         _part(port, watcher)
         if then is not None:
             await then(watcher)
-        owes = watcher.sent or watcher.request.strays or (watch.owes and not watch.waiters)
+        owes = watcher.sent or watcher.owed or (watch.owes and not watch.waiters)
         if signal.rules.lingers and owes:
             _undo(port, watcher)  # our channel may be on the list, without a waiter
     except BaseException:
@@ -102,7 +100,7 @@ async def wait_for(
 
 
 def _join(port: Port, watcher: StateWaiter) -> StateWait:
-    with port.mutex():
+    with port.mutex:
         watch = port.lines.watches.setdefault(watcher.signal.key, StateWait(port.now()))
         watch.waiters[watcher] = None
     return watch
@@ -110,7 +108,7 @@ def _join(port: Port, watcher: StateWaiter) -> StateWait:
 
 def _part(port: Port, watcher: StateWaiter) -> None:
     """Remove a watcher; a second call finishes what an interrupt left half done."""
-    with port.mutex():
+    with port.mutex:
         watch = port.lines.watches.get(watcher.signal.key)
         if watch is not None:
             watch.waiters.pop(watcher, None)
@@ -136,7 +134,7 @@ async def _ask_first(
 async def _look(port: Port, watcher: StateWaiter, watch: StateWait, give_up_at: float) -> None:
     """Ask for every waiter of this state that knows its generation; others ask by themselves."""
     watcher.news = False
-    with port.mutex():
+    with port.mutex:
         others = [each for each in watch.waiters if each.gen and each is not watcher]
         watch.check_at = port.now() + HEARTBEAT_SECONDS
     others = [each for each in others if each.verdict is None]
@@ -199,7 +197,7 @@ async def _answer(
                 until = min(ends, port.now() + port.server_timeout)
             continue
         watcher.trip = port.now() - asked_at
-        with port.mutex():
+        with port.mutex:
             watch = port.lines.watches[watcher.signal.key]
             if next(iter(watch.waiters)) is watcher:
                 watch.check_at = max(watch.check_at, asked_at + HEARTBEAT_SECONDS)
@@ -213,22 +211,22 @@ async def _put(port: Port, watcher: StateWaiter, question: ScriptCall, until: fl
 def _last_request(port: Port, watcher: StateWaiter, *, late: bool) -> ScriptCall:
     """Return the last request; tasks of one client share a channel, which others may need."""
     _part(port, watcher)
-    with port.mutex():
+    with port.mutex:
         watch = port.lines.watches.get(watcher.signal.key)
         waiters = watch.waiters if watch is not None else ()
         shared = any(each.channel == watcher.channel and not each.verdict for each in waiters)
         if watch is not None:
             watch.owes = watch.owes or shared
         if shared and watcher.signal.rules.lingers:  # the last of them to leave undoes these, too
-            next(iter(waiters)).owe(watcher.request.strays)
-            watcher.request = WaiterRef(watcher.who)
+            next(iter(waiters)).owe(watcher.owed)
+            watcher.owed = ()
     return watcher.signal.leave(watcher, late=late, shared=shared)
 
 
 async def _leave(port: Port, watcher: StateWaiter, until: float) -> None:
     """Ask one last time and leave the list; the silence of a near server is not a "no" (I12)."""
     question = _last_request(port, watcher, late=True)
-    asked = AttemptLog()
+    asked = Seat()
 
     async def once() -> Reply:
         if not port.open_now(watcher, listen=False):
@@ -252,6 +250,6 @@ def _undo(port: Port, watcher: StateWaiter) -> None:
     """Leave the list after the last request, and after earlier ones that may still arrive."""
     if watcher.began and watcher.channel:
         port.run_in_background(*_last_request(port, watcher, late=False), watcher.path)
-        for stray in watcher.request.strays:
+        for stray in watcher.owed:
             question = watcher.signal.leave(watcher, late=False, shared=False)
             port.run_in_background(*question, stray.undo_connection)

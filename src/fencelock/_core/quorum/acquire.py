@@ -18,14 +18,15 @@ from math import inf
 
 from fencelock._core.deadlines import retry_delay
 from fencelock._core.deadlock.unit_waits import left
-from fencelock._core.lock.acquire import attempt, is_short, queue
-from fencelock._core.lock.hold import Grant, Hold, HoldRegistry, first_due
+from fencelock._core.lock.acquire import ROUNDING_SECONDS, queue, try_once
+from fencelock._core.lock.attempt import Attempt, Grant
+from fencelock._core.lock.hold import Hold, first_due
 from fencelock._core.lock.release import release_call, retire
-from fencelock._core.lock.request import AcquireRequest, too_late
+from fencelock._core.lock.terms import too_late
 from fencelock._core.lock.waiting import EXPIRY_SLACK
 from fencelock._core.quorum.attempt import QuorumAttempt, granted, restarted
 from fencelock._core.quorum.broadcast import (
-    NodeRequest,
+    Ballot,
     QuorumPort,
     broadcast,
     not_reached,
@@ -50,37 +51,24 @@ from fencelock.scripts import RAISE_FENCE
 STAY_SECONDS = 0.1
 
 
-async def take(  # noqa: PLR0917 - as ``Flows.take``
-    port: QuorumPort,
-    request: AcquireRequest,
-    give_up_at: float,
-    registry: HoldRegistry,
-    unit: object,
-    at_once: bool,  # noqa: FBT001 - as above
-) -> Hold | None:
+async def take(port: QuorumPort, attempt: Attempt) -> Hold | None:
     """Acquire on a majority; None when others hold it, QuorumNotReached on errors."""
-    quorum_attempt = QuorumAttempt(port, request)
-    claim(port, quorum_attempt, longest_of(request))
+    quorum_attempt = QuorumAttempt(port, attempt)
+    claim(port, quorum_attempt, longest_of(attempt))
     try:
-        return await _rounds(quorum_attempt, give_up_at, registry, unit, at_once=at_once)
+        return await _rounds(quorum_attempt)
     finally:
         give_up_claim(port, quorum_attempt)
 
 
-async def _rounds(
-    quorum_attempt: QuorumAttempt,
-    give_up_at: float,
-    registry: HoldRegistry,
-    unit: object,
-    *,
-    at_once: bool,
-) -> Hold | None:
+async def _rounds(quorum_attempt: QuorumAttempt) -> Hold | None:
     """Ask in rounds until a majority has granted, other clients hold it, or too many nodes fail."""
-    many, request = quorum_attempt.port, quorum_attempt.request
+    many, attempt = quorum_attempt.port, quorum_attempt.attempt
+    at_once, give_up_at = attempt.at_once, attempt.give_up_at
     failing_since: float | None = None
     while True:
         try:
-            await refresh(many, request, answer_by(many, many.now(), give_up_at))
+            await refresh(many, attempt, answer_by(many, many.now(), give_up_at))
         except QuorumNotReached:
             now = many.now()
             failing_since = failing_since or now
@@ -90,7 +78,7 @@ async def _rounds(
             await _pause(quorum_attempt, give_up_at)
             continue
         quorum_attempt.begin_round()
-        hold = await _round(quorum_attempt, give_up_at, registry, unit, at_once=at_once)
+        hold = await _round(quorum_attempt)
         if hold is not None:
             return hold
         now = many.now()
@@ -118,20 +106,14 @@ def _failed(quorum_attempt: QuorumAttempt) -> FencelockError:
     # the last round may have ended by the timeout after one node
     causes = quorum_attempt.before | quorum_attempt.failures
     return not_reached(
-        quorum_attempt.port, f"{quorum_attempt.request.keys.name!r} was not granted", causes
+        quorum_attempt.port, f"{quorum_attempt.attempt.keys.name!r} was not granted", causes
     )
 
 
-async def _round(
-    quorum_attempt: QuorumAttempt,
-    give_up_at: float,
-    registry: HoldRegistry,
-    unit: object,
-    *,
-    at_once: bool,
-) -> Hold | None:
+async def _round(quorum_attempt: QuorumAttempt) -> Hold | None:
     """Acquire on the first healthy node, in its line if we may wait; then ask the others."""
     port = quorum_attempt.port
+    at_once, give_up_at = quorum_attempt.attempt.at_once, quorum_attempt.attempt.give_up_at
     for node in quorum_attempt.candidates():
         if len(quorum_attempt.failures) > len(port.nodes) - port.needed:
             return None
@@ -143,7 +125,7 @@ async def _round(
             return None
         began = port.now()
         try:
-            grant = await _ask_first(quorum_attempt, node, give_up_at, at_once=at_once)
+            grant = await _ask_first(quorum_attempt, node)
         except (ServerError, OutcomeUnknown) as error:
             if isinstance(error, ServerUnsuitable) and error.code == "WRONGTYPE":
                 raise  # the kind of a name is the same everywhere
@@ -156,36 +138,30 @@ async def _round(
         if grant is None:
             quorum_attempt.refused = list(range(len(port.nodes)))
             return None
-        return await _ask_others(quorum_attempt, node, grant, give_up_at, registry, unit)
+        return await _ask_others(quorum_attempt, node, grant)
     return None
 
 
-async def _ask_first(
-    quorum_attempt: QuorumAttempt, node: int, give_up_at: float, *, at_once: bool
-) -> Grant | None:
+async def _ask_first(quorum_attempt: QuorumAttempt, node: int) -> Grant | None:
     """Ask the first node; while it waits in that line, the thread or task can be in a deadlock."""
-    port, request = quorum_attempt.port.nodes[node], quorum_attempt.requests[node]
-    request.unit = quorum_attempt.request.unit
+    port, attempt = quorum_attempt.port.nodes[node], quorum_attempt.attempts[node]
+    attempt.unit, attempt.give_up_at = (
+        quorum_attempt.attempt.unit,
+        quorum_attempt.attempt.give_up_at,
+    )
     try:
-        if at_once:
-            return await attempt(port, request, give_up_at)
-        return await queue(port, request, give_up_at, outlasts=False)
+        if quorum_attempt.attempt.at_once:
+            return await try_once(port, attempt)
+        return await queue(port, attempt, attempt, attempt.give_up_at, outlasts=False)
     finally:
-        if request.unit_wait is not None:
-            left(port, request)
+        if attempt.wait is not None:
+            left(port, attempt)
 
 
-async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
-    quorum_attempt: QuorumAttempt,
-    first: int,
-    grant: Grant,
-    give_up_at: float,
-    registry: HoldRegistry,
-    unit: object,
-) -> Hold | None:
+async def _ask_others(quorum_attempt: QuorumAttempt, first: int, grant: Grant) -> Hold | None:
     port, grants = quorum_attempt.port, {first: grant}
-    asks: list[NodeRequest] = []
-    latest = answer_by(port, port.now(), give_up_at)
+    asks: list[Ballot] = []
+    latest = answer_by(port, port.now(), quorum_attempt.attempt.give_up_at)
     try:
         for group in _groups(quorum_attempt, first):
             if len(grants) >= port.needed:
@@ -196,7 +172,7 @@ async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
             quorum_attempt.count(more, grants)
             if len(grants) < port.needed:
                 asks += await _stay(quorum_attempt, more, grants, latest)
-        hold = await _taken(quorum_attempt, grants, registry, unit)
+        hold = await _taken(quorum_attempt, grants)
         if hold is not None:
             if len(asks) >= len(grants):  # some of the votes were refused
                 undo(port, [ask for ask in asks if ask.node not in grants], all_of_them=True)
@@ -210,7 +186,7 @@ async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
     except BaseException:
         undo(port, asks, all_of_them=True)
         for node in {first, *grants}:
-            port.nodes[node].run_in_background(*quorum_attempt.requests[node].abandon(b""))
+            _abandon(quorum_attempt, node)
         raise
     else:
         return None
@@ -218,16 +194,20 @@ async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
         port.put_back(asks)
 
 
-async def _taken(
-    quorum_attempt: QuorumAttempt, grants: dict[int, Grant], registry: HoldRegistry, unit: object
-) -> Hold | None:
+def _abandon(quorum_attempt: QuorumAttempt, node: int) -> None:
+    """Undo in the background what a node was asked for, or has granted."""
+    attempt = quorum_attempt.attempts[node]
+    quorum_attempt.port.nodes[node].run_in_background(*attempt.terms.abandon(attempt))
+
+
+async def _taken(quorum_attempt: QuorumAttempt, grants: dict[int, Grant]) -> Hold | None:
     """Make a hold of the grants; return None if they are no majority."""
     port, fence = quorum_attempt.port, max((each.fence for each in grants.values()), default=0)
     if not _voting(quorum_attempt, grants) or not await _written(quorum_attempt, grants, fence):
         return None
     if proved_until([each.deadline for each in grants.values()], port.needed) <= port.now():
-        raise too_late(quorum_attempt.request)
-    return _begin(quorum_attempt, grants, fence, registry, unit)
+        raise too_late(quorum_attempt.attempt.ttl)
+    return _begin(quorum_attempt, grants, fence)
 
 
 def _groups(quorum_attempt: QuorumAttempt, first: int) -> list[list[int]]:
@@ -242,10 +222,10 @@ def _groups(quorum_attempt: QuorumAttempt, first: int) -> list[list[int]]:
 
 async def _stay(
     quorum_attempt: QuorumAttempt,
-    asks: Sequence[NodeRequest],
+    asks: Sequence[Ballot],
     grants: dict[int, Grant],
     latest: float,
-) -> list[NodeRequest]:
+) -> list[Ballot]:
     """Ask nodes again where a lease ends in a moment: leases of one lock end one after another.
 
     Otherwise the first waiter would have to queue again, and could lose its place.
@@ -256,7 +236,7 @@ async def _stay(
     if not ends or len(ends) < lacking or ends[-1][0] > STAY_SECONDS:
         return []
     await port.sleep(port.now() + ends[-1][0])
-    again = [NodeRequest(ask.node, ask.request, ask.call) for ask in held]
+    again = [Ballot(ask.node, ask.about, ask.call) for ask in held]
     quorum_attempt.refused = [
         node for node in quorum_attempt.refused if node not in {ask.node for ask in again}
     ]
@@ -270,7 +250,7 @@ async def _stay(
     return again
 
 
-def _left(ask: NodeRequest) -> float:
+def _left(ask: Ballot) -> float:
     """Return how long the other client's lease at this node lasts, in seconds."""
     left_ms: int = ask.reply[0]
     return left_ms / 1000 + EXPIRY_SLACK if left_ms >= 0 else inf
@@ -279,7 +259,7 @@ def _left(ask: NodeRequest) -> float:
 def _voting(quorum_attempt: QuorumAttempt, grants: dict[int, Grant]) -> bool:
     """Drop the grants of nodes that were restarted meanwhile; return True if a majority is left."""
     port, now = quorum_attempt.port, quorum_attempt.port.now()
-    with port.mutex():
+    with port.mutex:
         gone = port.membership.without_vote(grants)
     for node in gone:
         quorum_attempt.failures[node] = restarted(port, node, now)
@@ -287,7 +267,7 @@ def _voting(quorum_attempt: QuorumAttempt, grants: dict[int, Grant]) -> bool:
         return False
     for node in gone:
         del grants[node]
-        port.nodes[node].run_in_background(*quorum_attempt.requests[node].abandon(b""))
+        _abandon(quorum_attempt, node)
     return True
 
 
@@ -298,9 +278,9 @@ async def _written(quorum_attempt: QuorumAttempt, grants: dict[int, Grant], fenc
     lacking = port.needed - (len(grants) - len(low))
     if lacking <= 0:
         return True
-    args = (quorum_attempt.request.holder, b"%d" % fence)
-    call: Call = (RAISE_FENCE, quorum_attempt.request.keys.renew, args)
-    asks = [NodeRequest(node, quorum_attempt.requests[node], call) for node in low]
+    args = (quorum_attempt.attempt.holder_id, b"%d" % fence)
+    call: Call = (RAISE_FENCE, quorum_attempt.attempt.keys.renew, args)
+    asks = [Ballot(node, quorum_attempt.attempts[node], call) for node in low]
     try:
         good = await broadcast(port, asks, lambda ask: ask.reply == 1, lacking)
     finally:
@@ -309,24 +289,20 @@ async def _written(quorum_attempt: QuorumAttempt, grants: dict[int, Grant], fenc
     return len(good) >= lacking
 
 
-def _begin(
-    quorum_attempt: QuorumAttempt,
-    grants: dict[int, Grant],
-    fence: int,
-    registry: HoldRegistry,
-    unit: object,
-) -> Hold:
+def _begin(quorum_attempt: QuorumAttempt, grants: dict[int, Grant], fence: int) -> Hold:
     """Make each node's grant an ordinary hold of that node, and all of them one hold."""
     port = quorum_attempt.port
-    hold = make_hold(port, quorum_attempt.request, fence, registry, unit, first=next(iter(grants)))
+    attempt, registry = quorum_attempt.attempt, quorum_attempt.attempt.registry
+    kind, first = registry.hold_type, next(iter(grants))
+    hold = attempt.hold = make_hold(port, attempt, fence, kind, attempt.who, first=first)
     parts = majority_of(hold)
-    parts.cover(longest_of(quorum_attempt.request))
+    parts.cover(longest_of(attempt))
     try:
         _begin_parts(quorum_attempt, grants, parts)
-        with port.mutex():
+        with port.mutex:
             parts.unite()
         if hold.deadline <= port.now() and not port.closing:  # parts were lost before that
-            raise too_late(quorum_attempt.request)
+            raise too_late(quorum_attempt.attempt.ttl)
         registry.add(hold)
         parts.plan_reacquire(port.now())
         port.track(hold, parts.next_due())
@@ -336,7 +312,7 @@ def _begin(
         registry.remove(hold)
         retire(port, hold)
         for node in grants:
-            port.nodes[node].run_in_background(*release_call(quorum_attempt.requests[node], fence))
+            port.nodes[node].run_in_background(*release_call(quorum_attempt.attempts[node], fence))
         give_up_claim(port, parts)
         raise
     return hold
@@ -350,10 +326,10 @@ def _begin_parts(quorum_attempt: QuorumAttempt, grants: dict[int, Grant], parts:
     port, fence = quorum_attempt.port, parts.hold.fence
     lease, deadline, when = 0.0, inf, inf
     for node, grant in grants.items():
-        at, request = port.nodes[node], quorum_attempt.requests[node]
-        part = NodeHold(at, request, fence, min(grant.deadline, request.template.ends))
+        at, asked = port.nodes[node], quorum_attempt.attempts[node]
+        part = NodeHold(at, asked, fence, min(grant.deadline, asked.terms.ends))
         parts[node] = part
-        part.short = is_short(request, grant)
+        part.short = grant.lease < asked.ttl - ROUNDING_SECONDS
         if grant.lease != lease or part.deadline < deadline or when >= deadline:
             lease, deadline = grant.lease, part.deadline
             when = first_due(part, lease, port.jitter(), part.granted_at)
@@ -362,9 +338,7 @@ def _begin_parts(quorum_attempt: QuorumAttempt, grants: dict[int, Grant], parts:
 
 async def _give_back(quorum_attempt: QuorumAttempt, grants: dict[int, Grant]) -> None:
     """Release partial grants; the first node last: its next waiter then asks the other nodes."""
-    asks = [
-        NodeRequest(node, quorum_attempt.requests[node], quorum_attempt.requests[node].abandon(b""))
-        for node in grants
-    ]
+    at = quorum_attempt.attempts
+    asks = [Ballot(node, at[node], at[node].terms.abandon(at[node])) for node in grants]
     await settle(quorum_attempt.port, asks[1:])
     await settle(quorum_attempt.port, asks[:1])

@@ -10,22 +10,22 @@ from collections.abc import Iterable, Sequence
 from math import inf
 
 from fencelock._core.deadlines import validity
-from fencelock._core.lock.hold import Grant
-from fencelock._core.lock.request import AcquireRequest, RequestTemplate
-from fencelock._core.quorum.broadcast import NodeRequest, QuorumPort
+from fencelock._core.lock.attempt import Attempt, Grant
+from fencelock._core.lock.terms import Terms
+from fencelock._core.quorum.broadcast import Ballot, QuorumPort
 from fencelock._core.quorum.membership import Claimant
 from fencelock._core.quorum.votes import SUSPECT_SECONDS, order
 from fencelock.errors import ServerError, ServerUnreachable
 
 
 class QuorumAttempt(Claimant):
-    """One acquisition: its request for each node, and the last round's errors and refusals."""
+    """One acquisition: the attempt at each node, and the last round's errors and refusals."""
 
-    def __init__(self, port: QuorumPort, request: AcquireRequest) -> None:
+    def __init__(self, port: QuorumPort, attempt: Attempt) -> None:
         self.port = port
-        self.request = request
-        self.requests = self._on_nodes()
-        self.order = order(request.keys.lock, port.labels)
+        self.attempt = attempt
+        self.attempts = self._on_nodes()
+        self.order = order(attempt.keys.lock, port.labels)
         self.rounds = 0
         self.stood = False  # we were in a node's line before it failed
         self.stand_at: int | None = None  # where a majority's holder is waited for
@@ -33,16 +33,13 @@ class QuorumAttempt(Claimant):
         self.before: dict[int, Exception] = {}  # of the last round that had any
         self.refused: list[int] = []
 
-    def _on_nodes(self) -> list[AcquireRequest]:
-        return [
-            self.request.on(template)
-            for template in node_templates(self.port, self.request.template)
-        ]
+    def _on_nodes(self) -> list[Attempt]:
+        return [self.attempt.on(terms) for terms in node_terms(self.port, self.attempt.terms)]
 
     def rename(self) -> None:
         """Continue with a new id: the old one was given up."""
-        self.request.waiter = self.request.holder = self.port.new_id()
-        self.requests = self._on_nodes()
+        self.attempt.id = self.attempt.holder_id = self.port.new_id()
+        self.attempts = self._on_nodes()
 
     def begin_round(self) -> None:
         """Forget the errors and refusals of the last round."""
@@ -56,7 +53,7 @@ class QuorumAttempt(Claimant):
         """Return the nodes to ask, in order; those that failed recently come last."""
         port, now = self.port, self.port.now()
         found = list(self.order)
-        with port.mutex():
+        with port.mutex:
             for node in port.membership.without_vote(found):
                 self.failures[node] = restarted(port, node, now)
                 found.remove(node)
@@ -64,27 +61,28 @@ class QuorumAttempt(Claimant):
             found.sort(key=lambda node: (self.suspect(node, now), node != self.stand_at))
         return found
 
-    def votes(self, nodes: Iterable[int], fence: int) -> list[NodeRequest]:
+    def votes(self, nodes: Iterable[int], fence: int) -> list[Ballot]:
         """Return the requests for the votes of further nodes; the fence is a lower bound."""
         now, asks = self.port.now(), []
         for node in nodes:
-            request = self.requests[node]
-            if request.template.ends < inf:
-                request.lasting(now)
-            asks.append(NodeRequest(node, request, request.vote(fence)))
+            attempt = self.attempts[node]
+            if attempt.terms.ends < inf:
+                attempt.lasting(now)
+            packed = attempt.terms.vote(attempt, attempt.ttl, fence)
+            asks.append(Ballot(node, attempt, packed))
         return asks
 
     def suspect(self, node: int, now: float) -> bool:
         """Return True if a node failed recently."""
         return self.port.suspect.get(node, 0.0) > now
 
-    def count(self, asks: Iterable[NodeRequest], grants: dict[int, Grant]) -> None:
+    def count(self, asks: Iterable[Ballot], grants: dict[int, Grant]) -> None:
         """Sort the answers of further nodes into grants, refusals and failures."""
         for ask in asks:
             if ask.error is not None:
                 self.failures[ask.node] = ask.error
             elif ask.good:
-                ttl = ask.request.ttl
+                ttl = ask.about.ttl
                 grants[ask.node] = Grant(int(ask.reply), ask.asked_at + validity(ttl), ttl)
             else:
                 self.refused.append(ask.node)
@@ -105,23 +103,23 @@ class QuorumAttempt(Claimant):
         return bool(self.failures) and (not self.refused or answered < self.port.needed)
 
 
-def granted(ask: NodeRequest) -> bool:
+def granted(ask: Ballot) -> bool:
     """Return True if the answer of a further node is a grant."""
     return isinstance(ask.reply, bytes)
 
 
-def node_templates(port: QuorumPort, template: RequestTemplate) -> Sequence[RequestTemplate]:
-    """Return a handle's requests for each node, made once."""
-    made: Sequence[RequestTemplate] | None = getattr(template, "nodes", None)
+def node_terms(port: QuorumPort, terms: Terms) -> Sequence[Terms]:
+    """Return a handle's terms at each node, made once."""
+    made: Sequence[Terms] | None = getattr(terms, "nodes", None)
     if made is None:
-        options = template.options._replace(on_lost=None)
-        made = template.nodes = tuple(
-            RequestTemplate(
-                keys=template.keys,
+        options = terms.options._replace(on_lost=None)
+        made = terms.nodes = tuple(
+            Terms(
+                keys=terms.keys,
                 options=options,
                 client_channel=node.client_channel,
-                ttl=template.ttl,
-                ends=template.ends,
+                ttl=terms.ttl,
+                ends=terms.ends,
             )
             for node in port.nodes
         )

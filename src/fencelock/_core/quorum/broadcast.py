@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.request import AcquireRequest
-from fencelock._core.lock.waiter import Waiter
+from fencelock._core.lock.terms import Asked
 from fencelock._core.port import Port
 from fencelock._core.quorum.membership import Membership
 from fencelock._core.quorum.votes import SUSPECT_SECONDS, UNDECIDED_FACTOR, decided
+from fencelock._core.seat import Seat
 from fencelock._core.types import Call, NoReply, Reply
 from fencelock.errors import (
     ClientClosed,
@@ -30,14 +30,15 @@ from fencelock.errors import (
     ServerUnreachable,
 )
 
-Good = Callable[["NodeRequest"], bool]
+Good = Callable[["Ballot"], bool]
 
 
-class NodeRequest(Waiter):
-    """One request to one node, and its outcome: an answer, or an error."""
+class Ballot(Seat):
+    """One question at one node, and its outcome: an answer, or an error."""
 
     reply: Reply = None
     error: NoReply | FencelockError | None = None
+    asked_at: float = 0.0
     answered_at: float = 0.0
     ended = False  # the answer or an error came
     good = False  # the answer is the wanted one
@@ -45,8 +46,11 @@ class NodeRequest(Waiter):
     followed = False  # an undo or a repetition was sent behind it, on its connection
     judge: Good
 
-    def __init__(self, node: int, request: AcquireRequest, call: Call | bytes) -> None:
-        self.request = request
+    about: Asked  # what was asked for, or granted, at this node; none of a question that only reads
+
+    def __init__(self, node: int, about: Asked | None, call: Call | bytes) -> None:
+        if about is not None:
+            self.keys, self.id, self.about = about.terms.keys, about.id, about
         self.node = node
         self.call = call  # packed, where it is asked for in every acquisition
 
@@ -106,7 +110,7 @@ class QuorumPort(Port, Protocol):
         """Return the ports of the nodes."""
 
     async def exchange(
-        self, asks: Sequence[NodeRequest], latest: float, limit: Callable[[], float]
+        self, asks: Sequence[Ballot], latest: float, limit: Callable[[], float]
     ) -> None:
         """Ask all at once. Return when all answered, or at the instant that ``limit`` returns.
 
@@ -114,7 +118,7 @@ class QuorumPort(Port, Protocol):
         ended. A cancellation leaves some that have not.
         """
 
-    def put_back(self, asks: Iterable[NodeRequest]) -> None:
+    def put_back(self, asks: Iterable[Ballot]) -> None:
         """Return the connections to the pools; close those with an unread answer.
 
         Except one that an undo still uses.
@@ -127,9 +131,7 @@ class QuorumPort(Port, Protocol):
 class _AnswerLimit:
     """Until when answers are awaited: for ``node_timeout`` from the one that decided."""
 
-    def __init__(
-        self, port: QuorumPort, asks: Sequence[NodeRequest], needed: int, last: float
-    ) -> None:
+    def __init__(self, port: QuorumPort, asks: Sequence[Ballot], needed: int, last: float) -> None:
         self._port, self._asks = port, asks
         self._needed, self._last = needed, last
         self._until: float | None = None
@@ -150,13 +152,13 @@ class _AnswerLimit:
 
 async def broadcast(
     port: QuorumPort,
-    asks: Sequence[NodeRequest],
+    asks: Sequence[Ballot],
     good: Good,
     needed: int,
     latest: float | None = None,
     *,
     patient: bool = False,
-) -> list[NodeRequest]:
+) -> list[Ballot]:
     """Ask all at once and return those with a good answer, of which ``needed`` decide.
 
     Waits until ``latest`` at most; with ``patient`` until then if necessary, because nothing is
@@ -183,7 +185,7 @@ async def broadcast(
     return good_ones
 
 
-def _note_ill(port: QuorumPort, asks: Sequence[NodeRequest]) -> None:
+def _note_ill(port: QuorumPort, asks: Sequence[Ballot]) -> None:
     """Avoid the nodes that failed for a while; those that answered are healthy."""
     for ask in asks:
         if isinstance(ask.error, (NoReply, ServerUnreachable)):
@@ -192,14 +194,14 @@ def _note_ill(port: QuorumPort, asks: Sequence[NodeRequest]) -> None:
             port.suspect.pop(ask.node, None)
 
 
-def undo(port: QuorumPort, asks: Iterable[NodeRequest], *, all_of_them: bool = False) -> None:
+def undo(port: QuorumPort, asks: Iterable[Ballot], *, all_of_them: bool = False) -> None:
     """Release in the background on nodes that did not answer, or on all of them."""
     for ask in asks:
         if not ask.undone and (ask.silent or (all_of_them and ask.began)):
-            node, request = port.nodes[ask.node], ask.request
-            with node.mutex():
-                node.lines.give_up(request)
-            node.run_in_background(*request.abandon(b""), ask.follow())
+            node, about = port.nodes[ask.node], ask.about
+            with node.mutex:
+                node.lines.give_up(about)
+            node.run_in_background(*about.terms.abandon(about), ask.follow())
             ask.undone = True
 
 
@@ -223,7 +225,7 @@ def not_reached(port: QuorumPort, what: str, failures: dict[int, Exception]) -> 
     return QuorumNotReached(f"{what}: no majority of {len(port.nodes)} nodes: {words}", causes)
 
 
-async def settle(port: QuorumPort, asks: Sequence[NodeRequest]) -> None:
+async def settle(port: QuorumPort, asks: Sequence[Ballot]) -> None:
     """Carry out requests, in the background if a node does not answer soon."""
     if not asks:
         return
@@ -238,26 +240,26 @@ async def settle(port: QuorumPort, asks: Sequence[NodeRequest]) -> None:
         port.put_back(asks)
 
 
-def retry_in_background(port: QuorumPort, asks: Sequence[NodeRequest]) -> None:
+def retry_in_background(port: QuorumPort, asks: Sequence[Ballot]) -> None:
     """Repeat in the background the requests without an answer."""
     for ask in asks:
         if isinstance(ask.error, (NoReply, ServerUnreachable, ClientClosed)):
             _post(port, ask)
 
 
-def post_all(port: QuorumPort, asks: Iterable[NodeRequest]) -> None:
+def post_all(port: QuorumPort, asks: Iterable[Ballot]) -> None:
     """Carry out all requests in the background, on the connections that they were sent on."""
     for ask in asks:
         _post(port, ask)
 
 
-def _post(port: QuorumPort, ask: NodeRequest) -> None:
+def _post(port: QuorumPort, ask: Ballot) -> None:
     call = ask.call
     if isinstance(call, bytes):  # of these only a release is repeated: see ``released``
-        call = ask.request.give_back()
+        call = ask.about.terms.release(ask.about)
     port.nodes[ask.node].run_in_background(*call, ask.follow())
 
 
-def released(node: int, request: AcquireRequest) -> NodeRequest:
-    """Return the request that makes a node release what another request was granted there."""
-    return NodeRequest(node, request, request.template.release(request.holder))
+def released(node: int, part: Hold) -> Ballot:
+    """Return the question that makes a node release its part of a lease."""
+    return Ballot(node, part, part.terms.release_all_of(part.holder_id))

@@ -10,15 +10,13 @@ from typing import Any, TypeVar
 
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.show import agreed
-from fencelock._core.objects.state import WaiterRef as Asker
 from fencelock._core.port import Port
-from fencelock._core.quorum.broadcast import NodeRequest, QuorumPort, broadcast, not_reached
+from fencelock._core.quorum.broadcast import Ballot, QuorumPort, broadcast, not_reached
 from fencelock._core.types import Call, Reply
 from fencelock.errors import FencelockError, ServerUnsuitable
 from fencelock.scripts import SHOW
 
 T = TypeVar("T")
-_NOBODY: Any = Asker(b"")  # a read has no holder, and nothing to undo
 
 
 async def is_idle(_port: QuorumPort, _keys: LockKeys, _holder: bytes) -> bool:
@@ -38,7 +36,7 @@ async def replies(port: QuorumPort, name: str, call: Call) -> list[Reply]:
     now = port.now()
     well = [node for node in range(len(port.nodes)) if port.suspect.get(node, 0.0) <= now]
     nodes = well if len(well) >= port.needed else range(len(port.nodes))
-    asks = [NodeRequest(node, _NOBODY, call) for node in nodes]
+    asks = [Ballot(node, None, call) for node in nodes]
     try:
         good = await broadcast(port, asks, lambda _: True, port.needed, now + port.server_timeout)
     finally:
@@ -48,7 +46,7 @@ async def replies(port: QuorumPort, name: str, call: Call) -> list[Reply]:
     return [ask.reply for ask in good]
 
 
-def _too_few(port: QuorumPort, name: str, asks: Sequence[NodeRequest]) -> FencelockError:
+def _too_few(port: QuorumPort, name: str, asks: Sequence[Ballot]) -> FencelockError:
     failures: dict[int, Exception] = {ask.node: ask.error for ask in asks if ask.error is not None}
     return not_reached(port, f"no node answers about {name!r}", failures)
 

@@ -20,7 +20,7 @@ from fencelock._core.deadlines import renewal_delay
 from fencelock._core.lock.hold import Hold, HoldRegistry, Observer
 from fencelock._core.lock.release import release_call, retire
 from fencelock._core.lock.renew import lose
-from fencelock._core.lock.request import AcquireRequest
+from fencelock._core.lock.terms import Asked
 from fencelock._core.quorum.membership import LONG_SECONDS, Claimant, Membership
 from fencelock._core.quorum.refresh import claim, give_up_claim
 from fencelock._core.quorum.votes import proved_until
@@ -79,14 +79,14 @@ class Majority(list[Hold | None], Observer, Claimant):
         """Claim a lease of this length for as long as it is held; see membership.py."""
         if ttl > LONG_SECONDS:
             claim(self.port, self, ttl)
-            with self.port.mutex():
+            with self.port.mutex:
                 self._claims = self.port.membership
                 self._settle()
 
     def another_id(self) -> bytes:
         """Return a new id by which a node may know this hold; see ``votes.known_as``."""
         self.named += 1
-        return b"%b~%d" % (self.hold.request.holder, self.named)
+        return b"%b~%d" % (self.hold.holder_id, self.named)
 
     def lasting(self) -> dict[int, Hold]:
         """Return the parts that were not lost, by their nodes."""
@@ -101,7 +101,7 @@ class Majority(list[Hold | None], Observer, Claimant):
 
         Only if a renewal may prolong the lease: otherwise re-acquiring would prolong it.
         """
-        options = self.hold.request.options
+        options = self.hold.terms.options
         heals = options.renew and options.max_renewals is None and self.missing()
         self.reacquire_at = now + renewal_delay(options.ttl, self.port.jitter()) if heals else inf
 
@@ -117,7 +117,7 @@ class Majority(list[Hold | None], Observer, Claimant):
     def deadline_moved(self, hold: Hold) -> None:  # noqa: ARG002 - whichever it was
         """Move the common deadline, unless the majority was not proved for a moment."""
         self.check_gap(self.port.now())
-        with self.port.mutex():
+        with self.port.mutex:
             self._settle()
 
     def claim_renewed(self) -> None:
@@ -156,7 +156,7 @@ class Majority(list[Hold | None], Observer, Claimant):
     def lost(self, hold: Hold) -> None:
         """Notify of the loss of the majority, or schedule the lost part to be re-acquired."""
         port, whole = self.port, self.hold
-        with port.mutex():
+        with port.mutex:
             self._settle()
         if not whole.open or whole.notified or hold.loss is None:
             return
@@ -187,15 +187,15 @@ PARTS = HoldRegistry(NodeHold)
 
 def make_hold(
     port: QuorumPort,
-    request: AcquireRequest,
+    asked: Asked,
     fence: int,
-    registry: HoldRegistry,
+    kind: type[Hold],
     unit: object,
     *,
     first: int,
 ) -> Hold:
     """Return a hold without parts."""
-    hold = registry.hold_type(port, request, fence, -inf, unit)
+    hold = kind(port, asked, fence, -inf, unit)
     hold.parts = Majority(port, hold, first=first)
     return hold
 
@@ -203,7 +203,7 @@ def make_hold(
 def retire_all(port: QuorumPort, hold: Hold) -> None:
     """End the renewal of a hold and of its parts; see ``release.retire``."""
     ports = (hold.port or port, *port.nodes)
-    with port.mutex():
+    with port.mutex:
         for at, each in zip(ports, (hold, *hold.parts), strict=True):
             if each is not None:
                 each.open, each.released = False, True
@@ -218,7 +218,7 @@ def end_node_leases(port: QuorumPort, hold: Hold) -> list[tuple[int, Hold]]:
     """
     if port.closing:
         return []
-    with port.mutex():
+    with port.mutex:
         parts = [(node, part) for node, part in enumerate(hold.parts) if part and part.open]
     give_up_claim(port, majority_of(hold))
     for node, part in parts:
@@ -230,7 +230,7 @@ def drop_node_leases(port: QuorumPort, hold: Hold) -> None:
     """End and release the parts of a hold that proves nothing any more."""
     for node, part in end_node_leases(port, hold):
         if not part.forked:
-            port.nodes[node].run_in_background(*release_call(part.request, part.fence))
+            port.nodes[node].run_in_background(*release_call(part, part.fence))
 
 
 def detach(holds: Sequence[Hold]) -> None:

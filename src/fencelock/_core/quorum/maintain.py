@@ -12,11 +12,12 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
-from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import validity
 from fencelock._core.lock.acquire import begin
-from fencelock._core.lock.hold import Grant, Hold
+from fencelock._core.lock.attempt import Attempt, Grant
+from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.release import clean_up as clean_up_part
 from fencelock._core.lock.release import lost_as, release_call, retire
 from fencelock._core.lock.renew import (
@@ -28,9 +29,9 @@ from fencelock._core.lock.renew import (
     track_renewed,
 )
 from fencelock._core.lock.renew_request import renewal_request
-from fencelock._core.quorum.attempt import granted, node_templates
+from fencelock._core.quorum.attempt import granted, node_terms
 from fencelock._core.quorum.broadcast import (
-    NodeRequest,
+    Ballot,
     QuorumPort,
     broadcast,
     not_reached,
@@ -42,6 +43,7 @@ from fencelock._core.quorum.broadcast import (
 from fencelock._core.quorum.lease import PARTS, Majority, drop_node_leases, majority_of, retire_all
 from fencelock._core.quorum.refresh import claim as claim_long
 from fencelock._core.quorum.refresh import give_up_claim, longest_of, refresh, refresh_while_held
+from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply
 from fencelock.errors import ServerError
 
@@ -52,7 +54,7 @@ REACQUIRED_AT_ONCE = 50
 async def maintain(port: QuorumPort) -> None:
     """Do what is due: notify of losses, re-acquire missing parts. Never raises a server's error."""
     now = port.now()
-    with port.mutex():
+    with port.mutex:
         due = port.renewals.due(now)
     try:
         lasting = [hold for hold in due if not _lost(port, hold, now)]
@@ -60,7 +62,7 @@ async def maintain(port: QuorumPort) -> None:
         for hold in heals[:REACQUIRED_AT_ONCE]:
             await _reacquire(port, hold)
         if due:
-            await refresh_while_held(port, max((hold.request for hold in due), key=longest_of))
+            await refresh_while_held(port, max(due, key=longest_of))
     finally:  # cancelled, or a bug: no hold may be lost from the schedule
         for hold in due:
             _put_back(port, hold)
@@ -76,7 +78,7 @@ def _lost(port: QuorumPort, hold: Hold, now: float) -> bool:
 
 
 def _put_back(port: QuorumPort, hold: Hold) -> None:
-    with port.mutex():
+    with port.mutex:
         port.renewals.discard(hold)
         if hold.open and not hold.notified:
             port.renewals.add(hold, majority_of(hold).next_due())
@@ -86,14 +88,14 @@ async def _reacquire(port: QuorumPort, hold: Hold) -> None:
     """Re-acquire this hold's lease on the nodes that lack it."""
     now, parts = port.now(), majority_of(hold)
     ttl = hold.next_ttl(now)
-    templates = node_templates(port, hold.request.template)
-    asks: list[NodeRequest] = []
+    terms = node_terms(port, hold.terms)
+    asks: list[Ballot] = []
     for node in parts.missing() if hold.open and ttl > 0 else ():
         if port.suspect.get(node, 0.0) <= now:
-            request = hold.request.on(templates[node])
-            request.waiter = request.holder = parts.another_id()
-            request.ttl = ttl
-            asks.append(NodeRequest(node, request, request.vote(hold.fence)))
+            attempt = Attempt(terms[node], parts.another_id(), hold.info)
+            attempt.ttl, attempt.registry = ttl, PARTS
+            packed = attempt.terms.vote(attempt, ttl, hold.fence)
+            asks.append(Ballot(node, attempt, packed))
     try:
         if asks:
             good = await broadcast(port, asks, granted, len(asks))
@@ -110,24 +112,22 @@ async def _reacquire(port: QuorumPort, hold: Hold) -> None:
         parts.plan_reacquire(port.now())
 
 
-def _joined(
-    port: QuorumPort, hold: Hold, ask: NodeRequest, good: Sequence[NodeRequest], ttl: float
-) -> bool:
+def _joined(port: QuorumPort, hold: Hold, ask: Ballot, good: Sequence[Ballot], ttl: float) -> bool:
     if ask not in good:
         return False
     node = port.nodes[ask.node]
     deadline = ask.asked_at + validity(ttl)
-    part = begin(node, ask.request, Grant(hold.fence, deadline, ttl), PARTS, None)
+    part = begin(node, cast("Attempt", ask.about), Grant(hold.fence, deadline, ttl))
     parts = majority_of(hold)
     parts.check_gap(port.now())
-    with port.mutex():
+    with port.mutex:
         joined = parts.join(ask.node, part)
     if not joined:
         retire(node, part)
     return joined
 
 
-async def give_back(port: QuorumPort, hold: Hold, asked: AttemptLog) -> int:  # noqa: ARG001 - each node's request has its own
+async def give_back(port: QuorumPort, hold: Hold, log: Seat) -> int:  # noqa: ARG001 - each node's request has its own
     """Release a hold on all its nodes.
 
     Raises QuorumNotReached when no majority confirmed it; it is repeated in the background.
@@ -139,7 +139,7 @@ async def give_back(port: QuorumPort, hold: Hold, asked: AttemptLog) -> int:  # 
             release_in_background(port, hold, None)
         raise hold.lost_error()
     # A lost part may still be held on its node: releasing it does no harm.
-    asks = [released(node, part.request) for node, part in enumerate(parts) if part is not None]
+    asks = [released(node, part) for node, part in enumerate(parts) if part is not None]
     others = [ask for ask in asks if ask.node != parts.first]
     first = [ask for ask in asks if ask.node == parts.first]
     try:
@@ -160,7 +160,7 @@ def release_in_background(port: QuorumPort, hold: Hold, undo_connection: object)
     """Release a hold in the background, on each node with the id that the node knows."""
     for node, part in zip(port.nodes, hold.parts, strict=True):
         if part is not None:
-            node.run_in_background(*release_call(part.request, hold.fence))
+            node.run_in_background(*release_call(part, hold.fence))
 
 
 async def hand_back(port: QuorumPort, holds: Sequence[Hold], until: float) -> Sequence[Hold]:
@@ -180,7 +180,7 @@ async def _handed_back(port: QuorumPort, hold: Hold, until: float, silent: set[i
         part, node = parts[number], port.nodes[number]
         if part is None:
             continue
-        asked = release_call(part.request, hold.fence)
+        asked = release_call(part, hold.fence)
         if number not in silent:
             try:
                 await node.call(*asked, min(until, port.now() + node.server_timeout))
@@ -196,16 +196,16 @@ def clean_up(port: QuorumPort, hold: Hold) -> None:
     """Undo what may still come of the requests of a hold that has ended."""
     give_up_claim(port, majority_of(hold))
     for node, part in zip(port.nodes, hold.parts, strict=True):
-        if part is not None and part.request.strays:
+        if part is not None and part.owed:
             clean_up_part(node, part)
 
 
-def _given_back(ask: NodeRequest) -> bool:
+def _given_back(ask: Ballot) -> bool:
     """Return True if a release ran: "not the holder" means so, when it had to be repeated (I4)."""
     return bool(ask.reply == 1) or (ask.answered_at > 0 and ask.sent)
 
 
-def _judge(port: QuorumPort, hold: Hold, asks: Sequence[NodeRequest]) -> None:
+def _judge(port: QuorumPort, hold: Hold, asks: Sequence[Ballot]) -> None:
     """Raise when no majority confirmed the release: the lease was lost, or too few answered."""
     given = sum([ask.good for ask in asks])
     if given >= port.needed:
@@ -230,7 +230,7 @@ async def renew(
     span = hold.next_ttl(port.now()) if ttl is None else ttl
     # Claim the longer ttl before renewing: a node that restarts later must abstain so long.
     claim_long(port, whole, span)
-    await refresh(port, hold.request, min(port.now() + port.server_timeout, hold.deadline), span)
+    await refresh(port, hold, min(port.now() + port.server_timeout, hold.deadline), span)
     whole.cover(span)
     until = min(port.now() + port.server_timeout, hold.deadline)
     parts: dict[int, HolderRenewal] = {}
@@ -238,6 +238,7 @@ async def renew(
         for node, part in whole.lasting().items():
             at = port.nodes[node]
             parts[node] = await reserve(at, part, ttl, until, shortens=shortens, waits=False)
+        await _bound(port, [(node, each) for node, each in parts.items() if each.asks_clock], until)
         asks = await _renew_parts(port, whole, parts)
     finally:
         for node, renewal in parts.items():
@@ -252,19 +253,41 @@ async def renew(
     hold.check()
 
 
+async def _bound(
+    port: QuorumPort, renewals: Sequence[tuple[int, HolderRenewal]], until: float
+) -> None:
+    """Bound until when these may shorten their parts, by the nodes' clocks.
+
+    A node that does not tell its clock is not asked to shorten its part.
+    """
+    if not renewals:
+        return
+    asks = [Ballot(node, renewal.hold, renewal.clock_call()) for node, renewal in renewals]
+    asked_at = port.now()
+    try:
+        good = await broadcast(port, asks, lambda _: True, port.needed, until)
+    finally:
+        port.put_back(asks)
+    for ask, (_, renewal) in zip(asks, renewals, strict=True):
+        if ask in good:
+            renewal.bound(ask.reply, asked_at, ask.answered_at, renewal.answered_by(until))
+        else:
+            renewal.keep()
+
+
 async def _renew_parts(
     port: QuorumPort, whole: Majority, parts: dict[int, HolderRenewal]
-) -> list[NodeRequest]:
+) -> list[Ballot]:
     """Renew all parts; return the requests to their nodes."""
     end = whole.hold.deadline
     for node, renewal in parts.items():
         rely_on(port.nodes[node], renewal)
     port.move(whole.hold, whole.next_due())
     asks = [
-        NodeRequest(
+        Ballot(
             node,
-            renewal.hold.request,
-            renewal_request([renewal.hold], [renewal.ttl], shortens=renewal.shortens),
+            renewal.hold,
+            renewal_request([renewal.hold], [renewal.ttl], shortens_until=renewal.until_us),
         )
         for node, renewal in parts.items()
     ]

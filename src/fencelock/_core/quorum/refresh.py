@@ -9,8 +9,8 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from fencelock._core.deadlines import DRIFT_RATE
-from fencelock._core.lock.request import AcquireRequest
-from fencelock._core.quorum.broadcast import NodeRequest, QuorumPort, broadcast, not_reached
+from fencelock._core.lock.terms import Asked
+from fencelock._core.quorum.broadcast import Ballot, QuorumPort, broadcast, not_reached
 from fencelock._core.quorum.membership import CLAIMED_TTLS, KEPT_SECONDS, LONG_SECONDS, Claimant
 from fencelock._core.types import Args, Call
 from fencelock._runtime.log import log
@@ -21,15 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 
-def longest_of(request: AcquireRequest) -> float:
-    """Return the longest lease that a request may bring, in seconds."""
-    return max(request.ttl, request.options.ttl if request.options.renew else 0.0)
+def longest_of(one: Asked) -> float:
+    """Return the longest lease that an attempt or a hold may bring, in seconds."""
+    options = one.terms.options
+    return max(one.ttl, options.ttl if options.renew else 0.0)
 
 
 def claim(port: QuorumPort, claimant: Claimant, ttl: float) -> None:
     """Note a holder or request of leases of this length, before a node is asked for one."""
     if ttl > LONG_SECONDS:
-        with port.mutex():
+        with port.mutex:
             port.membership.claimants.add(claimant)
 
 
@@ -38,7 +39,7 @@ def give_up_claim(port: QuorumPort, *claimants: Claimant) -> None:
     membership = port.membership
     if not membership.claimants:
         return
-    with port.mutex():
+    with port.mutex:
         membership.claimants.difference_update(claimants)
         number = membership.drop_claim()
     if number:
@@ -54,7 +55,7 @@ def _words(ttl: float, client: bytes, number: int, claimed: float, lasts: float)
 
 async def refresh(
     port: QuorumPort,
-    request: AcquireRequest,
+    one: Asked,
     latest: float,
     renewed: float = 0.0,
     *,
@@ -66,21 +67,21 @@ async def refresh(
     Raises QuorumNotReached when no majority answers by ``latest``.
     """
     now = port.now()
-    ttl = max(longest_of(request), renewed)
-    with port.mutex():
+    ttl = max(longest_of(one), renewed)
+    with port.mutex:
         if not port.membership.stale(ttl, now) and not again:
             return
         first = not port.membership.met
         asks_all = first or port.membership.unsure(now)
     if asks_all:
-        await _ask(port, request, ttl, None, latest, avoid=False, all_of_them=first)
+        await _ask(port, one, ttl, None, latest, avoid=False, all_of_them=first)
         _are_different(port)
-        with port.mutex():
+        with port.mutex:
             port.membership.judge()
-    with port.mutex():
+    with port.mutex:
         voters = port.membership.voters(port.now())
-    await _ask(port, request, ttl, voters, latest)
-    with port.mutex():
+    await _ask(port, one, ttl, voters, latest)
+    with port.mutex:
         if ttl <= LONG_SECONDS:
             port.membership.longest = max(port.membership.longest, ttl)
         port.membership.written, port.membership.written_at = voters, port.now()
@@ -88,7 +89,7 @@ async def refresh(
 
 def _are_different(port: QuorumPort) -> None:
     """Raise when two nodes are the same server: its vote would count twice. Checked every time."""
-    with port.mutex():
+    with port.mutex:
         twins = port.membership.twins()
         port.membership.met = port.membership.met and not twins
     if twins:
@@ -100,7 +101,7 @@ def _are_different(port: QuorumPort) -> None:
 
 async def _ask(
     port: QuorumPort,
-    request: AcquireRequest,
+    one: Asked,
     ttl: float,
     voters: Collection[bytes] | None,
     latest: float,
@@ -115,7 +116,7 @@ async def _ask(
     """
     now, membership = port.now(), port.membership
     claims_too = voters is not None and ttl > LONG_SECONDS
-    with port.mutex():
+    with port.mutex:
         number, claimed, until = membership.claim(ttl, now) if claims_too else (0, 0.0, now)
     # On a clock that runs faster than ours it must not end sooner.
     lasts = (until - now) * (1 + 2 * DRIFT_RATE) + 1 if claims_too else 0.0
@@ -125,7 +126,7 @@ async def _ask(
     nodes = [node for node in range(len(port.nodes)) if port.suspect.get(node, 0.0) <= now]
     if len(nodes) < port.needed or not avoid:
         nodes = list(range(len(port.nodes)))
-    asks = [NodeRequest(node, request, call) for node in nodes]
+    asks = [Ballot(node, one, call) for node in nodes]
     try:
         if all_of_them:
             good = await broadcast(port, asks, lambda _: True, len(asks), latest)
@@ -134,7 +135,7 @@ async def _ask(
     finally:
         port.put_back(asks)
     claims: list[tuple[float, float]] = []
-    with port.mutex():
+    with port.mutex:
         for ask in good:
             longest, longest_claimed, left, *run_ids = ask.reply
             membership.read(ask.node, longest / 1000, run_ids)
@@ -149,14 +150,14 @@ async def _ask(
         failures: dict[int, Exception] = {
             ask.node: ask.error for ask in asks if ask.error is not None
         }
-        raise not_reached(port, f"{request.keys.name!r} was not asked for", failures)
+        raise not_reached(port, f"{one.terms.keys.name!r} was not asked for", failures)
 
 
-async def refresh_while_held(port: QuorumPort, request: AcquireRequest) -> None:
+async def refresh_while_held(port: QuorumPort, one: Asked) -> None:
     """Keep the membership records alive while leases are held; retry a failure with the next."""
-    now, ttl = port.now(), longest_of(request)
+    now, ttl = port.now(), longest_of(one)
     again = ttl > LONG_SECONDS and port.membership.claim_until < now + (CLAIMED_TTLS - 0.5) * ttl
     try:
-        await refresh(port, request, now + port.node_timeout, again=again)
+        await refresh(port, one, now + port.node_timeout, again=again)
     except FencelockError as error:
         log.info("the nodes of a quorum could not be informed about each other: %s", error)

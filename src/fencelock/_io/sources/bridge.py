@@ -20,11 +20,9 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fencelock._io.connect_blocking import Make, Pushed, greeted
 from fencelock._io.connection_asyncio import AsyncConnection
-from fencelock._io.connection_blocking import RECV_BYTES, Connection
+from fencelock._io.connection_blocking import RECV_BYTES
 from fencelock._io.sources.kinds import Bridged
-from fencelock._io.sources.url import GREETING
 from fencelock._io.wire import INCOMPLETE, reader
 from fencelock._runtime.descriptors import own
 
@@ -49,12 +47,12 @@ _LISTENS: Final = frozenset({b"SUBSCRIBE", b"SSUBSCRIBE"})
 _RAW: Final[dict[str, Any]] = {"NEVER_DECODE": []}
 
 
-def connect(source: Bridged, until: float, pushed: Pushed, make: Make = Connection) -> Connection:
-    """Return a blocking connection to what a client talks to."""
+def connect(source: Bridged) -> socket.socket:
+    """Return a blocking socket to what a client talks to."""
     ours, theirs = map(own, socket.socketpair())
     far = _BlockingBridge(source.client, theirs)
     threading.Thread(target=far.serve, name="fencelock-bridge", daemon=True).start()
-    return greeted(make(ours, pushed), [GREETING], source.label, until)
+    return ours
 
 
 async def adopt(source: Bridged, mux: AsyncConnection) -> None:

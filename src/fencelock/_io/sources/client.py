@@ -8,15 +8,13 @@ redis-py has no public way to hand a socket over; ``_sock`` has had this name in
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 from fencelock._core.types import NoReply
-from fencelock._io.bounded_call_blocking import within
+from fencelock._io.bounded_call import within
 from fencelock._io.connect import refused
-from fencelock._io.connect_blocking import Make, Pushed, greeted
-from fencelock._io.connection_blocking import Connection
 from fencelock._io.sources.kinds import Cloned, silence
-from fencelock._io.sources.url import GREETING
 from fencelock._io.wire import ReplyError, server_error
 from fencelock._runtime.clock import now
 from fencelock.errors import FencelockError
@@ -83,8 +81,8 @@ def _close(theirs: Any) -> None:
     theirs.disconnect()
 
 
-def connect(cloned: Cloned, until: float, pushed: Pushed, make: Make = Connection) -> Connection:
-    """Open a private connection as the client would; NoReply or a ServerError when it cannot."""
+def connect(cloned: Cloned, until: float) -> socket.socket:
+    """Connect a socket as the client would; NoReply or a ServerError when it cannot."""
     key = ("connection", id(cloned.settings))
 
     def open_theirs() -> Any:
@@ -101,9 +99,9 @@ def connect(cloned: Cloned, until: float, pushed: Pushed, make: Make = Connectio
         theirs = within(
             until, key, open_theirs, name="fencelock-dial", dispose=_close, lives=cloned.settings
         )
-        sock = theirs._sock  # noqa: SLF001 - the client's library has no other way
+        sock: socket.socket = theirs._sock  # noqa: SLF001 - the client's library has no other way
     except Exception as error:
         raise failure(cloned, error) from error
     theirs._sock = None  # noqa: SLF001 - else its end would close ours
     sock.settimeout(None)
-    return greeted(make(sock, pushed), [GREETING], cloned.label, until)
+    return sock

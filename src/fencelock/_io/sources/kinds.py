@@ -1,4 +1,9 @@
-"""The ways to connect to one server, or to the master of a service; a client's own settings."""
+"""The ways to connect to one server, or to the master of a service; a client's own settings.
+
+While ``fencelock.testing.inactive()`` lasts, something else takes the place of every server. A
+connection is made to it instead, also by clients that were made before. A client of several servers
+that is made meanwhile has one such server.
+"""
 
 from __future__ import annotations
 
@@ -70,6 +75,28 @@ class Bridged(NamedTuple):
 
 
 One = Direct | Cloned | Bridged  # one server
+
+# Inside ``inactive()``: makes a client of redis-py for a server by its name, for threads (False) or
+# asyncio (True).
+stand_in: Callable[[str, bool], Any] | None = None
+
+
+def instead_of(source: One, *, asynchronous: bool) -> One:
+    """Return what is connected to instead of one server."""
+    if stand_in is None:
+        return source
+    return Bridged(stand_in(source.label, asynchronous), source.label)
+
+
+def instead_of_many(source: Any) -> Any:
+    """Return one server instead of those of a Cluster, a quorum or of Sentinels."""
+    if stand_in is None or isinstance(source, One):
+        return source
+    return Direct(_nowhere, source.label)
+
+
+def _nowhere(_until: float) -> Any:
+    raise RuntimeError("a client that was made inside inactive() has no server outside of it")
 
 
 def silence(source: Source) -> str:

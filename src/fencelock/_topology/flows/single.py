@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.acquire import line_up
 from fencelock._core.lock.hand_back import hand_back
@@ -20,11 +19,10 @@ from fencelock._core.lock.inspect import lock_value, on_one, reply_of_one
 from fencelock._core.lock.release import clean_up
 from fencelock._core.lock.renew import ended, maintain, renew_due, renew_one
 from fencelock._core.lock.renew_batch import renew_batch
-from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.lock.turns import give_back, release_in_background, take
-from fencelock._core.lock.waiter import Waiter
 from fencelock._core.port import Flows, Port
 from fencelock._core.retry import ask
+from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply
 from fencelock.errors import NotAcknowledged
 
@@ -57,15 +55,15 @@ async def _side_by_side(
     return await one_by_one(port, calls, until)
 
 
-async def _confirm(_port: Port, _waiter: Waiter, _deadline: float, _give_up_at: float) -> None:
+async def _confirm(_port: Port, _seat: Seat, _deadline: float, _give_up_at: float) -> None:
     """Return at once: no replicas count."""
 
 
 async def _ask(
-    port: Port, _request: AcquireRequest, call: Call, until: float, asked: AttemptLog
+    port: Port, _hold: Hold, call: Call, until: float, log: Seat
 ) -> tuple[Reply, NotAcknowledged | None]:
     """Ask on any connection: no replicas count."""
-    return await ask(port, *call, until, asked=asked), None
+    return await ask(port, *call, until, asked=log), None
 
 
 async def _is_idle(port: Port, keys: LockKeys, holder: bytes) -> bool:

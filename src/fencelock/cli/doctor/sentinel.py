@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from fencelock._io.dial_blocking import BlockingDialer
-from fencelock._io.inline import run
+from fencelock._io.sentinel_blocking import BlockingDialer
 from fencelock._io.sources.kinds import SentinelService
+from fencelock._io.threads import run_inline
 from fencelock._runtime.clock import now
 from fencelock._topology.master_monitor import survey
 from fencelock._topology.sentinel import ANSWER_SECONDS, SentinelReply
@@ -17,7 +17,7 @@ _LEAST: Final = 3
 
 def sentinels(service: SentinelService) -> Finding:
     """Return how many Sentinels answer, and whether they agree on the master."""
-    said = run(survey(BlockingDialer(), service, now() + ANSWER_SECONDS))
+    said = run_inline(survey(BlockingDialer(), service, now() + ANSWER_SECONDS))
     replies = [each for each in said if isinstance(each, SentinelReply)]
     named = sorted({f"{each.host}:{each.port}, epoch {each.epoch}" for each in replies})
     found = f"{len(replies)} of {len(said)} answer: {'; '.join(named) or 'no master'}"

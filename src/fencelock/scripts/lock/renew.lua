@@ -2,8 +2,9 @@
 --
 -- KEYS  per lease: lock record, and holds for explicit owners
 -- ARGV  1 how many keys each lease has: 2, or 3 for explicit owners
---       2 '1': a lease may be made to end earlier; '0': never, so that a renewal that runs late, after
---         its client gave it up, does not shorten a later and longer one (I2)
+--       2 until when a lease may be made to end earlier, by the server's clock in microseconds; '0':
+--         never. A renewal that runs later, when its client has given it up, does not shorten a later
+--         and longer one (I2)
 --       then per lease: holder, ttl ms
 -- Reply per lease that is refused: its number, and 'expired' or 'taken'; empty when all are renewed
 
@@ -11,7 +12,11 @@
 
 local call, each, refused, record_ms = redis.call, tonumber(ARGV[1]), {}, {}
 -- The holds of an explicit owner share the keys: a shorter lease must not end another hold's lease.
-local shortens = ARGV[2] == '1' and each == 2
+local shortens = ARGV[2] ~= '0' and each == 2
+if shortens then
+-- include: _now
+  shortens = tonumber(now) < tonumber(ARGV[2])
+end
 
 local function shorter(k, ttl)
   return not shortens and call('PTTL', KEYS[k]) >= tonumber(ttl)

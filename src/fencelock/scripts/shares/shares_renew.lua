@@ -2,12 +2,12 @@
 --
 -- KEYS  per lease: lock record holds   (see _shares.lua)
 -- ARGV  1 how many keys each lease has: 3
---       2 '1': a lease may be made to end earlier; '0': never, as in renew.lua
+--       2 until when a lease may be made to end earlier, or '0', as in renew.lua
 --       then per lease: holder, ttl ms
 -- Reply per lease that is refused: its number, and 'expired'; empty when all are renewed
 -- include: _fence
 
-local refused, prolonged, shortens = {}, {}, ARGV[2] == '1'
+local refused, prolonged = {}, {}
 
 -- Many leases of one name may come in one call: its keys are prolonged once.
 -- The record and the holds never end before the leases: they are prolonged with them.
@@ -22,6 +22,7 @@ local function prolong_all(k, ttl)
 end
 
 local now = tonumber(clock())
+local shortens = now < tonumber(ARGV[2])
 for i = 1, #KEYS / 3 do
   local k, holder, ttl = i * 3 - 2, ARGV[i * 2 + 1], tonumber(ARGV[i * 2 + 2])
   local ends = redis.pcall('ZSCORE', KEYS[k], holder)  -- an error when the key is of another kind by now

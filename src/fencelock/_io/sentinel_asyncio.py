@@ -1,6 +1,7 @@
-"""A loop's connection to the master of a service: its guard says which answers count.
+"""What a loop needs for a service behind Sentinels: connections to them, and to its master.
 
-The rules are the guard's (master_monitor.py); here are the places where they are asked. A timer
+A connection to the master has a guard, which says which answers count. Its rules are in
+master_monitor.py; here are the places where it is asked. A timer
 that looks for late answers runs only while answers are owed.
 """
 
@@ -10,31 +11,24 @@ import asyncio
 from collections.abc import Awaitable, Coroutine, Sequence
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fencelock._core.types import NoReply, Reply
+from fencelock._io import connect_asyncio
 from fencelock._io.connection_asyncio import AsyncConnection, Pushed
+from fencelock._io.io_asyncio import AsyncioIo
 from fencelock._io.wire import ReplyError, server_error
 from fencelock._runtime.clock import now
 from fencelock._topology.sentinel import ANSWER_SECONDS, FRESH_SECONDS
 from fencelock.errors import ServerError
 
 if TYPE_CHECKING:
+    from fencelock._io.sources.kinds import One
     from fencelock._topology.io import Flow
     from fencelock._topology.master_monitor import MasterGuard
 
 TASK = "fencelock-sentinel"
 T = TypeVar("T")
-
-
-class RunsTasks(Protocol):
-    """A dialer, as far as it matters here: it ends its tasks with itself."""
-
-    def task(self, flow: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-        """Return the task that runs a flow."""
-
-    def spawn(self, flow: Flow, name: str) -> bool:
-        """Run a flow in a task; False when it is over."""
 
 
 class AsyncMasterConnection(AsyncConnection):
@@ -47,7 +41,7 @@ class AsyncMasterConnection(AsyncConnection):
         stall: float,
         *,
         guard: MasterGuard,
-        io: RunsTasks,
+        io: AsyncioDialer,
     ) -> None:
         super().__init__(loop, self._hear, stall=stall)
         self._to = pushed
@@ -139,3 +133,40 @@ class AsyncMasterConnection(AsyncConnection):
             self._late_timer.cancel()
             self._late_timer = None
         super()._lost(error)
+
+
+class AsyncioDialer(AsyncioIo):
+    """Implements ``_topology.master_monitor.MasterIo`` for the tasks of one loop.
+
+    ``stall``: a connection whose oldest answer is late by so many seconds is given up.
+    """
+
+    def __init__(self, *, stall: float) -> None:
+        super().__init__()
+        self._stall = stall
+        self._ended = False
+
+    async def dial(
+        self, source: One, until: float, pushed: Pushed, guard: MasterGuard | None = None
+    ) -> AsyncConnection:
+        """Open a connection that all tasks may share."""
+        if guard is None:
+            return await connect_asyncio.dial(source, pushed, until, stall=self._stall)
+        make = partial(AsyncMasterConnection, guard=guard, io=self)
+        return await connect_asyncio.dial(source, pushed, until, stall=self._stall, make=make)
+
+    def spawn(self, flow: Flow, name: str) -> bool:
+        """Run a flow in a task, at most until ``end``."""
+        return not self._ended and super().spawn(flow, name)
+
+    def task(self, flow: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+        """Return the task that runs a flow, at most until ``end``."""
+        task = asyncio.create_task(flow, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def end(self) -> None:
+        """Cancel the background tasks, and wait for them to end; none is begun any more."""
+        self._ended = True
+        await super().end()

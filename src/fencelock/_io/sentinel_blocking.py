@@ -1,6 +1,7 @@
-"""A thread's connection to the master of a service: its guard says which answers count.
+"""What a thread needs for a service behind Sentinels: connections to them, and to its master.
 
-The rules are the guard's (master_monitor.py); here are the places where they are asked.
+A connection to the master has a guard, which says which answers count. Its rules are in
+master_monitor.py; here are the places where it is asked.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.types import NoReply, Reply
+from fencelock._io.connect_blocking import Pushed, dial
 from fencelock._io.connection_blocking import Connection
-from fencelock._io.inline import run
+from fencelock._io.io_blocking import BlockingIo
+from fencelock._io.threads import run_inline
 from fencelock._io.wire import INCOMPLETE, ReplyError, server_error
 from fencelock._runtime.clock import now
 from fencelock._topology.sentinel import FRESH_SECONDS
 
 if TYPE_CHECKING:
-    from fencelock._io.connect_blocking import Pushed
+    from fencelock._io.sources.kinds import One
     from fencelock._topology.master_monitor import MasterGuard
 
 
@@ -73,7 +76,7 @@ class MasterConnection(Connection):
 
     def _ask_guard(self, flow: Coroutine[Any, Any, None]) -> None:
         try:
-            run(flow)
+            run_inline(flow)
         except BaseException:
             self.sound = False
             raise
@@ -91,3 +94,14 @@ class MasterConnection(Connection):
 def _hear(connection: Connection, message: list[bytes]) -> None:
     if isinstance(connection, MasterConnection):
         connection.hear(message)
+
+
+class BlockingDialer(BlockingIo):
+    """Implements ``_topology.master_monitor.MasterIo`` for threads."""
+
+    async def dial(
+        self, source: One, until: float, pushed: Pushed, guard: MasterGuard | None = None
+    ) -> Connection:
+        """Open a connection, which one thread at a time may use."""
+        make = Connection if guard is None else partial(MasterConnection, guard=guard)
+        return dial(source, until, pushed, make)

@@ -1,0 +1,149 @@
+"""One acquisition that is under way: who asks, what went out, what came, what must be undone."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from fencelock._core.deadlines import handoff_deadline
+from fencelock._core.lock.terms import Asked, Terms
+from fencelock._core.seat import Seat
+from fencelock._core.types import Reply
+from fencelock._runtime.records import NamedTuple
+
+if TYPE_CHECKING:
+    from fencelock._core.lock.hold import Hold, HoldRegistry
+
+
+class Grant(NamedTuple):
+    """A grant by the server, with its deadline on our clock."""
+
+    fence: int
+    deadline: float
+    lease: float  # seconds that were granted; a handoff may start short
+
+
+class Attempt(Seat):
+    """One call of acquire, and its question to the server.
+
+    The first part is the caller's. The second is the question, with its place in the server's line:
+    another attempt of the same tenure may continue it when this one gives up; see tenure.py.
+
+    Most attempts never wait, so the defaults are class attributes.
+    """
+
+    # -- the call -----------------------------------------------------------------------------
+    who: object = None  # the thread or task that acquires
+    registry: HoldRegistry  # where its hold is kept
+    arrived_at: float = 0.0
+    give_up_at: float = inf
+    at_once: bool = False  # it does not wait
+    event: Any = None  # what hooks know of it; see events.py
+    unit: Any = None  # ``who``, if it can be part of a deadlock; and its wait
+    wait: Any = None
+    tenure: Any = None  # the ``Tenure`` that it joined, whose module imports this one
+    asks: Attempt | None = None  # its question, or one that it continues, until that is over
+    hold: Hold | None = None  # that it was granted
+    under: Hold | None = None  # it is granted at once while this other hold lasts, or never
+
+    # -- the question -------------------------------------------------------------------------
+    turn: int = 0  # no turn of another waiter
+    asked_at: float = 0.0  # local instant before the last request that was answered
+    answered_us: int = 0  # the server's time in that answer
+    trip: float = 0.0  # how long that answer took
+    ahead: int | None = None  # how many others were in line before it, in that answer
+    stood: bool = False  # it was in line
+    asking: bool = False  # its request is under way
+    placed: bool = False  # it is in line, as far as is known: it need not ask
+    driver: Any = None  # the attempt that continues it, and undoes it if need be
+    releases: Asked | None = None  # whose tenure ends with its request; see turns.py
+    waits_since: float = 0.0  # since when one of this client waits for what this one asks for
+    latest: float = inf  # no first answer is waited for longer
+    verdict: Any = None  # the answer about ``releases``
+    outlasts = True  # in line, it retries while the server is unreachable
+    recalls = False  # a lease was recalled that may be idle
+    refused: bool = False  # that lease is in use: a try ends
+    grant: Grant | None = None
+    pushed: tuple[int, int, int] | None = None  # fence, granted us, lease ms
+
+    def __init__(
+        self, terms: Terms, own_id: bytes, info: bytes = b"{}", owner: bytes | None = None
+    ) -> None:
+        self.terms: Terms = terms
+        self.keys = terms.keys
+        self.id = own_id
+        self.holder_id: bytes = owner or own_id
+        self.info: bytes = info
+        self.ttl: float = terms.ttl
+
+    @property
+    def own_info(self) -> bytes:
+        """Return the description of its own thread or task."""
+        return self.info
+
+    def anew(self, own_id: bytes, others: int = 0) -> Attempt:
+        """Return a question with another id, for this attempt and ``others`` of its cohort."""
+        told = self.info
+        if others and told.endswith(b'"}'):  # it is of bounded size: no number has more digits
+            told = b'%b,"others":%d}' % (told[:-1], others)
+        return Attempt(self.terms, self.terms.mark + own_id, told)
+
+    def on(self, terms: Terms) -> Attempt:
+        """Return the same attempt at one node of a quorum."""
+        made = Attempt(terms, self.id, self.info)
+        made.event = self.event
+        return made
+
+    def rename(self, own_id: bytes = b"") -> None:
+        """Continue with another id, once the old one was given up."""
+        self.id = own_id or self.id + b"'"
+        self.holder_id = self.holder_id if self.terms.owned else self.id
+        self.began, self.undo_connection = False, None
+
+    def lasting(self, now: float) -> float:
+        """Return the length of a lease that is requested now and granted at once."""
+        terms = self.terms
+        if terms.ends == inf:
+            return terms.lease
+        length = terms.lasting(now)
+        self.ttl = terms.ttl
+        return length
+
+    # -- what came ----------------------------------------------------------------------------
+
+    def hear(self, fence: int, granted_us: int, lease_ms: int) -> None:
+        """Take a pushed grant. It may arrive before the reply to the request."""
+        self.pushed = (fence, granted_us, lease_ms)
+        self.news = True
+
+    def learn(self, state: bytes) -> None:
+        """Note whether the lease that was recalled is ``busy`` or ``idle``."""
+        super().learn(state)
+        self.refused = state == b"busy"
+
+    def answered(self, asked_at: float, answered_us: int, now: float) -> None:
+        """Note the answer that put us in line; an earlier push no longer counts."""
+        self.asked_at, self.answered_us = asked_at, answered_us
+        self.trip = now - asked_at
+        if self.pushed is not None and self.pushed[1] < answered_us:
+            self.pushed = None
+
+    def granted(self, now: float) -> Grant | None:
+        """Return the grant that was pushed, if any."""
+        if self.grant is None and self.pushed is not None:
+            fence, granted_us, lease_ms = self.pushed
+            lease = lease_ms / 1000
+            deadline = handoff_deadline(self.asked_at, self.answered_us, granted_us, lease, now)
+            self.grant = Grant(fence, deadline, lease)
+        return self.grant
+
+    def judged(self, reply: Reply) -> Reply:
+        """Note the first answer about the tenure that ends; return that about this question."""
+        verdict, answer = reply
+        if self.verdict is None:
+            self.verdict = verdict
+        return answer
+
+    def forget(self) -> None:
+        """Start afresh: nothing pushed so far counts for the next request."""
+        self.grant, self.pushed, self.news, self.placed = None, None, False, False

@@ -1,0 +1,458 @@
+"""A client's tenure of one lock: who of its waiters has the lease, who is next, who asks for all.
+
+Rules of this file (DESIGN §9; I1, I3, I5, I8, I9):
+
+- A tenure owns what is neither a waiter's nor a hold's: the question that asks the server for all
+  of this client (``asks``), and a granted lease that no hold has (``spare``). One of the client's
+  is its ``front``, and the front alone may use them:
+
+  ======== ============ ======= ======= ==========================================================
+  state    front        asks    spare   what goes on
+  ======== ============ ======= ======= ==========================================================
+  free     None         None    None    it is in no table
+  asked    a waiter     any     None    the front asks the server for all
+  passed   a waiter     any     a lease a turn was given to the front, which has not begun it
+  held     a hold       None    None    the turn lasts
+  kept     None         None    a lease the lease is not in use; see kept.py
+  ======== ============ ======= ======= ==========================================================
+
+- The front changes under the port's mutex, in one assignment, after ``asks`` and ``spare``. So
+  whatever interrupts a thread, the front is still its own, and it must give it up, or the next's.
+- A turn is passed on only within the cohort's bound, only while the lease proves what the next
+  holder asked for, no less and no more, and only if no request of the tenure may still run: its
+  holder id is that of all turns.
+- A revocation marks the tenure in the section that reads it, whatever its front is. A marked tenure
+  is neither passed on nor kept.
+- A hold that was released before it could become the front never becomes it.
+- Each turn has the next fence. The server leaves room for ``FENCE_ROOM`` of them.
+- A waiter that gives up has nothing to undo, unless it is the front. The front leaves its question
+  to the next waiter.
+- A loss, a revocation, or a deadline that passes ends the tenure for all: the next waiter asks the
+  server.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+from math import inf
+
+from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
+from fencelock._core.keys import LockKeys
+from fencelock._core.lock.attempt import Attempt, Grant
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.terms import Asked
+from fencelock._core.lock.waiting import Lines
+from fencelock._core.port import Port
+from fencelock._core.seat import Stray
+from fencelock._core.types import Call
+from fencelock._runtime.records import NamedTuple
+from fencelock.options import Cohort
+from fencelock.scripts.constants import FENCE_ROOM
+
+# A turn begins with at least this part of the lease that the server granted: a renewed lease has
+# time to be renewed, and one that is not renewed is nearly as long as its holder asked for.
+RENEWED_PART = 0.5
+FIXED_PART = 0.9
+# Of what a kept lease was granted for, at least this part is left at the beginning of a turn.
+KEPT_PART = 0.25
+
+
+class Spare(NamedTuple):
+    """A granted lease that no hold has: the front's turn, or a lease that is kept."""
+
+    source: Asked  # by whose ids the server knows it
+    turn: Grant  # the next one
+    fresh: bool = False  # the server granted it just now: its bound begins
+    unchanged: bool = True  # no other client was granted the lock since the turn before
+
+    @property
+    def release(self) -> Call:
+        """Return the request that releases it."""
+        return self.source.terms.release(self.source, self.turn.fence)
+
+
+def left_behind(asks: Attempt) -> tuple[Stray, ...]:
+    """Return what may still come of a question that is left to another attempt, under way."""
+    return (Stray(asks.path, asks.channel),) if asks.asking else ()
+
+
+class Tenure:
+    """Those of this client that hold or want one lock on the same terms."""
+
+    # Class attributes until something happens: most locks have one user at a time.
+    front: Attempt | Hold | None = None
+    asks: Attempt | None = None  # None also while the front's own waiter asks
+    spare: Spare | None = None
+    turns: int = 0  # of this lease
+    ends: float = 0.0  # the deadline that the grant had
+    lease: float = 0.0  # seconds that the server granted
+    least_kept: float = 0.0  # of a kept lease, at least so many are left as a turn begins
+    kept_until: float = 0.0  # a kept lease is given up then
+    holder: bytes = b""  # of the lease, if it may be kept
+    recalled: bool = False  # this turn is the last of the lease
+    watched: bool = False  # the renewal schedule looks whether it is idle for too long
+    revoked: tuple[bytes, str] | None = None  # a holder id, and an operator's reason
+
+    def __init__(self, lines: Lines, attempt: Asked, cohort: Cohort) -> None:
+        self._lines = lines
+        self.keys: LockKeys = attempt.terms.keys
+        self.key: Hashable = attempt.terms.cohort
+        self.most: int = cohort.turns
+        self.seconds: float = cohort.seconds
+        self.linger: float = attempt.terms.options.linger
+        # How much of its lease a turn must begin with.
+        self.part: float = RENEWED_PART if attempt.terms.steady else FIXED_PART
+        self.waiting: deque[Attempt] = deque()
+
+    @property
+    def kept(self) -> Spare | None:
+        """Return the lease that is not in use, if there is one."""
+        return self.spare if self.front is None else None
+
+    @property
+    def source(self) -> Asked | None:
+        """Return by whose ids the server knows the lease, if there is one."""
+        if self.spare is not None:
+            return self.spare.source
+        return self.front if isinstance(self.front, Hold) else None
+
+    # -- who comes and goes -------------------------------------------------------------------
+
+    def join(self, port: Port, attempt: Attempt) -> Spare | None:
+        """Add an attempt; with a kept lease it is the front: return one that came too late.
+
+        Call it under the mutex.
+        """
+        attempt.tenure = self
+        if self.front is not None:
+            attempt.waits_since, attempt.local = attempt.arrived_at, True
+            self._lines.crowded[self] = None  # first: an interrupt leaves no waiter uncounted
+            self.waiting.append(attempt)
+            return None
+        if self.take_kept(port, attempt):
+            return None
+        spent, self.front = self.spare, attempt
+        self.spare = None
+        return spent
+
+    def leave(self, port: Port, attempt: Attempt) -> bool:
+        """Take out a waiter that gives up; False when it has become the front."""
+        with port.mutex:
+            if self.front is attempt:
+                return False
+            if attempt in self.waiting:
+                self.waiting.remove(attempt)
+                self._note_empty()
+            return True
+
+    def succeed(
+        self,
+        port: Port,
+        giver: Attempt | Hold,
+        asks: Attempt | None = None,
+        spare: Spare | None = None,
+        *,
+        keeps: bool = False,
+    ) -> bool:
+        """Make the next waiter the front, with a question or a lease, and notify it.
+
+        False when none waits: then the tenure ends, unless the giver ``keeps`` being its front; and
+        when the front changed before without what ``asks``. A second call finishes what an
+        interrupt left half done.
+        """
+        with port.mutex:
+            done = self._succeed(port, giver, asks, spare, keeps=keeps)
+        return done
+
+    def _succeed(
+        self,
+        port: Port,
+        giver: Attempt | Hold,
+        asks: Attempt | None = None,
+        spare: Spare | None = None,
+        *,
+        keeps: bool = False,
+    ) -> bool:
+        """Do what ``succeed`` does; call under the mutex."""
+        if self.front is giver:
+            if not self.waiting:
+                if not keeps:
+                    self.end()
+                return False
+            heir = self._heir()
+            self.asks, self.spare = asks, spare
+            if asks is not None:
+                asks.driver = heir
+            self.front = heir
+        if isinstance(self.front, Attempt):
+            self._notify(port, self.front)
+        return asks is None or self._delivered(asks, giver)
+
+    @staticmethod
+    def _delivered(asks: Attempt, giver: Attempt | Hold) -> bool:
+        """Return True if a question was given to another waiter, which undoes it if need be."""
+        return asks.driver is not None and asks.driver is not giver
+
+    def _heir(self) -> Attempt:
+        """Return the waiter that comes next: the first that came."""
+        return self.waiting[0]
+
+    def end(self) -> None:
+        """End the tenure; call under the mutex."""
+        self.front = self.asks = self.spare = None
+        if self.linger:
+            self._lines.recalls.end(self.holder)
+        if self._lines.cohorts.get(self.key) is self:
+            del self._lines.cohorts[self.key]
+        self._lines.crowded.pop(self, None)
+
+    def _notify(self, port: Port, front: Attempt) -> None:
+        if self.waiting and self.waiting[0] is front:
+            self.waiting.popleft()
+            self._note_empty()
+        if front.local and not front.news:
+            front.news = True
+            port.wake(front)
+
+    def _note_empty(self) -> None:
+        if not self.waiting:
+            self._lines.crowded.pop(self, None)
+
+    # -- turns --------------------------------------------------------------------------------
+
+    def turn(self) -> tuple[Attempt | Hold, float] | None:
+        """Return whose turn it is, and since when; None while the front asks the server.
+
+        A turn that was given and has not begun is one from ``inf`` on.
+        """
+        front = self.front
+        if isinstance(front, Hold):
+            return front, front.granted_at
+        return None if front is None or self.spare is None else (front, inf)
+
+    def begin(self, port: Port, hold: Hold, grant: Grant, *, fresh: bool) -> None:
+        """Note that the front has a hold now; ``fresh``: the server granted it just now."""
+        with port.mutex:
+            if fresh:
+                self.turns, self.ends, self.lease = 1, grant.deadline, grant.lease
+                if self.linger:
+                    self.least_kept = validity(grant.lease) * KEPT_PART
+                    self._begin_lease(hold.holder_id)
+            hold.cohort = self
+            self.front = hold
+            if self.asks is not None or self.spare is not None:
+                self.asks = self.spare = None
+            revoked = self.revoked
+            over = not hold.open  # another thread released it, or its handle is gone
+        if fresh and self.linger and not port.hears:
+            port.hear_soon()
+        if revoked is not None and revoked[0] == hold.holder_id:
+            hold.lose("revoked", port.now(), revoked[1])
+        if over or hold.loss is not None:
+            self.succeed(port, hold)
+
+    def _begin_lease(self, holder: bytes) -> None:
+        """Note a lease that may be kept."""
+        recalls = self._lines.recalls
+        recalls.end(self.holder)
+        self.holder = holder
+        self.recalled = recalls.begin(holder, self)
+
+    def pass_on(self, port: Port, hold: Hold) -> bool:
+        """End a turn and give the next waiter its turn; False when the server must be asked."""
+        with port.mutex:
+            length = self._length(hold)
+            if self.front is not hold or not self._may_pass(port, hold, length):
+                return False
+            spare = self._end_turn(port, hold, length)
+            self.turns += 1
+            passed = self._succeed(port, hold, spare=spare)
+        return passed
+
+    def _may_pass(self, port: Port, hold: Hold, length: float) -> bool:
+        """Return True if the next waiter may have a turn without asking the server."""
+        now = port.now()
+        return (
+            bool(self.waiting)
+            and not self.recalled
+            and self.turns < self.most
+            and now < self._until()
+            and validity(length) * self.part <= hold.deadline - now <= validity(length)
+            and self._is_undisturbed(port, hold)
+        )
+
+    def _until(self) -> float:
+        """Return when the last turn is passed on.
+
+        Counted from the earliest instant at which the server can have granted the lease.
+        """
+        return self.ends - validity(self.lease) + self.seconds
+
+    def _length(self, hold: Hold) -> float:
+        """Return for how long the server granted the lease, or renewed it."""
+        return self.lease if hold.short else hold.ttl
+
+    def _end_turn(self, port: Port, hold: Hold, length: float) -> Spare:
+        """End a turn whose lease goes on, and return that lease; call under the mutex."""
+        port.renewals.discard(hold)
+        hold.open, hold.released, hold.passes = False, True, True
+        hold.port = None
+        return Spare(hold, Grant(next_fence(hold.fence), hold.deadline, length))
+
+    def passed(self, hold: Hold) -> bool:
+        """Return True if the turn of a hold was passed on: its holder id is another's now."""
+        return hold.passes and self.front is not hold
+
+    def for_next(self, port: Port, hold: Hold) -> Attempt | None:
+        """Return what asks for the next waiter while the holder releases; None when none waits."""
+        with port.mutex:
+            if self.front is not hold:
+                return None
+            if not self.waiting:
+                self.end()
+                return None
+            heir = self._heir()
+            asks = heir.anew(port.new_id(), len(self.waiting) - 1)
+            asks.waits_since, asks.releases = heir.arrived_at, hold
+            return asks
+
+    # -- a lease that is not in use; see kept.py ----------------------------------------------
+
+    def keep(self, port: Port, hold: Hold) -> bool:
+        """End a turn and keep its lease; False when it must be released."""
+        with port.mutex:
+            if self.front is not hold or not self._may_keep(port, hold):
+                return False
+            self.kept_until = port.now() + self.linger
+            watch = not self.watched
+            if watch:
+                self._watch(port, self.kept_until)
+            self.spare = self._end_turn(port, hold, self._length(hold))
+            self.front = None
+        if watch:
+            port.attend_by(self.kept_until)
+        return True
+
+    def _may_keep(self, port: Port, hold: Hold) -> bool:
+        """Return True if a lease may stay with this client, which does not use it."""
+        now, lines = port.now(), self._lines
+        left = hold.deadline - now
+        return (
+            not self.waiting
+            and not self.recalled
+            and self.turns < FENCE_ROOM
+            and self.least_kept + self.linger <= left <= HANDOFF_TTL_SECONDS
+            and left <= validity(self._length(hold))
+            and port.hears
+            and not hold.failures
+            and not lines.closed
+            and not lines.recalls.paused(self.key, now)
+            and self._is_undisturbed(port, hold)
+        )
+
+    def _is_undisturbed(self, port: Port, hold: Hold) -> bool:
+        """Return True if the tenure was not revoked, and no request can still change its lease."""
+        holder = hold.holder_id
+        revoked = self.revoked is not None and self.revoked[0] == holder
+        limited, asked = hold.limited(port.now()), hold.asked_until > 0
+        renewing = limited or asked or hold in port.renewals.under_way
+        return not (revoked or renewing or hold.owed) and hold.loss is None
+
+    def _watch(self, port: Port, when: float) -> None:
+        self.watched = True
+        port.renewals.watch(self, when)
+
+    def take_kept(self, port: Port, attempt: Attempt) -> bool:
+        """Make a waiter the front, with a turn of a kept lease; False when that proves too little.
+
+        Call it under the mutex.
+        """
+        kept = self.kept
+        if kept is None or kept.turn.deadline - port.now() < self.least_kept:
+            return False
+        self.turns += 1
+        self._lines.recalls.used(self.key)
+        attempt.tenure = self
+        self.front = attempt
+        return True
+
+    def give_up(self) -> Spare | None:
+        """End the tenure of a lease that is not in use, and return it; call under the mutex."""
+        kept = self.kept
+        if kept is not None:
+            self.end()
+        return kept
+
+    def recall(self, now: float) -> Spare | None:
+        """End the tenure when it is idle, after this turn otherwise; call under the mutex."""
+        if not self.recalled:
+            self._lines.recalls.recalled(self.key, now)
+        self.recalled = True
+        return self.give_up()
+
+    def overdue(self, port: Port, now: float) -> Spare | None:
+        """Return the lease when it was idle for too long; call under the mutex."""
+        self.watched = False
+        if self.kept is not None and now < self.kept_until:
+            self._watch(port, self.kept_until)
+            return None
+        return self.give_up()
+
+
+def next_fence(fence: int) -> int:
+    """Return the fence of the turn after the one with this fence (I3)."""
+    return fence + 1
+
+
+def join(port: Port, attempt: Attempt, cohort: Cohort) -> Tenure:
+    """Add an attempt to its client's tenure; without a front, it becomes the front."""
+    tenures, key = port.lines.cohorts, attempt.terms.cohort
+    with port.mutex:
+        tenure: Tenure | None = tenures.get(key)
+        if tenure is None:  # as nearly always
+            tenure, spent = Tenure(port.lines, attempt, cohort), None
+            attempt.tenure = tenure
+            tenure.front = attempt
+            tenures[key] = tenure
+        else:
+            spent = tenure.join(port, attempt)
+    if spent is not None:
+        port.run_in_background(*spent.release)
+    return tenure
+
+
+def try_kept(port: Port, attempt: Attempt) -> Tenure | None:
+    """Make a try the front of its client's tenure if a lease is kept; None when none is."""
+    with port.mutex:
+        tenure: Tenure | None = port.lines.cohorts.get(attempt.terms.cohort)
+        if tenure is None or tenure.kept is None:
+            return None
+        if tenure.take_kept(port, attempt):
+            return tenure
+        spent = tenure.give_up()
+    if spent is not None:
+        port.run_in_background(*spent.release)
+    return None
+
+
+def found(port: Port, hold: Hold, grant: Grant, cohort: Cohort) -> None:
+    """Make the hold of a try the front of a tenure if there is none: its lease may be kept."""
+    tenures = port.lines.cohorts
+    with port.mutex:
+        if hold.terms.cohort in tenures:
+            return
+        tenure = Tenure(port.lines, hold, cohort)
+        hold.cohort = tenure
+        tenure.front = hold
+        tenures[tenure.key] = tenure
+    tenure.begin(port, hold, grant, fresh=True)
+
+
+def revoke(tenures: dict[Hashable, Tenure], holder: bytes, reason: str) -> None:
+    """Mark the tenure that an operator revoked, whatever its front is; call under the mutex."""
+    for tenure in list(tenures.values()):
+        source = tenure.source
+        if source is not None and source.holder_id == holder:
+            tenure.revoked = holder, reason
+            tenure.give_up()

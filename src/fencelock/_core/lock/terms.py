@@ -1,0 +1,300 @@
+"""The terms of a handle's leases, and every request about them in wire form.
+
+The usual acquire and release are joined from parts that were packed once for each handle: packing
+sixteen arguments each time costs more than everything else a client does for an uncontended lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from math import inf
+from typing import Any, Protocol
+
+from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
+from fencelock._core.keys import LockKeys
+from fencelock._core.seat import Stray
+from fencelock._core.types import Call
+from fencelock._runtime.records import NamedTuple
+from fencelock.errors import ServerUnreachable
+from fencelock.options import Cohort
+from fencelock.scripts import (
+    ABANDON,
+    ACQUIRE,
+    ACQUIRE_NEXT,
+    HEARTBEAT,
+    POLL_RELEASE,
+    PROBE,
+    QUORUM_VOTE,
+    RELEASE,
+    Script,
+    bulk,
+    head,
+)
+from fencelock.scripts.constants import RECORD_MS
+
+# A lease with a fixed end is requested with at least this ttl; after its end it is not granted.
+LEAST_SECONDS = 0.001
+
+# In the options of a request, where an explicit owner has 1: its client may keep the lease.
+LINGERS = 2
+# The first letter of the holder ids of such leases: an id tells that its lease may be idle.
+LINGER_MARK = b"*"
+# The first letter of a waiter's id that only tries, while it waits for such a lease.
+TRIES = b"?"
+
+# Kinds of holds: one command renews those of locks (LOCKS), those of their explicit owners (OWNED),
+# those of what many may have at once (SHARES), and one each the plain ones.
+LOCKS, OWNED, PLAIN, SHARES = range(4)
+
+
+class LeaseOptions(NamedTuple):
+    """How a lock is to be held: the validated options of a handle."""
+
+    ttl: float
+    renew: bool
+    max_hold: float | None = None
+    max_renewals: int | None = None
+    on_lost: Any = None
+    fixed_end: bool = False  # until an instant: nothing prolongs it
+    cohort: Cohort | None = None  # how long this client's waiters may take turns by themselves
+    linger: float = 0.0  # for how long the client keeps a lease that it does not use; see kept.py
+    # A wait of so many seconds looks for a deadlock; None: it takes no part, nor does its lease.
+    deadlock_after: float | None = None
+    plain: bool = False  # Poll: plain commands, no line, no fence
+    interval: float = 0.0  # of Poll
+    max_tries: int | None = None  # of Poll
+    kind: str = "lock"  # of object, for events
+    template: str = ""  # the class of the name, for events
+
+    def first_ttl(self) -> float:
+        """Return the length of the first lease: ``max_hold`` bounds it too."""
+        return self.ttl if self.max_hold is None else min(self.ttl, self.max_hold)
+
+    def unlimited(self) -> bool:
+        """Return True if a lease is renewed for as long as it is held, each time for its ttl."""
+        limited = self.max_hold is not None or self.max_renewals is not None
+        return self.renew and not limited and not self.plain
+
+
+class Asked(Protocol):
+    """What was asked for, or granted: an ``Attempt``, or the ``Hold`` that came of it.
+
+    ``id`` names the acquisition, ``holder_id`` proves the tenure. They are the same except for an
+    explicit owner, whose holder id all its acquisitions share. ``info`` describes the client that
+    asks, for ``show``. ``turn`` is the fence of a turn that its client's waiter before passed on.
+    """
+
+    terms: Terms
+    id: bytes
+    holder_id: bytes
+    info: bytes
+    turn: int
+    ttl: float
+    owed: tuple[Stray, ...]
+
+
+class Terms:
+    """What all requests of one handle have in common, packed as far as it can be.
+
+    ``ttl`` is theirs: the options' first ttl, or what is left until the instant at which the lease
+    ``ends``, by the port's clock. They are also what the flows know of the kind: ``alive`` is the
+    script that looks, ``batch`` who is renewed together. A ``question`` is another script with its
+    keys, which asks as ``acquire.lua`` does.
+    """
+
+    alive = HEARTBEAT
+    nodes: Sequence[Terms]
+
+    __slots__ = (
+        "_ask",
+        "_free",
+        "_freed",
+        "_ttl",
+        "_ttl_ms",
+        "_vote",
+        "batch",
+        "client_channel",
+        "cohort",
+        "ends",
+        "keys",
+        "lease",
+        "mark",
+        "nodes",
+        "options",
+        "owned",
+        "steady",
+        "ttl",
+        "words",
+    )
+
+    def __init__(
+        self,
+        *,
+        keys: LockKeys,
+        options: LeaseOptions,
+        client_channel: bytes,
+        ttl: float,
+        owned: bool = False,
+        ends: float = inf,
+        question: tuple[Script, Sequence[bytes]] | None = None,
+    ) -> None:
+        self.keys: LockKeys = keys
+        self.ends: float = ends
+        self.options: LeaseOptions = options
+        self.client_channel: bytes = client_channel
+        self.ttl: float = ttl
+        self.owned: bool = owned
+        self.batch: int = PLAIN if options.plain else OWNED if owned else LOCKS
+        # The length of every renewal; 0 where a limit may cut one short, or none is wanted.
+        self.steady: float = options.ttl if options.unlimited() and ends == inf else 0.0
+        self.cohort: Hashable = None if owned or ends < inf else _cohort_key(keys, options)
+        # The beginning of what the scripts call options; see _lock.lua. How long a waiter will be
+        # in line is unknown: a lease with a fixed end is handed over short, and then grows.
+        handoff_ms = milliseconds(self._handoff_ttl())
+        # A lease that its client may keep begins short: so a client that dies or freezes while it
+        # keeps one stops the others for a moment only.
+        self.lease: float = self._handoff_ttl() if options.linger else ttl
+        ttl_ms = milliseconds(self.lease) if ends == inf else handoff_ms
+        kind = LINGERS if options.linger else owned
+        self.mark: bytes = LINGER_MARK if options.linger else b""  # with which holder ids begin
+        self.words: bytes = b"%d %d %d %b " % (ttl_ms, handoff_ms, kind, client_channel)
+        script, named = question or (ACQUIRE, keys.grant)
+        self._ask = head(script, named, 6 if owned else 5)
+        self._ttl = _ttl_words(self.lease)
+        self._free = head(RELEASE, keys.all, 2)
+        self._freed = bulk(client_channel)
+        self._vote = self._ttl_ms = b""
+
+    def _handoff_ttl(self) -> float:
+        """Return the lease that a handoff starts with: short when renewal will prolong it."""
+        grows = self.options.renew or self.ends < inf
+        return min(self.ttl, HANDOFF_TTL_SECONDS) if grows else self.ttl
+
+    @property
+    def plain(self) -> bool:
+        """Return True if only the plain form may be used."""
+        return self.options.plain
+
+    def lasting(self, now: float) -> float:
+        """Return the length of a lease that is requested now and granted at once."""
+        if self.ends < inf:
+            self.ttl = max(LEAST_SECONDS, min(self.options.first_ttl(), self.ends - now))
+            self._ttl = _ttl_words(self.ttl)
+            self._ttl_ms = b"%d" % milliseconds(self.ttl)
+            self.lease = self.ttl
+        return self.lease
+
+    def acquire(self, one: Asked, channel: bytes) -> bytes:
+        """Return a call of ``acquire.lua``; the channel is empty for a try."""
+        holder, words, info = one.holder_id, self.words, one.info
+        place = b"%b %b %b " % (one.id, holder, channel) if channel else b""
+        packed = b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n%b$%d\r\n%b%b\r\n" % (
+            self._ask, len(holder), holder, len(place), place,
+            self._ttl, len(words) + len(info), words, info,
+        )  # fmt: skip
+        return packed + bulk(one.id) if self.owned else packed
+
+    def acquire_next(
+        self, one: Asked, channel: bytes, before: Asked | None, waited: float
+    ) -> bytes:
+        """Return a call of ``acquire_next.lua``, for one that ``waited`` for its cohort.
+
+        ``before`` is the one whose tenure ends with it.
+        """
+        holder = b"" if before is None else before.holder_id
+        fence = b"%d" % before.turn if before is not None and before.turn else b""
+        tenure = holder, fence, b"%d" % max(0, int(waited * 1e6))
+        place = b"%b %b %b " % (one.id, one.holder_id, channel) if channel else b""
+        asks = head(ACQUIRE_NEXT, self.keys.all, 9), bulk(one.holder_id), bulk(place), self._ttl
+        return b"".join((*asks, *map(bulk, (self.words + one.info, b"", *tenure))))
+
+    def vote(self, one: Asked, ttl: float, fence: int) -> bytes:
+        """Return a call of ``quorum_vote.lua``, for a fence that is not below this one."""
+        if not self._vote:  # most handles are of no quorum
+            self._vote = head(QUORUM_VOTE, self.keys.grant, 4)
+            self._ttl_ms = b"%d" % milliseconds(self.ttl)
+        ttl_ms = self._ttl_ms if ttl == self.ttl else b"%d" % milliseconds(ttl)
+        holder, info, least, words = one.holder_id, one.info, b"%d" % fence, self.words
+        return b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n$%d\r\n%b%b\r\n$%d\r\n%b\r\n" % (
+            self._vote, len(holder), holder, len(ttl_ms), ttl_ms,
+            len(words) + len(info), words, info, len(least), least,
+        )  # fmt: skip
+
+    def renewal(self, one: Asked, ttl: float) -> Renewal:
+        """Return the lease's part of a renewal, packed."""
+        keys = self.keys.renew if self.batch == LOCKS else self.keys.renew_owned
+        words = bulk(one.holder_id) + bulk(b"%d" % milliseconds(ttl))
+        return ttl, one.holder_id, b"".join(map(bulk, keys)), words
+
+    def entry(self, one: Asked, channel: bytes) -> bytes:
+        """Return the waiter's entry in the lock's line; see ``_lock.lua``."""
+        return b"%b %b %b " % (one.id, one.holder_id, channel) + self.words + one.info
+
+    def abandon(self, one: Asked, channel: bytes = b"") -> Call:
+        """Return the request that undoes an acquire with this channel."""
+        entry = self.entry(one, channel) if channel else b""
+        owned = b"1" if self.owned else b"0"
+        args = (one.id, one.holder_id, owned, entry, self.client_channel)
+        return ABANDON, self.keys.grant, args
+
+    def probe(self, one: Asked, holder: bytes, text: bytes) -> Call:  # noqa: ARG002 - shares need it
+        """Return the request that sends a probe on to the clients that hold it; see chase.py."""
+        return PROBE, self.keys.renew, (holder, text)
+
+    def release(self, one: Asked, fence: int = 0, asker: bytes = b"") -> Call:
+        """Return the request that releases what was granted, with this fence if known.
+
+        ``asker``: the id of another acquisition of the same owner, which was granted it.
+        """
+        if self.options.plain:
+            return POLL_RELEASE, self.keys.plain, (one.holder_id,)
+        if not self.owned:
+            last = (b"", b"%d" % one.turn) if one.turn else ()
+            return RELEASE, self.keys.all, (one.holder_id, self.client_channel, *last)
+        tenure = b"%d" % fence if fence else b""
+        return (
+            RELEASE,
+            self.keys.all,
+            (one.holder_id, self.client_channel, asker or one.id, tenure),
+        )
+
+    def release_all_of(self, holder: bytes) -> bytes:
+        """Return a call of ``release.lua``, as all but explicit owners make it."""
+        return b"%b$%d\r\n%b\r\n%b" % (self._free, len(holder), holder, self._freed)
+
+
+# A lease's part in the request that renews many: a ttl and a holder id, and for these the keys and
+# the arguments in wire form.
+Renewal = tuple[float, bytes, bytes, bytes]
+NEVER_RENEWED: Renewal = (0.0, b"", b"", b"")
+
+
+def _cohort_key(keys: LockKeys, options: LeaseOptions) -> Hashable:
+    """Return what is the same for all requests that may take turns; None: no others."""
+    cohort = options.cohort
+    if cohort is None or options.plain:
+        return None
+    lasts = (options.ttl, options.renew, options.max_hold, options.max_renewals, options.linger)
+    return keys.lock, *lasts, cohort.turns, cohort.seconds
+
+
+def _ttl_words(ttl: float) -> bytes:
+    ttl_ms = milliseconds(ttl)
+    return bulk(b"%d" % ttl_ms) + bulk(b"%d" % (ttl_ms + RECORD_MS))
+
+
+def milliseconds(seconds: float) -> int:
+    """Return the wire form of a span, never below 1: PEXPIRE 0 would delete the lock."""
+    return max(1, round(seconds * 1000))
+
+
+def may_linger(holder: bytes) -> bool:
+    """Return True if the client of a holder's id may keep its lease while it does not use it."""
+    return holder.removeprefix(TRIES).startswith(LINGER_MARK)
+
+
+def too_late(ttl: float) -> ServerUnreachable:
+    """Return the error for grants that arrive already expired."""
+    return ServerUnreachable(
+        f"the server's answers take longer than the ttl of {ttl} s: use a longer ttl"
+    )

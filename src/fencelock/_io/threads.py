@@ -1,0 +1,135 @@
+"""Run flows on the thread that calls, or beside it: over blocking ports they never suspend."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, TypeVar
+
+from fencelock._runtime.hints import calling_level
+from fencelock._runtime.log import log
+from fencelock._runtime.mutex import (
+    catch_up,
+    inside,
+    put_off,
+    put_off_work,
+    refuse,
+    started,
+)
+
+T = TypeVar("T")
+
+# Flows that may wait for other clients; the rest take one round trip.
+WAITING = frozenset(
+    {"acquire", "acquire_all", "start", "passes", "next_change", "_passed", "_crossed", "_waited"}
+)
+
+
+def run_blocking(flow: Coroutine[Any, Any, T]) -> T:
+    """Run a flow to its end on this thread; its port blocks, so it never suspends.
+
+    RuntimeError in a finalizer or signal handler that interrupted this thread inside the mutex.
+    """
+    if inside():
+        flow.close()
+        raise refuse()
+    return _run(flow)
+
+
+def _run(flow: Coroutine[Any, Any, T]) -> T:
+    if put_off_work:
+        catch_up()
+    events = sys.modules.get("asyncio.events")  # it is not imported for that
+    if events is not None and events._get_running_loop() is not None:  # noqa: SLF001 - its public twin raises when there is none
+        _warn_of_loop(flow)
+    try:
+        flow.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    flow.close()
+    raise RuntimeError("a blocking port suspended")
+
+
+def run_inline(flow: Coroutine[Any, Any, T]) -> T:
+    """Run a flow to its end, in the middle of another one."""
+    try:
+        flow.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    flow.close()
+    raise RuntimeError("a blocking flow suspended")
+
+
+def run_release(_port: object, handle: object, flow: Coroutine[Any, Any, T]) -> T | None:
+    """Run a flow whose caller can go on without its result: if necessary, after the unlock.
+
+    Its twin for asyncio does it in the background of the port.
+    None when it was put off; then its errors are logged. The handle is kept until then.
+    """
+    if not inside():
+        return _run(flow)
+    put_off(partial(_release_late, handle, flow))
+    return None
+
+
+def _release_late(handle: object, flow: Coroutine[Any, Any, object]) -> None:
+    """Run a release that was put off."""
+    run_blocking(flow)
+    del handle  # not before: it would report that it was dropped while it held the lock
+
+
+def _warn_of_loop(flow: Coroutine[Any, Any, Any]) -> None:
+    """Warn of a flow that may wait and stops a running loop, at the line that called the library.
+
+    Nothing was sent yet.
+    """
+    if getattr(flow, "__name__", "") not in WAITING:
+        return
+    try:
+        warnings.warn(
+            "a blocking call of fencelock.Client inside a running event loop blocks all tasks"
+            " of the loop until it ends: use fencelock.AsyncClient there, or asyncio.to_thread",
+            RuntimeWarning,
+            stacklevel=calling_level(),
+        )
+    except RuntimeWarning:  # it is an error here
+        flow.close()
+        raise
+
+
+def later(_port: object, seconds: float, call: Callable[[], None]) -> bool:
+    """Call a function after so many seconds; return False if no thread can be started."""
+    timer = threading.Timer(seconds, call)
+    timer.name, timer.daemon = "fencelock-later", True
+    return started(timer) is None
+
+
+class RepeatingThread:
+    """Runs a blocking flow every ``seconds`` in a thread that ends with the block."""
+
+    def __init__(self, flow: Callable[[], Coroutine[Any, Any, None]], seconds: float) -> None:
+        self._flow = flow
+        self._seconds = seconds
+        self._ended = threading.Event()
+
+    async def __aenter__(self) -> None:
+        """Start the thread; if none can be started, the block runs without it."""
+        thread = threading.Thread(target=self._repeat, name="fencelock-proof", daemon=True)
+        trouble = started(thread)
+        if trouble is not None:
+            log.warning(
+                "no thread could be started to give this party's proof of life: %s", trouble
+            )
+
+    async def __aexit__(self, *_: object) -> None:
+        """Have the thread end; it may still be at its last run."""
+        self._ended.set()
+
+    def _repeat(self) -> None:
+        while not self._ended.wait(self._seconds):
+            run_blocking(self._flow())

@@ -1,0 +1,78 @@
+"""Faults sown where a call or a push that began in one state of a tenure takes effect in another.
+
+Each was a defect once: a pair of the table finds it.
+"""
+
+from tests.flows.pairs import CANCEL, REVOKED_AT_ONCE, worlds_of
+from tests.flows.seeded import seed
+from tests.flows.sowing import Fault, Statement, always, nothing
+
+# Both the answer and the news of its end are late, so that the news is heard first.
+HEARD_BEFORE = next(each for each in REVOKED_AT_ONCE if "alone" in each.name).under(late=2)
+
+
+def world(one, other, terms):
+    """Return the world of two calls on these terms."""
+    return next(each for each in worlds_of(one, other) if f", {terms}" in each.name)
+
+
+SEEDS = (
+    seed(
+        "a revocation that is forgotten because its hold has not begun",
+        Fault("line.remember_revoked", nothing),
+        HEARD_BEFORE,
+        "I8",
+    ),
+    seed(
+        "a hold that begins although its client has heard of its revocation",
+        Fault("attempt.revoked_before", nothing),
+        HEARD_BEFORE,
+        "I8",
+    ),
+    seed(
+        "a renewal by hand beside another one",
+        Statement("keeper.reserve", "self.asked_at < hold.asked_until", "False"),
+        world("renew longer", "renew shorter", "in turns"),
+        "I1 I2 L",
+    ),
+    seed(
+        "a renewal that waited for another one, and is sent for the next turn",
+        Statement("keeper.reserve", "not hold.open", "False"),
+        world("renew", "renew shorter", "released meanwhile"),
+        "I1 I2 L",
+    ),
+    seed(
+        "a release that leaves the lease proved while it is sent",
+        Statement("keeper.retire", "hold.released = True", "pass"),
+        world("renew", "release", "strict"),
+        "I1",
+    ),
+    seed(
+        "a lease that is kept while its holder renews it",
+        Fault("tenure.undisturbed", always),
+        world("renew longer", "release", "kept"),
+        "I7",
+    ),
+    seed(
+        "a lease that is kept while a cancelled renewal may still run",
+        Statement("keeper.track_renewed", "renewal.may_run and not hold.partial", "False"),
+        world("renew", CANCEL, "kept"),
+        "I7",
+    ),
+    seed(
+        "a renewal of a lease whose handle is gone",
+        Fault("keeper.check_tended", lambda _real, hold: hold.check()),
+        world("renew longer", "drop", "in turns"),
+        "L",
+    ),
+    seed(
+        "a turn that is longer than its holder asked for",
+        Statement(
+            "tenure.may_pass",
+            "validity(length) * self.part <= hold.deadline - now <= validity(length)",
+            "validity(length) * self.part <= hold.deadline - now",
+        ),
+        world("renew", "renew longer", "in turns"),
+        "L",
+    ),
+)
