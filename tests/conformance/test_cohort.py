@@ -185,6 +185,25 @@ async def test_a_turn_lasts_as_long_as_its_own_holder_asked_for(world, options):
     assert max(max(each) for each in lengths) <= 10
 
 
+async def test_a_turn_has_the_options_of_its_own_handle(world):
+    """A turn that another handle passed on: its own ``on_lost`` is called, and no other."""
+    client, lost = world.client(), []
+    first, second = (
+        client.lock("a", cohort=LONG, on_lost=lambda _, name=name: lost.append(name))
+        for name in ("first", "second")
+    )
+    await first.acquire()
+    job = world.start(second.acquire())
+    await world.in_line("a", 1)
+    await first.release()
+    assert await job.result()
+    revoke(world, "a")
+    await world.until(lambda: lost)
+    assert lost == ["second"]
+    with pytest.raises(LeaseLost):
+        await second.release()
+
+
 async def test_a_revoked_lease_ends_the_turns_of_all(world):
     """I8: an operator takes the lock from the cohort, and its next waiter asks again."""
     client, order = world.client(), []

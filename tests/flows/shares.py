@@ -158,7 +158,7 @@ def changer_and_user(*limits):
         hold = await one.acquire(held, None)
         try:
             for limit in (3, *limits) if hold else ():
-                await set_limit(one.port, held.template, limit)
+                await set_limit(one.port, held.terms, limit)
                 await names_three.hold_once(names_three.request_permits(RENEWED), None, 0.1)
         except FencelockError:
             if not one.world.faulty:
@@ -178,7 +178,7 @@ def sets(*limits):
         hold = await one.acquire(held, None)
         try:
             for limit in limits if hold else ():
-                await set_limit(one.port, held.template, limit)
+                await set_limit(one.port, held.terms, limit)
             await one.port.sleep(one.port.now() + 0.1)
             found = read(one.world.server.state).limit
             forgets = not one.world.budgets.keys().isdisjoint({"restart", "reboot"})

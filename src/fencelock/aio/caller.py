@@ -30,7 +30,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 ASYNCHRONOUS: Final = True
 
 # A client may be used in several loops.
-home_of, in_loop_of = tasks.home_of, tasks.in_loop_of
+home_of: Callable[..., Any] = tasks.home_of
+in_loop_of: Callable[..., Any] = tasks.in_loop_of
 later: Callable[[Any, float, Callable[[], None]], bool] = tasks.later
 
 # Tasks of ``wait_for``, by the task that waits in it.

@@ -427,12 +427,15 @@ def begin(
     ``asked``: by whose ids the server knows it, if not by the attempt's own. ``turn``: the fence,
     if it is a turn that another waiter of this client passed on.
     """
-    asked, registry = asked or attempt, attempt.registry
+    registry = attempt.registry
     hold = registry.hold_type(
-        port, asked, grant.fence, min(grant.deadline, attempt.terms.ends), attempt.who
+        port, attempt, grant.fence, min(grant.deadline, attempt.terms.ends), attempt.who
     )
-    hold.turn, hold.own_info = turn, attempt.info
-    hold.short = grant.lease < asked.ttl - ROUNDING_SECONDS  # it was handed over, and is to grow
+    hold.turn = turn
+    if asked is not None:
+        hold.id, hold.holder_id = asked.id, asked.holder_id
+        hold.info, hold.owed = asked.info, asked.owed
+    hold.short = grant.lease < attempt.ttl - ROUNDING_SECONDS  # it was handed over, and is to grow
     attempt.hold = hold
     try:
         registry.add(hold)

@@ -6,6 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.deadlines import handoff_deadline
+from fencelock._core.keys import LockKeys
 from fencelock._core.lock.terms import Asked, Terms
 from fencelock._core.seat import Seat
 from fencelock._core.types import Reply
@@ -31,6 +32,13 @@ class Attempt(Seat):
 
     Most attempts never wait, so the defaults are class attributes.
     """
+
+    # Those of its seat, which type checkers want to see again where they are set.
+    keys: LockKeys
+    id: bytes
+    began: bool
+    undo_connection: object
+    news: bool
 
     # -- the call -----------------------------------------------------------------------------
     who: object = None  # the thread or task that acquires
@@ -60,8 +68,8 @@ class Attempt(Seat):
     waits_since: float = 0.0  # since when one of this client waits for what this one asks for
     latest: float = inf  # no first answer is waited for longer
     verdict: Any = None  # the answer about ``releases``
-    outlasts = True  # in line, it retries while the server is unreachable
-    recalls = False  # a lease was recalled that may be idle
+    outlasts: bool = True  # in line, it retries while the server is unreachable
+    recalls: bool = False  # a lease was recalled that may be idle
     refused: bool = False  # that lease is in use: a try ends
     grant: Grant | None = None
     pushed: tuple[int, int, int] | None = None  # fence, granted us, lease ms
