@@ -1,4 +1,4 @@
-"""State of one quorum acquisition: the request per node, and the last round's failures.
+"""State of one quorum acquisition: the attempt at each node, and the last round's failures.
 
 An id that was given up is never used again: its undo may reach a node late, on another connection,
 and would release what was granted there meanwhile.

@@ -1,4 +1,4 @@
--- Fragment: the fences that a client used after that of its grant, see cohort.py. Included by each script
+-- Fragment: the fences that a client used after that of its grant, see tenure.py. Included by each script
 -- that ends such a tenure.
 --
 -- It guards I3 (fences grow). `base` is the index of the lock's first key.
