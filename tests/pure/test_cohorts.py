@@ -102,6 +102,17 @@ def test_a_try_finds_no_kept_lease_that_proves_too_little(port):
     assert port.lines.cohorts == {}
 
 
+def test_a_try_whose_kept_lease_is_over_as_it_begins_waits_in_no_line(port, monkeypatch):
+    """Its thread stood still in between: it asks once, as any try, and the lease is released."""
+    line, hold = granted(port, linger=0.2)
+    assert line.keep(port, hold)
+    monkeypatch.setattr(turns, "in_time", lambda turn, now: False)
+    mine = waiter(port, 2, linger=0.2)
+    mine.at_once = True
+    assert run_blocking(turns._taken(port, mine, None)) is None
+    assert (port.posted, port.lines.cohorts) == (["release"], {})
+
+
 def test_the_hold_of_a_try_is_the_front_before_another_waiter_can_join(port, monkeypatch):
     begin, fronts = Tenure.begin, []
 

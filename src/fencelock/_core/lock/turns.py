@@ -78,7 +78,10 @@ async def _taken(port: Port, attempt: Attempt, cohort: Cohort | None) -> Hold | 
 async def _begin_turn(port: Port, tenure: Tenure, attempt: Attempt) -> Hold | None:
     """Make the front's turn a hold, which is the front then; None when it was not granted."""
     spare = None if tenure.spare is None else _turn(port, tenure)
-    grant = await _ask(port, tenure, attempt) if spare is None else spare.turn
+    if spare is not None:
+        grant: Grant | None = spare.turn
+    else:  # a try has a kept lease or none: see ``_try``
+        grant = None if attempt.at_once else await _ask(port, tenure, attempt)
     if grant is None:
         tenure.succeed(port, attempt)
         return None
