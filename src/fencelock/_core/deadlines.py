@@ -21,6 +21,9 @@ DRIFT_SECONDS: Final = 0.002
 # A handoff starts with a short lease, so that a frozen process cannot stop the line for a ttl.
 HANDOFF_TTL_SECONDS: Final = 2.0
 
+# Renewals of leases of one length come in so many bunches a lease.
+BATCHES: Final = 60
+
 # Work that outlasts this is worth a command: a handed-over lease then grows to its full length.
 GROW_SECONDS: Final = 0.25
 
@@ -83,7 +86,7 @@ def align_to_batch(when: float, lease: float) -> float:
 
     Renewals of leases of one length then come in bunches, sixty a lease, and share commands.
     """
-    step = max(lease, 0.001) / 60
+    step = max(lease, 0.001) / BATCHES
     return when - when % step
 
 

@@ -143,7 +143,7 @@ class BlockingPort:
         """Run a packed script call on any connection, or on the waiter's."""
         if waiter is not None:
             return waiter.connection.run(request, until)
-        connection = self.pool.take(until)
+        connection = self.pool.idle() or self.pool.take(until)
         try:
             return connection.run(request, until)
         finally:

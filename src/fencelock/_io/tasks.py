@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from fencelock._core.lock.hold import Hold
 from fencelock._io.port_asyncio import AioPort
+from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.log import log
-from fencelock._runtime.mutex import inside
 from fencelock.errors import FencelockError, ServerUnreachable
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ async def run_release(port: AioPort, handle: object, flow: Coroutine[Any, Any, T
     thread is. None when the flow was put off; what it raises then is logged. The handle is kept
     until then.
     """
-    if not inside():
+    if not mutexes.owned():
         return await (in_loop_of(port, flow) if port.elsewhere else flow)
     port.loop.call_soon_threadsafe(
         lambda: port.spawn(_release_late(handle, flow), "fencelock-post")

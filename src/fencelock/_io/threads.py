@@ -9,11 +9,11 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
+from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.hints import calling_level
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import (
     catch_up,
-    inside,
     put_off,
     put_off_work,
     refuse,
@@ -33,13 +33,9 @@ def run_blocking(flow: Coroutine[Any, Any, T]) -> T:
 
     RuntimeError in a finalizer or signal handler that interrupted this thread inside the mutex.
     """
-    if inside():
+    if mutexes.owned():
         flow.close()
         raise refuse()
-    return _run(flow)
-
-
-def _run(flow: Coroutine[Any, Any, T]) -> T:
     if put_off_work:
         catch_up()
     events = sys.modules.get("asyncio.events")  # it is not imported for that
@@ -71,8 +67,8 @@ def run_release(_port: object, handle: object, flow: Coroutine[Any, Any, T]) -> 
     Its twin for asyncio does it in the background of the port.
     None when it was put off; then its errors are logged. The handle is kept until then.
     """
-    if not inside():
-        return _run(flow)
+    if not mutexes.owned():
+        return run_blocking(flow)
     put_off(partial(_release_late, handle, flow))
     return None
 

@@ -30,6 +30,9 @@ from fencelock._runtime.log import log
 Work = Callable[[], object]
 
 _lock = threading.RLock()
+# As ``inside``, without a call of Python: each call of the library asks. Of the module, never by
+# name: a child process has another one.
+owned: Callable[[], bool] = _lock._is_owned  # type: ignore[attr-defined]  # noqa: SLF001 - as threading.Condition
 put_off_work: deque[Work] = deque()  # what waits for the unlock; see ``put_off``
 
 
@@ -40,7 +43,7 @@ def mutex() -> threading.RLock:
 
 def inside() -> bool:
     """Return True if this thread is inside the mutex: then the caller has interrupted it there."""
-    return _lock._is_owned()  # type: ignore[attr-defined,no-any-return]  # noqa: SLF001 - as threading.Condition
+    return owned()
 
 
 def refuse() -> RuntimeError:
@@ -135,6 +138,7 @@ class OneShotLatch:
 
 def in_child() -> None:
     """Start afresh in a child process: a thread that it does not have may have been inside."""
-    global _lock  # noqa: PLW0603 - one mutex per process
+    global _lock, owned  # noqa: PLW0603 - one mutex per process
     _lock = threading.RLock()
+    owned = _lock._is_owned  # type: ignore[attr-defined]  # noqa: SLF001 - as above
     put_off_work.clear()

@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fencelock._core import events
-from fencelock._core.deadlines import validity
+from fencelock._core.deadlines import BATCHES, validity
 from fencelock._core.deadlock.chase import error_of, look
 from fencelock._core.deadlock.unit_waits import entered, left
 from fencelock._core.error_messages import describe_error
@@ -152,7 +152,10 @@ async def queue(  # noqa: C901, PLR0912 - one loop looks at all that may end it
     finally:
         if not left:
             try:
-                depart(port, asks)
+                if asks.stood:
+                    depart(port, asks)
+                else:
+                    port.close(asks)
             except BaseException:  # Ctrl-C, perhaps before its first instruction
                 depart(port, asks)
                 raise
@@ -218,14 +221,17 @@ async def line_up(
             asks.began, asks.undo_connection = True, None  # as ``begin``
             asks.asking = True
             terms = asks.terms
-            lasting = terms.lease if terms.ends == FOR_EVER else asks.lasting(asked_at)
+            lasting, valid = terms.lease, terms.valid
+            if terms.ends < FOR_EVER:
+                lasting = asks.lasting(asked_at)
+                valid = validity(lasting)
             if asks.waits_since:
                 reply = asks.judged(await _ask_for_next(port, asks, asked_at, until))
             else:
                 packed = terms.acquire(asks, asks.channel)
                 reply = await port.run(packed, terms.keys.lock, until, asks)
             asks.asking = False
-            ends = asked_at + validity(lasting)
+            ends = asked_at + valid
             if port.flows.confirms and counts(reply):
                 await port.flows.confirm(port, asks, ends, give_up_at)
         except (NoReply, ServerError) as trouble:
@@ -419,6 +425,22 @@ def tell(port: Port, attempt: Attempt, hold: Hold | None) -> None:
         attempt.event.end(events.TIMED_OUT)
 
 
+def _due(port: Port, hold: Hold, grant: Grant) -> float:
+    """Return when a new lease is due.
+
+    Full leases of one handle that are granted within a sixtieth of their length are due together,
+    as their renewals would be: so nearly always it is known.
+    """
+    terms, now = hold.terms, hold.granted_at
+    usual = bool(hold.steady) and not hold.short and hold.turn == 0
+    if usual and now < terms.due_until:
+        return terms.due_at
+    when = first_due(hold, grant.lease, port.jitter(), now)
+    if usual:
+        terms.due_at, terms.due_until = when, now + grant.lease / BATCHES
+    return when
+
+
 def begin(
     port: Port, attempt: Attempt, grant: Grant, asked: Asked | None = None, turn: int = 0
 ) -> Hold:
@@ -439,7 +461,7 @@ def begin(
     attempt.hold = hold
     try:
         registry.add(hold)
-        port.track(hold, first_due(hold, grant.lease, port.jitter(), hold.granted_at))
+        port.track(hold, _due(port, hold, grant))
         if port.lines.closed:  # while it was granted: nothing would give it back
             raise closed()
     except BaseException:

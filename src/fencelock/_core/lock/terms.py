@@ -10,7 +10,7 @@ from collections.abc import Hashable, Sequence
 from math import inf
 from typing import Any, Protocol
 
-from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
+from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.keys import LockKeys
 from fencelock._core.seat import Stray
 from fencelock._core.types import Call
@@ -115,6 +115,8 @@ class Terms:
         "batch",
         "client_channel",
         "cohort",
+        "due_at",
+        "due_until",
         "ends",
         "keys",
         "lease",
@@ -124,6 +126,7 @@ class Terms:
         "owned",
         "steady",
         "ttl",
+        "valid",
         "words",
     )
 
@@ -154,6 +157,7 @@ class Terms:
         # A lease that its client may keep begins short: so a client that dies or freezes while it
         # keeps one stops the others for a moment only.
         self.lease: float = self._handoff_ttl() if options.linger else ttl
+        self.valid: float = validity(self.lease)  # how much of it may be relied on
         ttl_ms = milliseconds(self.lease) if ends == inf else handoff_ms
         kind = LINGERS if options.linger else owned
         self.mark: bytes = LINGER_MARK if options.linger else b""  # with which holder ids begin
@@ -164,6 +168,8 @@ class Terms:
         self._free = head(RELEASE, keys.all, 2)
         self._freed = bulk(client_channel)
         self._vote = self._ttl_ms = b""
+        # When a full lease that is granted before an instant is due: see ``acquire.begin``.
+        self.due_at = self.due_until = 0.0
 
     def _handoff_ttl(self) -> float:
         """Return the lease that a handoff starts with: short when renewal will prolong it."""
