@@ -1,5 +1,7 @@
 """Renewal and loss: rows N1 to N6, and I8."""
 
+import gc
+
 import pytest
 
 from fencelock import LeaseLost, NotHeld, Poll
@@ -8,6 +10,8 @@ from tests.threads.state import lease_threads
 
 WAITS = [{}, pytest.param({"wait": Poll()}, marks=pytest.mark.no_quorum)]
 BOTH_FORMS = pytest.mark.parametrize("form", WAITS, ids=["queue", "poll"])
+
+DROPS = pytest.mark.filterwarnings("ignore:a handle of 'a' was dropped:ResourceWarning")
 
 HOLDER = """
 import sys, fencelock
@@ -387,3 +391,55 @@ async def test_a_coroutine_callback_is_awaited(world):
     assert told == [fence]
     with pytest.raises(LeaseLost):
         await lock.release()
+
+
+@DROPS
+async def test_a_lease_whose_handle_is_gone_is_not_renewed(world):
+    """As found: the nodes of a quorum renewed it for ever, and the log said that nothing did."""
+    told = []
+    lock = world.client().lock("a", ttl=0.5, on_lost=told.append)
+    await lock.acquire()
+    lease = lock.lease
+    del lock
+    gc.collect()
+    await world.until(lambda: told and world.holder("a") is None)
+    with pytest.raises(LeaseLost, match="its handle was dropped"):
+        lease.check()
+    assert [each.fence for each in told] == [lease.fence]
+
+
+@DROPS
+async def test_a_lease_whose_handle_is_gone_is_lost_once_it_is_revoked(world, caplog):
+    """I8: as found, it was proved until its deadline, and others were granted the lock."""
+    told, client = [], world.client()
+    async with client.lock("b", ttl=6) as beside:  # as long as it holds, a client listens
+        lock = client.lock("a", ttl=4, on_lost=told.append)
+        await lock.acquire()
+        lease = lock.lease
+        del lock
+        gc.collect()
+        await world.until(lambda: lease.remaining() < 2.4, "the time of its renewal is over")
+        await world.client().revoke("a", reason="a test")
+        await world.until(lambda: lease.lost)
+        with pytest.raises(LeaseLost, match="a test") as caught:
+            lease.check()
+        assert caught.value.reason == "revoked"
+        await world.until(lambda: told)
+        assert [each.fence for each in told] == [lease.fence]
+        beside.check()
+    warned = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert [text for text in warned if "'a'" in text and "was dropped" not in text] == []
+
+
+@DROPS
+async def test_a_lease_whose_handle_is_gone_is_given_back_with_its_client(world):
+    client = world.client()
+    lock = client.lock("a", ttl=60)
+    await lock.acquire()
+    lease = lock.lease
+    del lock
+    gc.collect()
+    await client.aclose(release=True)
+    assert world.holder("a") is None
+    with pytest.raises(LeaseLost, match="closed"):
+        lease.check()

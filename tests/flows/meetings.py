@@ -137,8 +137,7 @@ class Noting:
     def check(self):
         """Check, and note what is under way together."""
         for client, hold in self.holds if self._known else ():
-            known = (client.number, hold.holder_id) in self._known
-            if known and hold.open and proves(hold):  # a handle that is gone is told nothing
+            if (client.number, hold.holder_id) in self._known and proves(hold):
                 raise Violation("I8", f"{hold.holder_id!r} goes on, and its client knows better")
         if _noted is not None:
             for client in self._world.clients:

@@ -178,7 +178,7 @@ class Desk(Actor):
             self.world.monitor.instant(self.client, "drop")
             return
         with self.under_way("drop"):
-            hold.open = False
+            hold.drop()
             if hold.cohort is not None:
                 hold.cohort.succeed(hold.port, hold)
         await self.port.sleep(self.port.now() + ENDED)

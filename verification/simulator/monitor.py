@@ -171,7 +171,7 @@ class Monitor:
             return
         least = least_seconds(hold)
         wished = id(hold) in self._asking_to_renew
-        if self._world.faulty or wished or hold.holder_id in self._revoked:
+        if self._world.faulty or wished or hold.dropped or hold.holder_id in self._revoked:
             return
         lasted = hold.loss.since - hold.granted_at
         promised = least if least == inf else validity(least)  # of no end, that would be no number

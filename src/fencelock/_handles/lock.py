@@ -522,7 +522,7 @@ class Holds(HoldRegistry):
         """Stop renewing holds that no code can release any more: they end by their ttl."""
         held = [hold for hold in self._now() if hold.open and not hold.lost]
         for hold in held:
-            hold.open = False
+            hold.drop()
             if not sys.is_finalizing():
                 events.end_hold(hold, reason="dropped")
                 if hold.cohort is not None:  # the next waiter of this client asks the server

@@ -94,7 +94,7 @@ async def _renew(port: SlottedPort, batches: Sequence[Sequence[Hold]], ask: AskB
         raise
     finally:
         with port.mutex:
-            port.renewals.discard_closed(every)
+            port.renewals.settle(every)
 
 
 async def _ask(port: SlottedPort, batches: Sequence[Sequence[Hold]]) -> None:

@@ -253,6 +253,11 @@ class Hold(BaseLease):
         return whole
 
     @property
+    def dropped(self) -> bool:
+        """Return True if its handle is gone: nothing renews or releases it, it only ends."""
+        return not (self.open or self.released)
+
+    @property
     def forked(self) -> bool:
         """Return True if this is a parent's lease, seen in its child: not ours to touch."""
         return self._generation != process.generation
@@ -325,6 +330,13 @@ class Hold(BaseLease):
             self.observer.lost(self)
         events.end_hold(self)
         return True
+
+    def drop(self) -> None:
+        """Note that its handle is gone. A finalizer may do it anywhere: it takes no mutex."""
+        self.open = False
+        for part in self.parts:
+            if part is not None:
+                part.open = False
 
     def resume(self, port: AnyPort) -> None:
         """Continue the lease after a release that the server refused."""
@@ -408,6 +420,8 @@ class Hold(BaseLease):
         options = self.terms.options
         if since < self.deadline:
             return "it was no longer on the server"
+        if self.dropped:
+            return "it was not renewed, because its handle was dropped"
         if not options.renew:
             return "it was not renewed, as requested"
         if trouble := self.last_trouble():

@@ -16,7 +16,8 @@ Rules of this file:
 - The holder's renewal reserves the hold in the section that sees it still held. Until it ends, the
   turn is not passed on and the lease is not kept, because both go on under the same holder id.
 - A release does not wait for a renewal. It closes the hold; no later answer changes a closed hold.
-- A hold is in the schedule, under way, or over. ``close`` and pushed messages find it there.
+- A hold is in the schedule, under way, or over. ``close`` and pushed messages find it there, also
+  one whose handle was dropped: it is not renewed, and is notified of its loss.
 - A missing answer is not a refusal: the renewal is retried while the lease lasts (N6). A refusal is
   a loss, whether or not the server can be asked for an operator's reason.
 - After a time without listening, leases that are not renewed are looked at, too.
@@ -96,8 +97,9 @@ async def maintain(port: Port) -> None:
     except BaseException:  # cancelled, or a bug: no hold may be lost from the schedule
         put_back(port, [hold for hold in due if hold in port.renewals.under_way], now)
         raise
-    with port.mutex:
-        port.renewals.discard_closed(due)
+    finally:
+        with port.mutex:
+            port.renewals.settle(due)
 
 
 async def _sorted(port: Port, due: Sequence[Hold], now: float) -> Sequence[list[Hold]]:
@@ -121,9 +123,9 @@ def _renews(port: Port, hold: Hold, now: float) -> bool:
         put_back(port, [hold], min(hold.asked_until, hold.deadline))
     elif hold.renewable(now):
         return True
-    else:
+    elif hold.open:
         hold.final()
-        if hold.open and not hold.terms.plain:  # ``recheck`` made it due: its renewal is a look
+        if not hold.terms.plain:  # ``recheck`` made it due: its renewal is a look
             return True
         put_back(port, [hold], hold.deadline)
     return False
@@ -374,19 +376,18 @@ def lose_all(port: Port, reason: str) -> None:
     with port.mutex:
         holds = port.renewals.tracked()
         port.renewals.clear()
-    lost = sum(lose(port, hold, reason, port.now()) for hold in holds)
+    lost = [hold for hold in holds if lose(port, hold, reason, port.now()) and not hold.dropped]
     if lost:
-        names = listed(hold.name for hold in holds if not hold.partial)
         text = "%d lease(s) were still held and are no longer renewed: %s (%s)"
-        log.warning(text, lost, reason, names)
+        names = (hold.name for hold in lost if not hold.partial)
+        log.warning(text, len(lost), reason, listed(names))
 
 
 def lose(port: Port, hold: Hold, reason: str, since: float, detail: str = "") -> bool:
-    """End the renewal of a lost hold; return True if the loss was not recorded before."""
+    """End the renewal of a lost hold; return True if nothing else reports its loss."""
     with port.mutex:
         port.renewals.discard(hold)
-        kept = hold.open  # else it was released meanwhile: its release reports the loss
-    return kept and hold.lose(reason, since, detail)
+    return hold.lose(reason, since, detail)
 
 
 def log_loss(hold: Hold) -> None:
@@ -394,7 +395,7 @@ def log_loss(hold: Hold) -> None:
     reason, _, detail = hold.loss or (hold.end, 0.0, "")
     if reason == "closed":
         return
-    tell = log.info if hold.partial else log.warning
+    tell = log.info if hold.partial or hold.dropped else log.warning
     why = f"{reason}: {detail}" if detail else reason
     tell("lost lease of %r, fence %d: %s", hold.name, hold.fence, why)
 
@@ -462,7 +463,7 @@ async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -
 def check_tended(hold: Hold) -> None:
     """Raise as ``check``, and NotHeld when the handle is gone: nothing renews the lease then."""
     hold.check()
-    if not hold.open:
+    if hold.dropped:
         text = f"the handle of {hold.name!r} is gone: its lease is not renewed any more"
         raise NotHeld(text, name=hold.name, server=hold.server)
 
@@ -592,8 +593,7 @@ def track_renewed(port: Port, renewal: HolderRenewal) -> None:
         if renewal.may_run and not hold.partial:  # the server may have it for longer than we know
             hold.failures += 1
         goes_on = hold.open and not hold.notified
-        if not goes_on:
-            port.renewals.discard(hold)
+        port.renewals.settle((hold,))
     if last and goes_on:
         now = port.now()
         left = min(renewal.ttl, hold.reach)

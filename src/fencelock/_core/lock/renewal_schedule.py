@@ -138,11 +138,13 @@ class RenewalSchedule:
                     self._order = list(self._buckets)
                     heapify(self._order)
 
-    def discard_closed(self, holds: Iterable[Hold]) -> None:
-        """Forget those whose handle was dropped: they end by their ttl."""
+    def settle(self, holds: Iterable[Hold]) -> None:
+        """Forget those that are over; one whose handle was dropped stays until its deadline."""
         for hold in holds:
-            if not hold.open:
+            if not hold.open or hold.notified:
                 self.discard(hold)
+                if hold.dropped and not hold.notified:
+                    self.add(hold, hold.deadline)
 
     def move(self, holds: Iterable[Hold], when: float) -> None:
         """Schedule those that still wait for ``when`` instead."""

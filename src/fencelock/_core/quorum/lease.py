@@ -158,12 +158,13 @@ class Majority(list[Hold | None], Observer, Claimant):
         port, whole = self.port, self.hold
         with port.mutex:
             self._settle()
-        if not whole.open or whole.notified or hold.loss is None:
+        if whole.released or whole.notified or hold.loss is None:
             return
         now = port.now()
         if whole.loss is None and now < whole.deadline:
-            self.plan_reacquire(now)
-            port.move(whole, self.next_due())
+            if whole.open:
+                self.plan_reacquire(now)
+                port.move(whole, self.next_due())
             return
         reason, since, detail = hold.loss
         for part in self:  # a revocation says more than its consequences
@@ -219,7 +220,7 @@ def end_node_leases(port: QuorumPort, hold: Hold) -> list[tuple[int, Hold]]:
     if port.closing:
         return []
     with port.mutex:
-        parts = [(node, part) for node, part in enumerate(hold.parts) if part and part.open]
+        parts = [(node, part) for node, part in enumerate(hold.parts) if part and not part.released]
     give_up_claim(port, majority_of(hold))
     for node, part in parts:
         retire(port.nodes[node], part)
