@@ -611,5 +611,5 @@ ONCE = Kind(
     ),
 )
 
-KINDS = (PERMITS, MULTI, ONCE)
+KINDS = (PERMITS, ELECTION, MULTI, ONCE)
 ROWS = tuple((kind, row) for kind in KINDS for row in kind.rows())
