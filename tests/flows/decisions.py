@@ -32,7 +32,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "attempt.queue": "_core.lock.acquire:queue",
     "attempt.question": "_core.lock.acquire:line_up",
     "attempt.rename": "_core.lock.attempt:Attempt.rename",
-    "attempt.revoked_before": "_core.lock.acquire:_revoked_before",
+    "attempt.revoked_before": "_core.lock.acquire:revoked_before",
     "attempt.tell": "_core.lock.acquire:tell",
     "attempt.try_plain": "_core.lock.poll:poll_once",
     "attempt.undo": "_core.lock.acquire:_undo",

@@ -118,6 +118,14 @@ class Each:
             await port.mind()
             await self.flows.maintain(port)
 
+    @property
+    def holds(self):
+        return [each for monitor in self.all for each in monitor.holds]
+
+    def heard_revocation(self, client, holder):
+        for monitor in self.all:
+            monitor.heard_revocation(client, holder)
+
     def asks(self, client, request):
         self.by_lock[request.keys.lock].asks(client, request)
 

@@ -4,7 +4,7 @@ from itertools import combinations_with_replacement, product
 
 import pytest
 
-from tests.flows import pairs
+from tests.flows import object_pairs, pairs
 from tests.flows.exploring import assert_found
 from tests.flows.meetings import noted, pair
 from tests.flows.pairs import NAMES, PUSHES, ROWS, WHEN, why_apart, why_unheard
@@ -13,54 +13,79 @@ from tests.flows.seeded_pairs import SEEDS
 FACES = ("asyncio", "threads")
 # Schedules of each world; a fault has many places at which to strike.
 DAILY, DAILY_FAULTY, NIGHTLY = 100, 300, 1500
+# Worlds of other objects have few schedules, except with a fault: there are many of them.
+OF_OBJECTS, OF_OBJECTS_FAULTY, OF_OBJECTS_NIGHTLY = 60, 100, 300
 
 
-def assert_meets(row, face, schedules):
+def assert_meets(row, face, schedules, faulty, why_not):
     """See that a row's calls were under way together, and that nothing broke."""
     seen = set()
     for scenario in row.worlds:
         with noted() as met:
             of_face = scenario if face == "asyncio" else scenario.threads()
-            most = max(schedules, DAILY_FAULTY) if scenario.budgets else schedules
-            report = of_face.explore(schedules=most)
+            report = of_face.explore(schedules=faulty if scenario.budgets else schedules)
         assert report.violation is None, report.story()
         seen |= met
-        assert scenario.budgets or not impossible(met), "the table says that these cannot meet"
+        assert scenario.budgets or not any(map(why_not, met)), "the table says that these cannot"
     meets = row.meets - (pairs.IN_THREADS if face == "asyncio" else frozenset())
     assert meets - seen == set(), "these did not meet"
 
 
-def impossible(met):
-    return {
-        each for each in met if (why_apart(*each) if len(each) == len("ab") else why_unheard(*each))
-    }
+def why_not(meeting):
+    return why_apart(*meeting) if len(meeting) == len("ab") else why_unheard(*meeting)
 
 
 @pytest.mark.one_face
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_each_pair_meets_and_nothing_breaks(row, face):
-    assert_meets(row, face, DAILY)
+    assert_meets(row, face, DAILY, DAILY_FAULTY, why_not)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_each_pair_meets_and_nothing_breaks_in_more_orders(row, face):
-    assert_meets(row, face, NIGHTLY)
+    assert_meets(row, face, NIGHTLY, NIGHTLY, why_not)
+
+
+def of_objects(test):
+    ids = [row.name for _, row in object_pairs.ROWS]
+    test = pytest.mark.parametrize(("kind", "row"), object_pairs.ROWS, ids=ids)(test)
+    return pytest.mark.parametrize("face", FACES)(test)
+
+
+@pytest.mark.one_face
+@of_objects
+def test_each_pair_of_an_object_meets_and_nothing_breaks(kind, row, face):
+    assert_meets(row, face, OF_OBJECTS, OF_OBJECTS_FAULTY, kind.why_not)
+
+
+@pytest.mark.nightly
+@of_objects
+def test_each_pair_of_an_object_meets_and_nothing_breaks_in_more_orders(kind, row, face):
+    assert_meets(row, face, OF_OBJECTS_NIGHTLY, OF_OBJECTS_NIGHTLY, kind.why_not)
+
+
+@pytest.mark.parametrize("kind", object_pairs.KINDS, ids=lambda kind: kind.name)
+def test_the_table_of_an_object_has_each_pair_with_its_worlds_or_a_reason(kind):
+    has_worlds = {meeting for of, row in object_pairs.ROWS if of is kind for meeting in row.meets}
+    has_a_reason = {meeting for meeting in kind.every if kind.why_not(meeting)}
+    assert has_worlds | has_a_reason == kind.every
+    assert has_worlds & has_a_reason == set()
 
 
 def test_the_table_has_each_pair_with_its_worlds_or_a_reason():
     every = {pair(*each) for each in combinations_with_replacement(NAMES, 2)}
     every |= set(product(PUSHES, WHEN, NAMES))
     has_worlds = {meeting for row in ROWS for meeting in row.meets}
-    has_a_reason = impossible(every)
+    has_a_reason = {meeting for meeting in every if why_not(meeting)}
     assert has_worlds | has_a_reason == every
     assert has_worlds & has_a_reason == set()
 
 
 def test_each_world_of_a_row_has_a_name_of_its_own():
-    for row in ROWS:
+    for row in (*ROWS, *(row for _, row in object_pairs.ROWS)):
         assert row.worlds
         assert len({each.name for each in row.worlds}) == len(row.worlds)
 

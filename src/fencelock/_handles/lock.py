@@ -498,6 +498,10 @@ class Holds(HoldRegistry):
             raise
         return True
 
+    def keeps(self, hold: Hold) -> bool:
+        """Return False if a hold was removed: another thread or task releases it."""
+        return hold in tuple(self._now())
+
     def not_held(self) -> NotHeld:
         """Return the error for a release without a hold."""
         name = self.keys.name

@@ -470,11 +470,11 @@ def begin(
         port.run_in_background(*release_call(hold, grant.fence))
         raise
     if port.lines.revoked:
-        _revoked_before(port, hold)
+        revoked_before(port, hold)
     return hold
 
 
-def _revoked_before(port: Port, hold: Hold) -> None:
+def revoked_before(port: Port, hold: Hold) -> None:
     """Notify the holder of a revocation that came before its hold could be found."""
     with port.mutex:
         reason = port.lines.revoked.pop(hold.holder_id, None)

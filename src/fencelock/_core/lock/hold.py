@@ -78,6 +78,11 @@ class HoldRegistry:
         del hold
         return False
 
+    def keeps(self, hold: Hold) -> bool:
+        """Return False if a hold was removed: another thread or task releases it."""
+        del hold
+        return True
+
 
 class Hold(BaseLease):
     """A granted acquisition. Users know it as its lease: they see what ``BaseLease`` names."""

@@ -122,6 +122,7 @@ def retire(port: Port, hold: Hold) -> None:
 async def give_back(port: Port, hold: Hold, log: Seat) -> int:
     """Release a hold of one server."""
     terms, lost = hold.terms, hold.lost
+    offered = hold.released  # by a hand-over that is under way: it may have released
     retire(port, hold)
     if hold.cohort is not None and hold.cohort.front is hold:  # others of this client wait
         hold.cohort.succeed(port, hold)
@@ -141,7 +142,7 @@ async def give_back(port: Port, hold: Hold, log: Seat) -> int:
         left = await release_for_owner(port, hold, hold.fence)
         if left is not None:
             return left
-    return judge(port, hold, reply, repeated=log.sent)
+    return judge(port, hold, reply, repeated=log.sent or offered)
 
 
 @describes_errors

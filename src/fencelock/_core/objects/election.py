@@ -8,6 +8,10 @@ Rules of this file:
   request that arrives after that answer releases nothing either: each request has its own id.
 - A candidate is reported as not waiting only if no lost connection, its own or ours, may have cost
   it its place in line just before (I12).
+- A leader that resigns while a hand-over is under way has resigned, whatever comes of the other:
+  neither call reports a loss, and a hand-over that found no candidate resumes nothing.
+- While a hand-over is under way its lease is in no schedule. One that is resumed finds out whether
+  it was revoked meanwhile, and is given back if its client was closed.
 - A leader that was elected or has resigned notifies the watchers. That is only a hint: they also
   check every two seconds, and when a lease should have ended (I6).
 """
@@ -21,6 +25,7 @@ from fencelock._core.deadlines import HEARTBEAT_SECONDS
 from fencelock._core.description import described
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import ELECTION_KINDS, LockKeys, derived
+from fencelock._core.lock.acquire import revoked_before
 from fencelock._core.lock.hold import Hold, HoldRegistry
 from fencelock._core.lock.release import (
     lost_as,
@@ -29,6 +34,7 @@ from fencelock._core.lock.release import (
     settled,
     undo_owed,
 )
+from fencelock._core.lock.renew import lose
 from fencelock._core.lock.show import LISTED
 from fencelock._core.lock.waiting import EXPIRY_SLACK
 from fencelock._core.port import Port
@@ -141,20 +147,30 @@ async def _offer(port: Port, hold: Hold, registry: HoldRegistry, offer: Call, as
         else:
             _resume(port, hold, registry)
         raise
+    resigned = not registry.keeps(hold)
     if reply[0] == 0:
         _resume(port, hold, registry)
     else:
         registry.remove(hold)
         undo_owed(port, hold)
+    if resigned and reply[0] != 1:
+        hold.check()
     return reply
 
 
 def _resume(port: Port, hold: Hold, registry: HoldRegistry) -> None:
-    """Renew the lease again, at once: it was not released."""
-    hold.resume(port)
-    registry.add(hold)  # another thread may have removed it meanwhile: it is registered once
-    registry.remove(hold)
+    """Renew the lease again, at once, unless another thread or task has resigned."""
+    with port.mutex:
+        leads = registry.keeps(hold)
+        if leads:
+            hold.resume(port)
+    if not leads:
+        return
     port.track(hold, port.now())
+    revoked_before(port, hold)
+    if port.lines.closed:  # what gives back all did not find it
+        lose(port, hold, "closed", port.now())
+        give_up(port, hold)
 
 
 def _judge(port: Port, hold: Hold, reply: Reply, *, repeated: bool) -> None:

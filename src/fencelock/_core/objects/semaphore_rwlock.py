@@ -159,6 +159,8 @@ async def release_part(port: Port, hold: Hold, keep: int) -> None:
         await take_and_release(port, lambda taken: taken.append(hold))
         return
     terms = cast("ShareTerms", hold.terms)
+    if hold.released:  # by another thread or task, with these permits
+        return
     hold.check()
     log = Seat()
     try:
@@ -170,8 +172,8 @@ async def release_part(port: Port, hold: Hold, keep: int) -> None:
                 *terms.keeping(hold, hold.count if hold.open else 0), log.undo_connection
             )
         raise
-    if reply != 1:
-        judge(port, hold, reply, repeated=False)
+    if reply != 1:  # also when another release overtook this one, and released all
+        judge(port, hold, reply, repeated=hold.released)
 
 
 async def release_permits(port: Port, take: Callable[[list[tuple[Hold, int]]], object]) -> None:
