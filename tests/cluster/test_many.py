@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencelock import OutcomeUnknown
+from fencelock import OutcomeUnknown, ServerUnreachable
 from fencelock._core.keys import LockKeys
 from fencelock._runtime.clock import now
 from fencelock._topology import cluster
@@ -122,12 +122,12 @@ def test_a_silent_node_holds_up_no_other_renewal_of_a_multi(own, connect, ttl):
         "what lies elsewhere is renewed",
     )
     assert not renewed.done()
-    assert isinstance(renewed.exception(30), OutcomeUnknown)
+    # To shorten a lease asks for the server's clock first: then nothing was sent that changes it.
+    assert isinstance(renewed.exception(30), ServerUnreachable if ttl < 100 else OutcomeUnknown)
     assert lease.remaining() <= min(ttl, 100)
     silent.resume()
     lease.renew(150)
-    proved = min(150, ttl)  # a shorter one that was not answered may run yet
-    assert proved * 0.9 < lease.remaining() <= proved
+    assert 135 < lease.remaining() <= 150
     multi.release()
 
 
