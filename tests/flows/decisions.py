@@ -184,6 +184,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "push.revoked": "_core.pushes:_revoked",
     "quorum.next_due": "_core.quorum.lease:Majority.next_due",
     "renewal_thread.ends": "_io.renewal_thread:RenewalThread._ends",
+    "semaphore.release_part": "_core.objects.semaphore_rwlock:release_part",
     "semaphore.take": "_handles.semaphore:SemaphoreHolds.take_permits",
     "script.unknown": "_io.wire:unknown_script",
     "validity": "_core.deadlines:validity",
