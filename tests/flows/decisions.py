@@ -80,6 +80,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "keeper.renew_batch": "_core.lock.renew:_renew",
     "keeper.reserve": "_core.lock.renew:HolderRenewal.reserves",
     "keeper.retire": "_core.lock.release:retire",
+    "keeper.settle": "_core.lock.renewal_schedule:RenewalSchedule.settle",
     "keeper.watch": "_core.lock.renewal_schedule:RenewalSchedule.watch",
     # Acquire, release and close.
     "engine.acquire": "_core.lock.acquire:acquire",

@@ -98,6 +98,12 @@ SEEDS = (
         "I8",
     ),
     seed(
+        "a lease whose handle is gone, and that its client forgets as its renewal is due",
+        Statement("keeper.settle", "hold.dropped and not hold.notified", "False"),
+        named("pairs: revoked long after drop"),
+        "I8",
+    ),
+    seed(
         "a loss that is none: another release has given back all",
         Statement(
             "semaphore.release_part",
