@@ -80,6 +80,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "keeper.renew_batch": "_core.lock.renew:_renew",
     "keeper.reserve": "_core.lock.renew:HolderRenewal.reserves",
     "keeper.retire": "_core.lock.release:retire",
+    "keeper.settle": "_core.lock.renewal_schedule:RenewalSchedule.settle",
     "keeper.watch": "_core.lock.renewal_schedule:RenewalSchedule.watch",
     # Acquire, release and close.
     "engine.acquire": "_core.lock.acquire:acquire",
@@ -184,6 +185,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "push.revoked": "_core.pushes:_revoked",
     "quorum.next_due": "_core.quorum.lease:Majority.next_due",
     "renewal_thread.ends": "_io.renewal_thread:RenewalThread._ends",
+    "semaphore.release_part": "_core.objects.semaphore_rwlock:release_part",
     "semaphore.take": "_handles.semaphore:SemaphoreHolds.take_permits",
     "script.unknown": "_io.wire:unknown_script",
     "validity": "_core.deadlines:validity",

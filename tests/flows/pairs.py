@@ -467,6 +467,9 @@ def beside_sender(push, call):
             name = f"pairs: {push} {when} {call}, {terms}"
             roles = (role, SENDERS[push], *(others if when == "before" else ()))
             yield Pairs(name, roles, monitor=monitor)
+    if (push, call) == ("revoked", "drop"):  # and when its renewal would have been due
+        roles = (takes(call), at_the_instant(breaks, earlier=-TTL / 2))
+        yield Pairs(f"pairs: {push} long after {call}", roles, monitor=PairsMonitor)
     if (push, call) == ("revoked", "ask"):  # its answer comes after the news of its end
         yield from (each.under(late=2) for each in REVOKED_AT_ONCE)
 

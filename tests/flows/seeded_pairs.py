@@ -3,7 +3,8 @@
 Each was a defect once: a pair of the table finds it.
 """
 
-from tests.flows.pairs import CANCEL, REVOKED_AT_ONCE, worlds_of
+from tests.flows import object_pairs
+from tests.flows.pairs import ALL, CANCEL, REVOKED_AT_ONCE, worlds_of
 from tests.flows.seeded import seed
 from tests.flows.sowing import Fault, Statement, always, nothing
 
@@ -14,6 +15,17 @@ HEARD_BEFORE = next(each for each in REVOKED_AT_ONCE if "alone" in each.name).un
 def world(one, other, terms):
     """Return the world of two calls on these terms."""
     return next(each for each in worlds_of(one, other) if f", {terms}" in each.name)
+
+
+def named(name):
+    """Return the world of a lock with this name."""
+    return next(each for each in ALL if each.name == name)
+
+
+def of_object(name):
+    """Return the world of another object with this name."""
+    worlds = (each for _, row in object_pairs.ROWS for each in row.worlds)
+    return next(each for each in worlds if each.name == name)
 
 
 SEEDS = (
@@ -74,5 +86,49 @@ SEEDS = (
         ),
         world("renew", "renew longer", "in turns"),
         "L",
+    ),
+    seed(
+        "a revocation that is not for a lease whose handle is gone",
+        Statement(
+            "keeper.lose",
+            "return hold.lose(reason, since, detail)",
+            "return hold.open and hold.lose(reason, since, detail)",
+        ),
+        named("pairs: revoked beside drop, in turns, alone"),
+        "I8",
+    ),
+    seed(
+        "a lease whose handle is gone, and that its client forgets as its renewal is due",
+        Statement("keeper.settle", "hold.dropped and not hold.notified", "False"),
+        named("pairs: revoked long after drop"),
+        "I8",
+    ),
+    seed(
+        "a loss that is none: another release has given back all",
+        Statement(
+            "semaphore.release_part",
+            "judge(port, hold, reply, repeated=hold.released)",
+            "judge(port, hold, reply, repeated=False)",
+        ),
+        of_object("pairs: permits, gives_one and gives_all").threads(),
+        "L",
+    ),
+    seed(
+        "a leadership that goes on though it was resigned during its hand-over",
+        Statement("election.resume", "leads = registry.keeps(hold)", "leads = True"),
+        of_object("pairs: election, hands_over_in_vain and resigns"),
+        "I8",
+    ),
+    seed(
+        "a leadership that goes on though it was revoked during its hand-over",
+        Statement("election.resume", "revoked_before(port, hold)", "pass"),
+        of_object("pairs: election, hands_over_in_vain, revoked, 2 late"),
+        "I8",
+    ),
+    seed(
+        "a leadership that goes on though its client was closed during its hand-over",
+        Statement("election.resume", "port.lines.closed", "False"),
+        of_object("pairs: election, hands_over_in_vain and closes"),
+        "I9",
     ),
 )

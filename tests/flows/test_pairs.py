@@ -14,7 +14,7 @@ FACES = ("asyncio", "threads")
 # Schedules of each world; a fault has many places at which to strike.
 DAILY, DAILY_FAULTY, NIGHTLY = 100, 300, 1500
 # Worlds of other objects have few schedules, except with a fault: there are many of them.
-OF_OBJECTS, OF_OBJECTS_FAULTY, OF_OBJECTS_NIGHTLY = 60, 100, 300
+OF_OBJECTS, OF_OBJECTS_FAULTY, OF_OBJECTS_NIGHTLY = 60, 100, 600
 
 
 def assert_meets(row, face, schedules, faulty, why_not):

@@ -151,3 +151,18 @@ async def test_a_loss_cancels_the_body_of_a_multi_and_not_what_is_around_it(worl
             await asyncio.get_running_loop().create_future()
     assert asyncio.current_task().cancelling() == 0
     await asyncio.sleep(0)
+
+
+async def test_a_resignation_beside_a_hand_over_to_nobody_ends_the_leadership(world):
+    """As found: the hand-over resumed the lease, which was then proved beside the next leader's."""
+    ann = world.client().election("a", candidate="ann", ttl=20)
+    assert await ann.campaign()
+    lease = ann.lease
+    handing = asyncio.create_task(ann.hand_over("nobody"))
+    await asyncio.sleep(0)  # its request is under way
+    await ann.resign()
+    with pytest.raises((NotHeld, LookupError)):
+        await handing
+    with pytest.raises(NotHeld, match="was released"):
+        lease.check()
+    await world.nothing_left()

@@ -210,12 +210,13 @@ class SharesMonitor(Monitor):
         """See that nobody overtook who came before, and that nobody who fits is left waiting."""
         left = {entry.waiter for entry, _ in after.line}
         own = _outer(self._request_of(request))
-        for entry, _ in before.line:
+        for entry, permits in before.line:
             overtaken = entry.waiter in left and self._counts(entry) and not own
             if overtaken and not self._came_before(granted, entry, before):
                 raise Violation("I5", f"{granted} were granted before {entry.waiter!r}")
             dropped = entry.waiter not in left and entry.holder not in granted
-            if not dropped or self._leaves(request, entry, after):
+            # One goes by itself, or can never be granted.
+            if not dropped or entry.waiter in request.args or permits > after.limit:
                 continue
             if self._counts(entry) or self._must_wait(entry, before, after, granted):
                 raise Violation("I5", f"{entry.waiter!r} lost its place")
@@ -241,16 +242,6 @@ class SharesMonitor(Monitor):
         behind = sum(after.leases[who].permits for who in granted if line.get(who, place) >= place)
         fresh = self._world.server.now_us - entry.arrived_us <= PATIENCE_US
         return fresh and after.taken - behind + permits > after.limit
-
-    def _leaves(self, call: Request, entry: Entry, after: ShareView) -> bool:
-        """Return True if a waiter goes by itself, or can never be granted."""
-        request = next(
-            (request for _, request in self.requests if request.id == entry.waiter), None
-        )
-        template: Any = request and request.terms
-        return entry.waiter in call.args or (
-            template is not None and template.permits > after.limit
-        )
 
     def _came_before(self, granted: list[bytes], entry: Entry, before: ShareView) -> bool:
         """Return True if all who were granted stood in line before this one."""
