@@ -42,6 +42,7 @@ class Edge:
 class Truth(Each):
     """The monitors of the locks, and who really waited for whom at each instant."""
 
+    holds = ()  # not those of the monitors
     skewed = False  # the server's clock was set, so that the youngest wait seems to be older
     found_seconds = FOUND_SECONDS
 
