@@ -28,6 +28,7 @@ from tests.flows import (
     forgetting,
     kept,
     multis,
+    object_pairs,
     pairs,
     quorums,
     runs_once,
@@ -151,7 +152,8 @@ def shares_plan() -> Iterator[Scenario]:
 
 def pairs_plan() -> Iterator[Scenario]:
     """Yield what is explored of calls that meet: in pairs, in deadlocks, as a client closes."""
-    for scenario in (*deadlocks.SMALL, *deadlocks.LARGE, *kept.ALL, *shutdowns.ALL, *pairs.ALL):
+    small = (*deadlocks.SMALL, *deadlocks.LARGE, *kept.ALL, *shutdowns.ALL)
+    for scenario in (*small, *pairs.ALL, *object_pairs.ALL):
         yield from both(scenario)
     for fault in FAULTS:  # what is judged of deadlocks knows these faults only: see their test
         for scenario in (*kept.ALL, *shutdowns.ALL, *pairs.SINGLE):

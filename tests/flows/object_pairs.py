@@ -613,3 +613,4 @@ ONCE = Kind(
 
 KINDS = (PERMITS, ELECTION, MULTI, ONCE)
 ROWS = tuple((kind, row) for kind in KINDS for row in kind.rows())
+ALL = tuple({each.name: each for _, row in ROWS for each in row.worlds}.values())

@@ -17,15 +17,14 @@ def world(one, other, terms):
     return next(each for each in worlds_of(one, other) if f", {terms}" in each.name)
 
 
-def named(name):
-    """Return the world of a lock with this name."""
-    return next(each for each in ALL if each.name == name)
+def named(name, worlds=ALL):
+    """Return the world with this name."""
+    return next(each for each in worlds if each.name == name)
 
 
 def of_object(name):
     """Return the world of another object with this name."""
-    worlds = (each for _, row in object_pairs.ROWS for each in row.worlds)
-    return next(each for each in worlds if each.name == name)
+    return named(name, object_pairs.ALL)
 
 
 SEEDS = (
