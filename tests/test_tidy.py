@@ -31,6 +31,7 @@ BANNED_WORDS = frozenset({"util", "utils", "helper", "helpers", "manager", "mana
 # that takes time, or lets real time pass where that is the subject: file → why.
 SLEEPS: dict[str, str] = {
     "tests/faults/proxy.py": "the distance to a far server",
+    "tests/faults/test_builds.py": "the work that is done under the lock",
     "tests/scale/fairness.py": "the work that is done under the lock",
     "tests/test_tidy.py": "bad examples, never run",
 }

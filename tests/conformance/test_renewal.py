@@ -393,6 +393,17 @@ async def test_a_coroutine_callback_is_awaited(world):
         await lock.release()
 
 
+@pytest.mark.no_quorum  # its deadline moves with each node; see tests/quorum
+async def test_a_client_that_begins_to_listen_prolongs_no_lease_against_its_option(world):
+    """It looks whether one was revoked before. As found, in a Cluster it renewed them."""
+    told = []
+    lock = world.client().lock("a", ttl=2.5, renew=False, on_lost=told.append)
+    await lock.acquire()
+    lease, deadline = lock.lease, lock.lease.deadline
+    await world.until(lambda: told)
+    assert lease.deadline == deadline
+
+
 @DROPS
 async def test_a_lease_whose_handle_is_gone_is_not_renewed(world):
     """As found: the nodes of a quorum renewed it for ever, and the log said that nothing did."""
@@ -409,7 +420,8 @@ async def test_a_lease_whose_handle_is_gone_is_not_renewed(world):
 
 
 @DROPS
-async def test_a_lease_whose_handle_is_gone_is_lost_once_it_is_revoked(world, caplog):
+@pytest.mark.parametrize("left", [4.0, 2.4], ids=["before it listens", "after its renewal"])
+async def test_a_lease_whose_handle_is_gone_is_lost_once_it_is_revoked(world, caplog, left):
     """I8: as found, it was proved until its deadline, and others were granted the lock."""
     told, client = [], world.client()
     async with client.lock("b", ttl=6) as beside:  # as long as it holds, a client listens
@@ -418,7 +430,7 @@ async def test_a_lease_whose_handle_is_gone_is_lost_once_it_is_revoked(world, ca
         lease = lock.lease
         del lock
         gc.collect()
-        await world.until(lambda: lease.remaining() < 2.4, "the time of its renewal is over")
+        await world.until(lambda: lease.remaining() < left, "that much is left")
         await world.client().revoke("a", reason="a test")
         await world.until(lambda: lease.lost)
         with pytest.raises(LeaseLost, match="a test") as caught:

@@ -22,6 +22,11 @@ class Interrupted:
         self._strike = strike
         self.armed = False
 
+    def put_in(self, monkeypatch):
+        """Have all clients of this test use it."""
+        monkeypatch.setattr(mutex, "_lock", self)
+        monkeypatch.setattr(mutex, "owned", self._lock._is_owned)
+
     def __enter__(self):
         self._lock.acquire()
         if self.armed:
@@ -31,9 +36,6 @@ class Interrupted:
     def __exit__(self, *_):
         self._lock.release()
 
-    def _is_owned(self):
-        return self._lock._is_owned()
-
 
 @pytest.mark.parametrize("held", HELD)
 def test_the_release_waits_for_the_unlock(monkeypatch, world, caplog, held):
@@ -41,7 +43,7 @@ def test_the_release_waits_for_the_unlock(monkeypatch, world, caplog, held):
 
     async def story():
         meddled = Interrupted(lambda: body.close())  # noqa: PLW0108  # it is made below
-        monkeypatch.setattr(mutex, "_lock", meddled)
+        meddled.put_in(monkeypatch)
         client, inside = world.client(), asyncio.Event()
 
         async def holding():

@@ -31,6 +31,11 @@ class Interrupted:
         self._strike, self._at = strike, 0
         self.sections = 0
 
+    def put_in(self, monkeypatch):
+        """Have all clients of this test use it."""
+        monkeypatch.setattr(mutex, "_lock", self)
+        monkeypatch.setattr(mutex, "owned", self._lock._is_owned)
+
     def arm(self, number):
         """Strike in the section so many from here, of any thread; return how many there were.
 
@@ -54,9 +59,6 @@ class Interrupted:
 
     def __exit__(self, *_):
         self._lock.release()
-
-    def _is_owned(self):
-        return self._lock._is_owned()
 
 
 def one_lock(client, server, prefix):
@@ -134,7 +136,7 @@ def play(monkeypatch, server, prefix, story, at, *, held="lock"):
     """Play a story and close a generator inside section ``at``; return the number of sections."""
     closing = []
     meddled = Interrupted(lambda: closing.pop().close())
-    monkeypatch.setattr(mutex, "_lock", meddled)
+    meddled.put_in(monkeypatch)
     with fencelock.Client(server.url, key_prefix=prefix) as client:
         closing.append(holding(HELD[held](client)))
         next(closing[0])
@@ -210,7 +212,7 @@ def test_a_call_that_needs_an_answer_is_refused(monkeypatch, server, prefix, cal
         raised.append(error)
 
     meddled = Interrupted(strike)
-    monkeypatch.setattr(mutex, "_lock", meddled)
+    meddled.put_in(monkeypatch)
     with fencelock.Client(server.url, key_prefix=prefix) as client:
         lock = client.lock("mine")
         lock.acquire()
@@ -226,7 +228,7 @@ def test_a_call_that_needs_an_answer_is_refused(monkeypatch, server, prefix, cal
 def test_a_client_is_closed_inside(monkeypatch, server, prefix, section):
     """A handler that closes the client: the call that was interrupted ends first."""
     meddled = Interrupted(lambda: client.close())  # noqa: PLW0108  # it is made below
-    monkeypatch.setattr(mutex, "_lock", meddled)
+    meddled.put_in(monkeypatch)
     with fencelock.Client(server.url, key_prefix=prefix) as client:
         with client.lock("a"):
             pass  # it is connected
@@ -246,7 +248,7 @@ def test_without_another_thread_the_next_call_does_the_work(monkeypatch, server,
 
     closing = []
     meddled = Interrupted(lambda: closing.pop().close())
-    monkeypatch.setattr(mutex, "_lock", meddled)
+    meddled.put_in(monkeypatch)
     with fencelock.Client(server.url, key_prefix=prefix) as client:
         closing.append(holding(client.lock("mine")))
         next(closing[0])

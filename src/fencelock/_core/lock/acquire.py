@@ -124,8 +124,7 @@ async def queue(  # noqa: C901, PLR0912 - one loop looks at all that may end it
             grant = None if asks.placed else await port.flows.line_up(port, asks, give_up_at)
             if grant is None:
                 grant = await _wait(port, attempt, asks, give_up_at)
-                if grant is not None:
-                    grant = await _counted(port, asks, grant, give_up_at)
+                grant = await _counted(port, asks, grant, give_up_at)
             now = port.now()
             if grant is not None and min(grant.deadline, asks.terms.ends) > now:
                 return grant
@@ -139,7 +138,6 @@ async def queue(  # noqa: C901, PLR0912 - one loop looks at all that may end it
         if not left:
             leave_to = nobody  # what was undone is no other attempt's
             await _leave(port, asks)
-            undo_owed(port, asks)
         attempt.asks = None
     except BaseException:
         left = left or leave_to(asks)
@@ -147,8 +145,6 @@ async def queue(  # noqa: C901, PLR0912 - one loop looks at all that may end it
             undo(port, asks)
         attempt.asks = None
         raise
-    else:
-        return None
     finally:
         if not left:
             try:
@@ -159,6 +155,7 @@ async def queue(  # noqa: C901, PLR0912 - one loop looks at all that may end it
             except BaseException:  # Ctrl-C, perhaps before its first instruction
                 depart(port, asks)
                 raise
+    return None
 
 
 def undo(port: Port, asks: Attempt) -> None:
@@ -316,9 +313,11 @@ async def _wait(port: Port, attempt: Attempt, asks: Attempt, give_up_at: float) 
             return None
 
 
-async def _counted(port: Port, asks: Attempt, grant: Grant, give_up_at: float) -> Grant | None:
+async def _counted(
+    port: Port, asks: Attempt, grant: Grant | None, give_up_at: float
+) -> Grant | None:
     """Have replicas acknowledge a handed-over grant; None when it must be requested again."""
-    if not grant.fence or grant.deadline <= port.now():
+    if grant is None or not grant.fence or grant.deadline <= port.now():
         return grant
     try:
         await port.flows.confirm(port, asks, grant.deadline, give_up_at)
@@ -346,7 +345,7 @@ async def _looked(port: Port, asks: Attempt, line: Line, give_up_at: float) -> b
 
 
 async def _leave(port: Port, asks: Attempt) -> None:
-    """Leave the line, and release what was granted at the last moment.
+    """Leave the line, release what was granted at the last moment, and undo what is owed.
 
     The silence of a near server is not "held by others" (I12): OutcomeUnknown, and the caller
     undoes the request.
@@ -356,12 +355,14 @@ async def _leave(port: Port, asks: Attempt) -> None:
     try:
         await port.call(*undo, until, asks)
     except NoReply as broken:
-        if asks.trip > LEAVING_SECONDS / 2:  # far away: the answer may be on its way
-            port.run_in_background(*undo, broken.undo_connection)
-            return
-        raise OutcomeUnknown(
-            f"{asks.keys.name!r} was not granted in time, and the server does not answer: {broken}"
-        ) from broken.__cause__
+        if asks.trip <= LEAVING_SECONDS / 2:
+            raise OutcomeUnknown(
+                f"{asks.keys.name!r} was not granted in time, and the server does not answer:"
+                f" {broken}"
+            ) from broken.__cause__
+        # Far away: the answer may be on its way.
+        port.run_in_background(*undo, broken.undo_connection)
+    undo_owed(port, asks)
 
 
 async def acquire(

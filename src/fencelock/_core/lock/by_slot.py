@@ -18,14 +18,19 @@ from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.heartbeat import heartbeat_request, learn
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import (
-    CALL_SECONDS_MAX,
     apply_renewal,
     failed,
     notify_refused,
     put_back,
     renew_batches,
 )
-from fencelock._core.lock.renew_request import in_batches, refusals, renewal_request
+from fencelock._core.lock.renew_request import (
+    answer_within,
+    in_batches,
+    next_ttls,
+    refusals,
+    renewal_request,
+)
 from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import Due
 from fencelock._core.port import SlottedPort
@@ -86,9 +91,9 @@ async def _renew(port: SlottedPort, batches: Sequence[Sequence[Hold]], ask: AskB
     """Renew the leases of one node; whatever happens, no hold is dropped from the schedule."""
     every = [hold for batch in batches for hold in batch]
     try:
-        live = [holds for batch in batches if (holds := [hold for hold in batch if hold.open])]
-        if live:
-            await ask(port, live)
+        live = [[hold for hold in batch if not hold.released] for batch in batches]
+        if any(live):
+            await ask(port, [batch for batch in live if batch])
     except BaseException:
         put_back(port, [hold for hold in every if hold in port.renewals.under_way], port.now())
         raise
@@ -99,10 +104,9 @@ async def _renew(port: SlottedPort, batches: Sequence[Sequence[Hold]], ask: AskB
 
 async def _ask(port: SlottedPort, batches: Sequence[Sequence[Hold]]) -> None:
     asked_at = port.now()
-    ttls = [[hold.next_ttl(asked_at) for hold in batch] for batch in batches]
+    ttls = [next_ttls(batch, asked_at) for batch in batches]
     ends = min(hold.deadline for batch in batches for hold in batch)
-    shortest = min(min(each) for each in ttls)
-    until = min(asked_at + min(CALL_SECONDS_MAX, shortest / 3), ends)
+    until = min(asked_at + min(map(answer_within, ttls)), ends)
     requests = [renewal_request(batch, each) for batch, each in zip(batches, ttls, strict=True)]
     answers = await port.run_together(requests, until)
     silent: list[Hold] = []

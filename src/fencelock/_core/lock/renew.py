@@ -37,7 +37,15 @@ from fencelock._core.error_messages import describes_errors
 from fencelock._core.lock.hold import Hold, first_due
 from fencelock._core.lock.kept import give_up_due
 from fencelock._core.lock.release import release_call
-from fencelock._core.lock.renew_request import NEVER, Answer, in_batches
+from fencelock._core.lock.renew_request import (
+    CALL_SECONDS_MAX,
+    LOOK_SECONDS,
+    NEVER,
+    Answer,
+    answer_within,
+    in_batches,
+    next_ttls,
+)
 from fencelock._core.lock.terms import SHARES
 from fencelock._core.port import Port
 from fencelock._core.retry import give_up, passes, persist
@@ -51,8 +59,6 @@ from fencelock.scripts import CLOCK, REVOKED
 LEASES_PER_PAUSE = 1000
 # A lease that cannot be renewed is retried twice a second; not each try is worth a line of the log.
 FAILURES_PER_LINE = 120
-# One silent call may hold up the others for at most this long, and at most a third of a lease.
-CALL_SECONDS_MAX = 1.0
 RECHECK_AFTER_SECONDS = 1.0
 # A lease of a quorum was renewed when it has grown by this part of its ttl.
 LEAST_GROWTH = 0.1
@@ -60,8 +66,6 @@ LEAST_GROWTH = 0.1
 TURN_SECONDS = 0.005
 # How long the loss of a refused lease may wait for an operator's reason.
 REASON_SECONDS = 0.1
-# Asks for nothing, because no renewal shortens a lease: the answer says whether it is still held.
-LOOK_SECONDS = 0.001
 
 
 async def recheck(port: Port) -> None:
@@ -123,9 +127,10 @@ def _renews(port: Port, hold: Hold, now: float) -> bool:
         put_back(port, [hold], min(hold.asked_until, hold.deadline))
     elif hold.renewable(now):
         return True
-    elif hold.open:
-        hold.final()
-        if not hold.terms.plain:  # ``recheck`` made it due: its renewal is a look
+    elif not hold.released:
+        if hold.open:
+            hold.final()
+        if not hold.terms.plain:  # ``recheck`` made it due, or its handle was dropped: look at it
             return True
         put_back(port, [hold], hold.deadline)
     return False
@@ -179,15 +184,14 @@ def put_back(port: Port, holds: Iterable[Hold], when: float) -> None:
 
 async def _renew(port: Port, holds: Sequence[Hold], ends: float) -> None:
     """Renew one batch, and notify of losses; raises when there was no answer."""
-    holds = [hold for hold in holds if hold.open]  # some may be released by now
+    holds = [hold for hold in holds if not hold.released]  # some may be by now
     if not holds:
         return
     asked_at = port.now()
-    ttls = [hold.steady or _next_ttl(hold, asked_at) for hold in holds]
-    shortest = min([ttl for ttl in ttls if ttl != LOOK_SECONDS], default=inf)
+    ttls = next_ttls(holds, asked_at)
     with port.mutex:
         ends = min(ends, port.renewals.first_end(asked_at + _horizon(port)))
-    until = min(asked_at + min(CALL_SECONDS_MAX, shortest / 3), ends)
+    until = min(asked_at + answer_within(ttls), ends)
     refused, missing = await port.flows.renew_batch(port, holds, ttls, until, ends, NEVER)
     if missing is None:
         apply_renewal(port, holds, ttls, asked_at, refused)
@@ -200,11 +204,6 @@ async def _renew(port: Port, holds: Sequence[Hold], ends: float) -> None:
             raise missing
         finally:
             del missing
-
-
-def _next_ttl(hold: Hold, now: float) -> float:
-    """Return for how long to renew a lease, or that it is only looked at."""
-    return hold.next_ttl(now) if hold.renewable(now) else LOOK_SECONDS
 
 
 def _horizon(port: Port) -> float:

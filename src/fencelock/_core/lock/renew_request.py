@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import LOCKS, PLAIN, SHARES, milliseconds
@@ -15,6 +16,10 @@ from fencelock.scripts import POLL_RENEW, RENEW, SHARES_RENEW, begin, bulk
 # (tests/scale/measure.py).
 LEASES_PER_CALL = 200
 
+# One silent call may hold up the others for at most this long, and at most a third of a lease.
+CALL_SECONDS_MAX = 1.0
+# Asks for nothing, because no renewal shortens a lease: the answer says whether it is still held.
+LOOK_SECONDS = 0.001
 # Until when a renewal may shorten a lease that it must not shorten, by the server's clock.
 NEVER = 0
 
@@ -27,6 +32,20 @@ def in_batches(kind: int, holds: list[Hold]) -> Iterator[list[Hold]]:
     size = 1 if kind == PLAIN else LEASES_PER_CALL
     for start in range(0, len(holds), size):
         yield holds[start : start + size]
+
+
+def next_ttls(holds: Sequence[Hold], now: float) -> list[float]:
+    """Return for how long to renew each lease, or that it is only looked at."""
+    return [
+        (hold.open and hold.steady) or (hold.next_ttl(now) if hold.renewable(now) else LOOK_SECONDS)
+        for hold in holds
+    ]
+
+
+def answer_within(ttls: Sequence[float]) -> float:
+    """Return how long a renewal of leases for so long waits for its answer."""
+    shortest = min([ttl for ttl in ttls if ttl != LOOK_SECONDS], default=inf)
+    return min(CALL_SECONDS_MAX, shortest / 3)
 
 
 def renewal_request(

@@ -34,7 +34,7 @@ from fencelock._core.lock.release import (
     settled,
     undo_owed,
 )
-from fencelock._core.lock.renew import CALL_SECONDS_MAX
+from fencelock._core.lock.renew_request import CALL_SECONDS_MAX
 from fencelock._core.lock.terms import LOCKS, Asked, Terms, milliseconds, too_late
 from fencelock._core.objects.semaphore_rwlock import lost_nested
 from fencelock._core.port import Port

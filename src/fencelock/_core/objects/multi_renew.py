@@ -17,7 +17,6 @@ from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.by_slot import side_by_side
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import (
-    CALL_SECONDS_MAX,
     HolderRenewal,
     apply_renewal,
     notify_refused,
@@ -26,7 +25,7 @@ from fencelock._core.lock.renew import (
     reserve,
     track_renewed,
 )
-from fencelock._core.lock.renew_request import Answer, refusals, renewal_request
+from fencelock._core.lock.renew_request import CALL_SECONDS_MAX, Answer, refusals, renewal_request
 from fencelock._core.port import Port, SlottedPort
 from fencelock._core.retry import passes, persist
 from fencelock._core.seat import Seat
