@@ -224,6 +224,7 @@ async def test_a_closed_client_keeps_nothing(world):
     assert world.holder("a") is None
 
 
+@pytest.mark.one_play  # for PAUSE_SECONDS
 async def test_after_two_recalls_in_vain_it_is_not_kept_for_a_while(world):
     client = world.client()
     other = world.client().lock("a")

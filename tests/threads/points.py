@@ -196,4 +196,4 @@ def at_every_point(play: Callable[[int, set[Point]], str], least: int) -> None:
     while play(next(numbers), tried) or play(next(numbers), tried):
         if time.monotonic() > end:
             return
-    assert len(tried) > least, "the story has fewer points than it seems"
+    assert len(tried) > least, f"the story has fewer points than it seems: {len(tried)}"
