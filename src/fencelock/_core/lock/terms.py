@@ -169,7 +169,8 @@ class Terms:
         self._freed = bulk(client_channel)
         self._vote = self._ttl_ms = b""
         # When a full lease that is granted before an instant is due: see ``acquire.begin``.
-        self.due_at = self.due_until = 0.0
+        self.due_at: float = 0.0
+        self.due_until: float = 0.0
 
     def _handoff_ttl(self) -> float:
         """Return the lease that a handoff starts with: short when renewal will prolong it."""
