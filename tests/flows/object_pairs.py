@@ -178,7 +178,7 @@ async def break_lock(actor, keys=KEYS):
 
 
 TIMES = (BEFORE, WHILE, AFTER)
-HAS_NOTHING = "a client that holds nothing is told of no revocation"
+HAS_NOTHING = "no revocation reaches a client that holds nothing"
 NOTHING_LEFT = "nothing is left to renew"
 
 

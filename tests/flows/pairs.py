@@ -24,7 +24,6 @@ from tests.flows.scenarios import RENEWED, TTL, Scenario, single, user
 from verification.simulator.actors import GAVE_UP, KEYS, Actor
 from verification.simulator.cohorts import CohortMonitor
 from verification.simulator.monitor import Monitor, Violation
-from verification.simulator.simulation import World
 
 START_US = 100_001  # after the beginning: both calls begin, with the keeper of a lease that is due
 LEAD = 0.05  # a call that waits, or gives up, begins so much earlier
@@ -51,16 +50,7 @@ class KeptPairsMonitor(Noting, KeptMonitor):
 class Pairs(Scenario):
     """A world whose monitor notes what meets."""
 
-    def world(self, server, traced):
-        return World(
-            server,
-            budgets=self.budgets,
-            symmetric=self.alike,
-            push_first=self.push_first,
-            traced=traced,
-            monitor=self.monitor,
-            port=HearingPort,
-        )
+    port = HearingPort
 
 
 class Desk(Actor):
@@ -507,7 +497,7 @@ def beside_answer(push, call):
 
 
 def breaks_at_once():
-    """An operator, who breaks the lock as soon as somebody has it."""
+    """An operator that breaks the lock as soon as it is held."""
     return single(breaks)
 
 

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from fencelock._core.lock import acquire, release, renew
 from fencelock._core.lock.renew import renew_now
@@ -17,6 +17,7 @@ from fencelock.scripts import BREAK, POLL_RELEASE
 from verification.simulator.actors import GAVE_UP, KEYS, Actor, Flows
 from verification.simulator.explorer import Report, explore
 from verification.simulator.monitor import Monitor, Violation
+from verification.simulator.port import SimulatedPort
 from verification.simulator.server import Server
 from verification.simulator.simulation import World
 
@@ -54,6 +55,7 @@ class Scenario:
     monitor: type[Monitor] = Monitor
     replicas: Callable[[Any], Any] | None = None  # who must acknowledge to a port
     events: bool = False  # what hooks are told is checked, too
+    port: ClassVar[type[SimulatedPort]] = SimulatedPort
 
     @property
     def title(self) -> str:
@@ -67,6 +69,7 @@ class Scenario:
             push_first=self.push_first,
             traced=traced,
             monitor=self.monitor,
+            port=self.port,
         )
 
     def build(self, server: Server, traced: bool) -> World:

@@ -13,7 +13,6 @@ from tests.flows.scenarios import FIXED, RENEWED, Role, Scenario
 from verification.simulator.actors import GAVE_UP, KEYS
 from verification.simulator.monitor import Violation
 from verification.simulator.shares import ShareActor, SharesMonitor, read
-from verification.simulator.simulation import World
 
 # Actors that are not alike: another ttl, with and without renewal.
 SHORT = LeaseOptions(ttl=2.5, renew=True)
@@ -33,16 +32,6 @@ class Shared(Scenario):
     """A scenario whose world is one semaphore of two permits, or one reader/writer lock."""
 
     monitor: type[SharesMonitor] = SharesMonitor
-
-    def world(self, server, traced):
-        return World(
-            server,
-            budgets=self.budgets,
-            symmetric=self.alike,
-            push_first=self.push_first,
-            traced=traced,
-            monitor=self.monitor,
-        )
 
 
 def taker(options=RENEWED, *, permits=1, timeout=None, work=0.0, rounds=1, actor=ShareActor):
