@@ -16,6 +16,7 @@ from tests.waiting import machine_seconds
 pytestmark = pytest.mark.one_face
 
 SILENT = 1.0  # as SILENT_SECONDS
+IN_LINE = "it knows that it is in line"
 OUTAGE = 4.0  # longer than the server_timeout of the clients that are to outlast it
 
 
@@ -82,10 +83,11 @@ def test_release_and_renewal_over_a_dead_connection(connect, proxy, view):
 
 def test_a_waiter_whose_connection_died_keeps_its_place(connect, proxy, view):
     """Its look is silent; it asks anew on another connection, before others in line."""
+    client = connect(proxy.url, server_timeout=30)
+    first = client.lock(view.name, ttl=60)
     with held(view):
-        first = connect(proxy.url, server_timeout=30).lock(view.name, ttl=60)
         ending = spawn(outcome, first.acquire, timeout=30)
-        view.until_waiting(1)
+        wait_until(client.port.lines.all_waiters, what=IN_LINE)
         entry = view.server.command("ZRANGE", view.keys.grant[2].decode(), 0, 0)
         proxy.drop_all("blackhole")
         behind = connect(view.server.url).lock(view.name, ttl=60)
@@ -133,7 +135,7 @@ def test_who_stands_in_line_outlasts_an_outage(connect, proxy, view, server):
     holder = connect(server.url).lock(view.name, ttl=60)
     holder.acquire()
     ending = spawn(outcome, lock.acquire, timeout=30)
-    wait_until(client.port.lines.all_waiters, what="it knows that it is in line")
+    wait_until(client.port.lines.all_waiters, what=IN_LINE)
     away(proxy, ending)
     holder.release()
     assert ending.result(15)[0] is True
@@ -160,7 +162,7 @@ def test_the_timeout_of_who_waits_ends_an_outage(connect, proxy, view):
     lock = client.lock(view.name, ttl=60)
     with held(view):
         ending = spawn(outcome, lock.acquire, timeout=OUTAGE)
-        wait_until(client.port.lines.all_waiters, what="it knows that it is in line")
+        wait_until(client.port.lines.all_waiters, what=IN_LINE)
         proxy.new_connections = "refuse"
         proxy.drop_all()
         result, took = ending.result(20)

@@ -83,8 +83,8 @@ SEEDS = (
         "a result that a waiter gets once replicas have acknowledged it",
         Statement(
             "attempt.pushed_counts",
-            "not grant.fence or grant.deadline <= port.now()",
-            "grant.deadline <= port.now()",
+            "grant is None or not grant.fence or grant.deadline <= port.now()",
+            "grant is None or grant.deadline <= port.now()",
         ),
         ONCE_SHORT.under(unacked=1),
         "I12",
