@@ -7,7 +7,6 @@ import pytest
 
 import fencelock
 from fencelock._runtime.clock import now
-from fencelock._topology.flows.single import SINGLE
 from tests.faults.conftest import load
 from tests.faults.proxy import Proxy
 from tests.faults.world import FACES, View, held, outcome, spawn, wait_until
@@ -301,7 +300,7 @@ def test_bad_options_are_refused(face, options, error, said):
 @pytest.mark.parametrize("nobody", [None, 0])
 def test_nobody_must_acknowledge(nobody):
     with fencelock.Client("redis://127.0.0.1:1", replicas=nobody) as client:
-        assert client._port.flows is SINGLE
+        assert client._port.replicas is None
 
 
 def test_the_result_of_a_run_is_read_whatever_the_replicas_do(connect, master, replica):

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 
-from fencelock._core.lock import by_slot
 from tests.flows.scenarios import FIXED, SECONDS, Scenario, single, user
 from tests.flows.seeded import seed
 from tests.flows.sentinels import granted
@@ -167,7 +166,9 @@ SEEDS = (
     ),
     seed(
         "a renewal in a Cluster that is not counted",
-        Fault("keeper.renew_at_nodes", lambda _real, *args: by_slot.renew_due_by_slot(*args)),
+        Statement(
+            "keeper.renew_at_nodes", "_ask if port.replicas is None else renew_batches", "_ask"
+        ),
         COUNTED_LONG.under(gone=1),
         "I1 I2",
     ),

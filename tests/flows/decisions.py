@@ -76,7 +76,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "keeper.lose": "_core.lock.renew:lose",
     "keeper.rely_on": "_core.lock.renew:rely_on",
     "keeper.counted": "_core.lock.hold:Hold.counted",
-    "keeper.renew_at_nodes": "_core.lock.by_slot:renew_due_confirmed",
+    "keeper.renew_at_nodes": "_core.lock.by_slot:renew_due_by_slot",
     "keeper.renew_batch": "_core.lock.renew:_renew",
     "keeper.reserve": "_core.lock.renew:HolderRenewal.reserves",
     "keeper.retire": "_core.lock.release:retire",
@@ -85,7 +85,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     # Acquire, release and close.
     "engine.acquire": "_core.lock.acquire:acquire",
     "engine.close_hold": "_core.lock.hand_back:_cut_off",
-    "engine.enough_replicas": "_core.lock.acknowledge:_judge",
+    "engine.enough_replicas": "_core.lock.acknowledge:check_enough",
     "engine.hand_back": "_core.lock.hand_back:hand_back",
     "engine.hand_back_once": "_core.lock.hand_back:_ask_once",
     "engine.lost_at_release": "_core.lock.release:lost_as",

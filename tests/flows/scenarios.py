@@ -11,7 +11,6 @@ from fencelock._core.lock.show import revoke
 from fencelock._core.lock.terms import LeaseOptions
 from fencelock._core.retry import ask
 from fencelock._core.types import NoReply
-from fencelock._topology.flows.replicas import confirmed
 from fencelock.errors import FencelockError
 from fencelock.scripts import BREAK, POLL_RELEASE
 from verification.simulator.actors import GAVE_UP, KEYS, Actor, Flows
@@ -84,7 +83,6 @@ class Scenario:
             role(self, world)
         for client in world.clients if self.replicas else ():
             client.port.replicas = self.replicas(client.port)
-            client.port.flows = confirmed(client.port.flows)
 
     def explore(self, *, seconds: float = SECONDS, schedules: int = 10_000_000) -> Report:
         budget = {"seconds": seconds, "schedules": schedules}

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from fencelock import NotAcknowledged, ServerDenied
-from fencelock._core.lock.acknowledge import ask_acknowledged
+from fencelock._core.lock.acknowledge import ask_confirmed
 from fencelock._core.seat import Seat
 from tests.pure.made import held
 
@@ -38,7 +38,7 @@ def asked(*, acknowledged=1, trouble=None):
         close=connected.remove,
     )
     try:
-        return asyncio.run(ask_acknowledged(port, WANT, ("script", (), ()), inf, Seat()))
+        return asyncio.run(ask_confirmed(port, WANT, ("script", (), ()), inf, Seat()))
     finally:
         assert connected == [], "the connection is given back"
 

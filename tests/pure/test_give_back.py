@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from fencelock import ServerDenied
+from fencelock._core.engine import Engine
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.acquire import late_grant
 from fencelock._core.lock.attempt import Attempt
@@ -14,12 +15,11 @@ from fencelock._core.lock.release import undo_owed
 from fencelock._core.lock.terms import LeaseOptions, Terms
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.objects import multi
+from fencelock._core.quorum.maintain import clean_up
 from fencelock._core.seat import Stray
-from fencelock._topology.flows.quorum import QUORUM
-from fencelock._topology.flows.single import SINGLE
 
 TERMS = LeaseOptions(ttl=30.0, renew=True)
-PORT = SimpleNamespace(now=lambda: 0.0, flows=SINGLE)
+PORT = type("Port", (Engine,), {"now": lambda _self: 0.0})()
 
 
 def attempt(name):
@@ -85,6 +85,6 @@ def test_what_a_node_of_a_quorum_may_still_bring_is_undone_with_the_hold():
     asked.owed = (Stray("silent", b"c"),)
     hold = SimpleNamespace(parts=[None, asked, None])
     port = SimpleNamespace(nodes=nodes, membership=SimpleNamespace(claimants=()))
-    QUORUM.clean_up(port, hold)
+    clean_up(port, hold)
     entry = asked.terms.entry(asked, b"c")
     assert [node.posted for node in nodes] == [[], [("abandon", entry, "silent")], []]

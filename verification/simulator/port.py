@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from fencelock._core.deadlines import SILENT_SECONDS
 from fencelock._core.deadlock.unit_waits import UnitWaits
+from fencelock._core.engine import Engine
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.waiting import Lines
-from fencelock._core.port import Flows, Replicas
 from fencelock._core.pushes import dispatch
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply
-from fencelock._topology.flows.single import SINGLE
 from fencelock.errors import ServerUnreachable
 from fencelock.scripts import Script
 from verification.simulator.network import NEVER_US, Client, Link, State, trap
@@ -33,12 +32,10 @@ if TYPE_CHECKING:
     from verification.simulator.simulation import World
 
 
-class SimulatedPort:
+class SimulatedPort(Engine):
     """Implements ``_core.port.Port`` for one simulated process."""
 
-    flows: Flows = SINGLE
     needed = 1
-    replicas: Replicas  # only where they count
     closing = False
     mutex: AbstractContextManager[Any] = nullcontext()  # between two awaits a flow is alone here
     nodes: Sequence[SimulatedPort] = ()  # of a quorum only

@@ -14,14 +14,11 @@ from fencelock._core.deadlock.unit_waits import UnitWaits
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.renew_request import Answer
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Call, Keys, Reply
-from fencelock._runtime.records import NamedTuple
-from fencelock.errors import NotAcknowledged
 from fencelock.scripts import Script
 
 
@@ -45,80 +42,6 @@ class Replicas(Protocol):
         """
 
 
-# A port, as the flows of its topology see it: some need a ``SlottedPort``, or a quorum's.
-AnyPort = Any
-
-
-class Flows(NamedTuple):
-    """What is done differently on one server, in a Cluster, with replicas, or over a quorum.
-
-    A port carries the flows that fit it, and a flow calls those of its port: so it never asks which
-    servers it runs on. See ``_topology/flows``.
-    """
-
-    # Take a lock and register its hold.
-    take: Callable[[AnyPort, Attempt], Awaitable[Hold | None]]
-    # Ask for a lock and a place in its line; None when it was not granted at once.
-    line_up: Callable[[AnyPort, Attempt, float], Awaitable[Grant | None]]
-    # Send the heartbeat of this client's waiters by an instant; learn their places in line.
-    heartbeat: Callable[[AnyPort, float, Attempt], Awaitable[None]]
-    # Return True if one script can touch all these locks, as far as is known.
-    one_script: Callable[[AnyPort, Sequence[Terms]], bool]
-
-    # Do what the renewal schedule has due: notify holders of losses, renew the rest.
-    maintain: Callable[[AnyPort], Coroutine[Any, Any, None]]
-    # Renew leases, sorted by their kinds, in the background.
-    renew_due: Callable[[AnyPort, Sequence[list[Hold]]], Awaitable[None]]
-    # Renew one lease at its holder's request; ``True``: that may shorten it.
-    renew: Callable[[AnyPort, Hold, float | None, bool], Awaitable[None]]
-    # Renew several leases together at their holder's request.
-    renew_all: Callable[[AnyPort, Sequence[Hold], float | None], Awaitable[None]]
-    # Ask the server to renew leases of one kind by an instant; replicas may take until another, and
-    # leases may be shortened until a third one, by the server's clock.
-    renew_batch: Callable[
-        [AnyPort, Sequence[Hold], Sequence[float], float, float, int], Awaitable[Answer]
-    ]
-    # End a lease whose deadline has come.
-    ended: Callable[[AnyPort, Hold], None]
-
-    # Release a hold; return how many an explicit owner has left.
-    give_back: Callable[[AnyPort, Hold, Seat], Awaitable[int]]
-    # Release a hold in the background, after a request if its ``undo_connection`` is given.
-    release_in_background: Callable[[AnyPort, Hold, object], None]
-    # Release leases that ended with their client, in order and by an instant; return those that no
-    # server confirmed.
-    hand_back: Callable[[AnyPort, Sequence[Hold], float], Awaitable[Sequence[Hold]]]
-    # Undo what may still come of the requests of a hold that has ended.
-    clean_up: Callable[[AnyPort, Hold], None]
-
-    # Return the answers to a question about a name: one, or a majority's.
-    replies: Callable[[AnyPort, str, Call], Awaitable[list[Reply]]]
-    # Return for each of several locks what each server shows of it, with so many waiters.
-    survey: Callable[[AnyPort, Sequence[LockKeys], int], Awaitable[list[list[Any]]]]
-    # Run a flow on each independent server; return what it returned.
-    on_each: Callable[[AnyPort, str, Callable[[Any], Awaitable[Any]]], Awaitable[Sequence[Any]]]
-    # Return the id of a lock's holder, or None, also for an idle lease that its client keeps.
-    holder_of: Callable[[AnyPort, LockKeys], Awaitable[bytes | None]]
-    # Return True if the client of a holder's id keeps its lease and does not use it.
-    is_idle: Callable[[AnyPort, LockKeys, bytes], Awaitable[bool]]
-    # Ask the clients of these channels who waits inside them, by an instant.
-    local_rows: Callable[[AnyPort, Mapping[bytes, LockKeys], float], Awaitable[Sequence[Any]]]
-    # Run scripts; return their replies, or what each would raise.
-    side_by_side: Callable[[AnyPort, Sequence[Call], float], Awaitable[Sequence[Reply | Exception]]]
-
-    # Return once replicas have what a waiter's connection brought: by its lease's deadline, and by
-    # its caller's.
-    confirm: Callable[[AnyPort, Seat, float, float], Awaitable[None]]
-    # Ask; return the answer, and the error when too few replicas have what it did.
-    ask_confirmed: Callable[
-        [AnyPort, Hold, Call, float, Seat],
-        Awaitable[tuple[Reply, NotAcknowledged | None]],
-    ]
-    # Return how long replicas may take to acknowledge, in seconds.
-    confirm_seconds: Callable[[AnyPort], float]
-    confirms: bool  # replicas count: ``confirm`` does something
-
-
 class Port(Protocol):
     """The world as the flows see it."""
 
@@ -129,7 +52,7 @@ class Port(Protocol):
     renewals: RenewalSchedule  # when which lease is due
     waits: UnitWaits  # what the threads and tasks of this process wait for
     server_timeout: float  # seconds without any answer before a call gives up
-    flows: Flows  # those that fit the servers behind this port
+    replicas: Replicas | None  # None where none must have a grant before it counts
     needed: int  # how many answers decide: one, or a majority of a quorum's nodes
 
     @property
@@ -218,6 +141,67 @@ class Port(Protocol):
         Called once for each lease, from any thread; never blocks, sends nothing.
         """
 
+    # --- what depends on the servers behind the port; see ``_core/engine.py`` --------------------
+
+    async def take(self, attempt: Attempt, /) -> Hold | None:
+        """Take a lock and register its hold; None when it was not granted in time."""
+
+    async def line_up(self, asks: Attempt, give_up_at: float, /) -> Grant | None:
+        """Ask for a lock and a place in its line; None when it was not granted at once."""
+
+    async def heartbeat(self, until: float, waiter: Attempt, /) -> None:
+        """Send the heartbeat of this client's waiters; learn their places in line."""
+
+    def one_script(self, terms: Sequence[Terms], /) -> bool:
+        """Return True if one script can touch all these locks, as far as is known."""
+
+    async def maintain(self) -> None:
+        """Do what the renewal schedule has due: notify holders of losses, renew the rest."""
+
+    async def renew_due(self, kinds: Sequence[list[Hold]], /) -> None:
+        """Renew leases, sorted by their kinds, in the background."""
+
+    async def renew(self, hold: Hold, ttl: float | None, shortens: bool, /) -> None:  # noqa: FBT001 - passed on as it came
+        """Renew one lease at its holder's request; with ``shortens`` it may become shorter."""
+
+    async def renew_all(self, holds: Sequence[Hold], ttl: float | None, /) -> None:
+        """Renew several leases together at their holder's request."""
+
+    async def give_back(self, hold: Hold, log: Seat, /) -> int:
+        """Release a hold; return how many an explicit owner has left."""
+
+    def release_in_background(self, hold: Hold, undo_connection: object, /) -> None:
+        """Release a hold in the background, after what its ``undo_connection`` carries, if any."""
+
+    async def hand_back(self, holds: Sequence[Hold], until: float, /) -> Sequence[Hold]:
+        """Release leases that ended with their client; return those that no server confirmed."""
+
+    def clean_up(self, hold: Hold, /) -> None:
+        """Undo what may still come of the requests of a hold that has ended."""
+
+    async def replies(self, name: str, call: Call, /) -> list[Reply]:
+        """Return the answers to a question about a name: one, or a majority's."""
+
+    async def survey(self, found: Sequence[LockKeys], waiters: int, /) -> list[list[Any]]:
+        """Return for each lock what each server shows of it, with so many waiters."""
+
+    async def on_each(self, name: str, flow: Callable[[Port], Awaitable[Any]], /) -> Sequence[Any]:
+        """Run a flow on each independent server; return what it returned."""
+
+    async def value_of(self, keys: LockKeys, /) -> bytes | None:
+        """Return the id of a lock's holder, or None, also for an idle lease that is kept."""
+
+    async def is_idle(self, keys: LockKeys, holder: bytes, /) -> bool:
+        """Return True if the client of a holder's id keeps its lease and does not use it."""
+
+    async def local_rows(self, clients: Mapping[bytes, LockKeys], until: float, /) -> Sequence[Any]:
+        """Ask the clients of these channels who waits inside them."""
+
+    async def side_by_side(
+        self, calls: Sequence[Call], until: float, /
+    ) -> Sequence[Reply | Exception]:
+        """Run scripts; return their replies, or what each would raise."""
+
 
 class SlottedPort(Port, Protocol):
     """Extra port methods for a Cluster, where keys lie in many slots, and slots on several nodes.
@@ -246,9 +230,3 @@ class SlottedPort(Port, Protocol):
 
     def spawn_for_node(self, place: object, flow: Callable[[], Coroutine[Any, Any, None]]) -> bool:
         """Run a flow in the background, one at a time per place; False while one runs there."""
-
-
-class CountingPort(Port, Protocol):
-    """A port whose grants and renewals replicas must have before they count."""
-
-    replicas: Replicas

@@ -47,7 +47,7 @@ async def ask_all(port: Port, calls: Sequence[Call]) -> list[Reply]:
     left, replies = dict(enumerate(calls)), dict[int, Reply]()
     while left:
         trouble: Exception | None = None
-        answers = await port.flows.side_by_side(port, list(left.values()), until)
+        answers = await port.side_by_side(list(left.values()), until)
         for number, answer in zip(tuple(left), answers, strict=True):
             if isinstance(answer, Exception):
                 trouble = answer

@@ -147,7 +147,6 @@ class AsyncioNodes(AsyncioIo):
 class AsyncioClusterPort(ClusterPort, AioPort):
     """Implements ``_core.port.Port`` for the tasks of one loop, over a Cluster."""
 
-    flows = ClusterPort.flows
     parts = ClusterPort.parts
     link: AsyncioNodes  # type: ignore[assignment]  # several links in one
 

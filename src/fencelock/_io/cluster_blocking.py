@@ -102,7 +102,6 @@ class BlockingNodes(BlockingIo):
 class BlockingClusterPort(ClusterPort, BlockingPort):
     """Implements ``_core.port.Port`` for threads, over a Cluster."""
 
-    flows = ClusterPort.flows
     parts = ClusterPort.parts
     pool: BlockingNodes  # type: ignore[assignment]  # several pools in one
 

@@ -19,13 +19,13 @@ from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fencelock._core.deadlock.unit_waits import UnitWaits
+from fencelock._core.engine import Engine
 from fencelock._core.lock.hand_back import give_back_all
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.kept import give_up_all
 from fencelock._core.lock.renew import log_loss, lose_all, recheck
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.waiting import Lines
-from fencelock._core.port import Flows, Replicas
 from fencelock._core.pushes import dispatch
 from fencelock._core.retry import ask, left_behind
 from fencelock._core.seat import Seat
@@ -40,7 +40,6 @@ from fencelock._io.wire import ReplyError, not_now, pack_source
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import inside, mutex, put_off
-from fencelock._topology.flows.single import SINGLE
 from fencelock.errors import FencelockError
 from fencelock.scripts import Script
 
@@ -62,15 +61,13 @@ TURNS = 5
 RING_SECONDS = 0.005
 
 
-class AioPort:
+class AioPort(Engine):
     """Implements ``_core.port.Port`` for the tasks of one event loop."""
 
-    flows: Flows = SINGLE
     needed = 1
     nodes: Sequence[AioPort] = ()  # of a quorum only
     is_node = False  # of a quorum, whose port shuts it
     elsewhere = False  # its client has ports in other loops
-    replicas: Replicas  # only where they count: see replicas_blocking.py
     recorder: Any = None  # of the client's history
 
     def __init__(
@@ -331,7 +328,7 @@ class AioPort:
     async def _maintain(self) -> None:
         began = now()
         try:
-            await self.flows.maintain(self)
+            await self.maintain()
             if (mux := self.link.mux) is not None and mux.sound and mux.silent_since(began):
                 mux.retire()  # the next try must not wait on a connection that went silent
         finally:

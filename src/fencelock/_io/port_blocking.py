@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
 
 from fencelock._core.deadlock.unit_waits import UnitWaits
+from fencelock._core.engine import Engine
 from fencelock._core.lock.hand_back import give_back_all
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.kept import give_up_all
 from fencelock._core.lock.renew import log_loss, lose_all
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.waiting import Lines
-from fencelock._core.port import Flows, Replicas
 from fencelock._core.pushes import dispatch
 from fencelock._core.retry import ask, left_behind
 from fencelock._core.seat import Seat
@@ -40,7 +40,6 @@ from fencelock._io.sources.kinds import Source
 from fencelock._io.threads import RepeatingThread, run_blocking
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.mutex import catch_up, inside, mutex, put_off, put_off_work
-from fencelock._topology.flows.single import SINGLE
 from fencelock.errors import FencelockError, NotRenewable
 from fencelock.scripts import Script
 
@@ -67,15 +66,13 @@ def _ear(port: ref[BlockingPort]) -> Callable[[Connection, list[bytes]], None]:
     return pushed
 
 
-class BlockingPort:
+class BlockingPort(Engine):
     """Implements ``_core.port.Port`` for threads."""
 
-    flows: Flows = SINGLE
     needed = 1
     nodes: Sequence[BlockingPort] = ()  # of a quorum only
     is_node = False  # of a quorum, whose port shuts it
     elsewhere = False  # as of a port of asyncio: here is but one
-    replicas: Replicas  # only where they count: see replicas_blocking.py
     recorder: Any = None  # of the client's history
 
     def __init__(

@@ -167,7 +167,7 @@ class RenewalThread:
                 if next_at > current:
                     self._rest(port, next_at)
                 else:
-                    run_blocking(port.flows.maintain(port))
+                    run_blocking(port.maintain())
             except BaseException:
                 log.exception("renewing leases failed; retrying")
                 self._hang_up()

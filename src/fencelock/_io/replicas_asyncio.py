@@ -25,7 +25,6 @@ from fencelock._io.replicas_blocking import ANSWER_SECONDS, LATE_SECONDS, mark, 
 from fencelock._io.sources.kinds import Source
 from fencelock._io.wire import ReplyError
 from fencelock._runtime.clock import now
-from fencelock._topology.flows.replicas import CONFIRMED
 from fencelock.errors import FencelockError
 from fencelock.options import Acknowledgement
 
@@ -204,7 +203,6 @@ class PortWithRounds(AioPort):
 class AcknowledgedPort(PortWithRounds):
     """An asyncio port whose grants replicas acknowledge."""
 
-    flows = CONFIRMED
     replicas: AsyncReplicas
 
     def __init__(

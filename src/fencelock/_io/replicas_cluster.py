@@ -13,7 +13,6 @@ from fencelock._core.types import NoReply
 from fencelock._io.cluster_asyncio import AsyncioClusterPort
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.replicas_asyncio import AsyncReplicas, PortWithRounds, replica_link
-from fencelock._topology.flows.replicas import CONFIRMED_CLUSTER
 from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import ClusterSource
 from fencelock.options import Acknowledgement
@@ -72,7 +71,6 @@ class AsyncClusterReplicas:
 class AcknowledgedClusterPort(PortWithRounds, AsyncioClusterPort):
     """An asyncio port for a Cluster whose grants replicas acknowledge."""
 
-    flows = CONFIRMED_CLUSTER
     replicas: AsyncClusterReplicas
 
     def __init__(

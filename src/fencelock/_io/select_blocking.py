@@ -54,10 +54,8 @@ def port_for(
         port = BlockingPort(found, client_channel=client_channel, server_timeout=server_timeout)
     if replicas is not None:
         from fencelock._io.replicas_blocking import BlockingReplicas
-        from fencelock._topology.flows.replicas import confirmed
 
         port.replicas = BlockingReplicas(replicas)
-        port.flows = confirmed(port.flows)
     return port
 
 

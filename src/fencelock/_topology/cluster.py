@@ -20,15 +20,17 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
-from fencelock._core.keys import slot
+from fencelock._core.engine import Engine
+from fencelock._core.keys import LockKeys, slot
+from fencelock._core.lock import by_slot
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
-from fencelock._core.port import Flows
+from fencelock._core.objects.multi_renew import renew_all_by_slot
+from fencelock._core.port import SlottedPort
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Call, Keys, NoReply, Reply, closed
 from fencelock._io.wire import ReplyError, pack_call
 from fencelock._runtime.log import log
 from fencelock._topology.cluster_map import ClusterMap
-from fencelock._topology.flows.cluster import CLUSTER
 from fencelock._topology.io import NodeIo
 from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import (
@@ -55,7 +57,7 @@ ANYWHERE = -1  # in ``NodeConnection.channels``: a channel of no slot
 Ask = Callable[..., Coroutine[Any, Any, Reply]]
 
 
-class ClusterPort:
+class ClusterPort(Engine):
     """The parts of ``_core.port.SlottedPort`` that differ for a Cluster.
 
     A subclass adds how a waiter uses a connection, and the methods of a port of one server.
@@ -64,8 +66,20 @@ class ClusterPort:
     mutex: AbstractContextManager[Any]
     renewals: RenewalSchedule
     closing: bool
-    flows: Flows = CLUSTER
     _io: NodeIo
+
+    line_up = by_slot.line_up_by_slot  # type: ignore[assignment]  # no caller gives it ``listen``
+    heartbeat = by_slot.heartbeat_by_slot
+    one_script = by_slot.one_slot
+    renew_due = by_slot.renew_due_by_slot
+    renew_all = renew_all_by_slot
+    side_by_side = by_slot.side_by_side
+
+    async def survey(self: SlottedPort, found: Sequence[LockKeys], waiters: int) -> list[list[Any]]:
+        """Ask for all locks, each at its node; few programs do."""
+        from fencelock._core.lock.show import survey_by_slot  # noqa: PLC0415 - as said
+
+        return await survey_by_slot(self, found, waiters)
 
     def _use(self, cluster: ClusterSource, io: NodeIo) -> None:
         """Begin with nothing known: at first, and in a child process."""

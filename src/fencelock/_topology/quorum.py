@@ -15,14 +15,24 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
+from fencelock._core.engine import Engine
 from fencelock._core.keys import membership_key
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
+from fencelock._core.quorum.acquire import take
+from fencelock._core.quorum.inspect import holder_of, is_idle, local_rows, on_each, replies
 from fencelock._core.quorum.lease import detach
+from fencelock._core.quorum.maintain import (
+    clean_up,
+    give_back,
+    hand_back,
+    maintain,
+    release_in_background,
+    renew,
+)
 from fencelock._core.quorum.membership import Membership, parse_info
 from fencelock._core.quorum.votes import FIRST_FACTOR, majority
 from fencelock._core.types import Args, Keys, NoReply, Reply
-from fencelock._topology.flows.quorum import QUORUM
 from fencelock.scripts import Script
 
 # How long a connection may take to open, even if its caller gives up sooner. In a loop, one that is
@@ -33,10 +43,25 @@ DIAL_SECONDS = 1.0
 Identified = Callable[[bytes, float, float], None]
 
 
-class QuorumPortRules:
-    """The common part of the three ports of a quorum; each adds how it waits for several nodes."""
+class QuorumPortRules(Engine):
+    """The common part of the three ports of a quorum; each adds how it waits for several nodes.
 
-    flows = QUORUM
+    What a quorum refuses (``quorum_limits.py``) is left as on one server, and never called.
+    """
+
+    take = take
+    maintain = maintain
+    renew = renew
+    give_back = give_back
+    release_in_background = release_in_background
+    hand_back = hand_back
+    clean_up = clean_up
+    replies = replies
+    on_each = on_each
+    value_of = holder_of
+    is_idle = is_idle
+    local_rows = local_rows
+
     nodes: Sequence[Any]
     labels: Sequence[str]
     renewals: RenewalSchedule
@@ -92,7 +117,7 @@ class QuorumPortRules:
         self.attend_by(when)
 
     def attend_by(self, when: float) -> None:
-        """Have ``Flows.maintain`` run by an instant."""
+        """Have ``maintain`` run by an instant."""
 
     def let_go(self) -> None:
         """Let the nodes' leases end with their ports: the quorum's lease is notified separately."""

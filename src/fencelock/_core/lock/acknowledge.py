@@ -14,14 +14,11 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import inf
-from typing import cast
 
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.renew_request import Answer, refusals, renewal_request
-from fencelock._core.port import CountingPort, Port, Replicas
-from fencelock._core.retry import persist
+from fencelock._core.port import Port
+from fencelock._core.retry import ask, persist
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply
 from fencelock.errors import NotAcknowledged
@@ -30,51 +27,52 @@ from fencelock.errors import NotAcknowledged
 LAST_SECONDS = 0.03
 
 
-async def acknowledged(port: Port, seat: Seat, deadline: float, give_up_at: float) -> None:
-    """Return once enough replicas have what the seat's connection brought.
+async def confirm(port: Port, seat: Seat, deadline: float, give_up_at: float) -> None:
+    """Return once enough replicas have what the seat's connection brought; at once if none count.
 
     Raises NotAcknowledged when too few have it in time, NoReply when the connection is gone, and a
     ServerError when the server cannot count them.
     """
-    replicas = _replicas(port)
+    replicas = port.replicas
+    if replicas is None:
+        return
     until = min(port.now() + replicas.timeout, deadline, give_up_at + LAST_SECONDS)
-    _judge(port, seat, replicas, await replicas.acknowledge(seat, until), deadline)
+    check_enough(port, seat, await replicas.acknowledge(seat, until), replicas.wanted, deadline)
+
+
+def check_enough(port: Port, seat: Seat, count: int, wanted: int, deadline: float) -> None:
+    """Raise NotAcknowledged when too few replicas have it, or have it too late."""
+    if count < wanted or port.now() >= deadline:
+        raise NotAcknowledged(
+            f"{seat.keys.name!r}: {count} of {wanted} replica(s) acknowledged"
+            " the grant or renewal in time",
+            name=seat.keys.name,
+            acknowledged=count,
+            wanted=wanted,
+        )
 
 
 def confirm_seconds(port: Port) -> float:
     """Return how long replicas may take to acknowledge."""
-    return _replicas(port).timeout
+    return 0.0 if port.replicas is None else port.replicas.timeout
 
 
-def _replicas(port: Port) -> Replicas:
-    return cast("CountingPort", port).replicas
-
-
-def _judge(port: Port, seat: Seat, replicas: Replicas, count: int, deadline: float) -> None:
-    if count < replicas.wanted or port.now() >= deadline:
-        raise NotAcknowledged(
-            f"{seat.keys.name!r}: {count} of {replicas.wanted} replica(s) acknowledged"
-            " the grant or renewal in time",
-            name=seat.keys.name,
-            acknowledged=count,
-            wanted=replicas.wanted,
-        )
-
-
-async def ask_acknowledged(
+async def ask_confirmed(
     port: Port, hold: Hold, call: Call, until: float, log: Seat
 ) -> tuple[Reply, NotAcknowledged | None]:
-    """Ask like ``ask``, on a connection of its own; return the answer.
+    """Ask like ``ask``, where replicas count on a connection of its own; return the answer.
 
     The second value is the error if too few replicas have the write, else None.
     """
+    if port.replicas is None:
+        return await ask(port, *call, until, asked=log), None
     seat = Seat.of(hold.terms.keys, hold.id)
 
     async def once() -> tuple[Reply, NotAcknowledged | None]:
         await port.open(seat, until, listen=False)
         reply = await port.call(*call, until, seat)
         try:
-            await acknowledged(port, seat, inf, inf)
+            await confirm(port, seat, inf, inf)
         except NotAcknowledged as missing:
             return reply, missing
         return reply, None
@@ -82,29 +80,5 @@ async def ask_acknowledged(
     try:
         answer: tuple[Reply, NotAcknowledged | None] = await persist(port, once, until, log)
         return answer
-    finally:
-        port.close(seat)
-
-
-async def renew_batch_confirmed(  # noqa: PLR0917 - as ``Flows.renew_batch``
-    port: Port,
-    holds: Sequence[Hold],
-    ttls: Sequence[float],
-    until: float,
-    ends: float,
-    shortens_until: int,
-) -> Answer:
-    """Renew holds of one kind where replicas count; they may take until ``ends``."""
-    asked = renewal_request(holds, ttls, shortens_until=shortens_until)
-    seat = Seat.of(holds[0].terms.keys, holds[0].id)
-    try:
-        await port.open(seat, until, listen=False)
-        refused = refusals(holds, await port.call(*asked, until, seat))
-        if len(refused) < len(holds):
-            try:
-                await acknowledged(port, seat, ends, inf)
-            except NotAcknowledged as missing:
-                return refused, missing
-        return refused, None
     finally:
         port.close(seat)

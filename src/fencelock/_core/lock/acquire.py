@@ -27,6 +27,7 @@ from fencelock._core.deadlines import BATCHES, validity
 from fencelock._core.deadlock.chase import error_of, look
 from fencelock._core.deadlock.unit_waits import entered, left
 from fencelock._core.error_messages import describe_error
+from fencelock._core.lock.acknowledge import confirm
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, first_due
 from fencelock._core.lock.release import release_call, release_in_background, retire, undo_owed
@@ -121,7 +122,7 @@ async def queue(  # noqa: C901, PLR0912 - one loop looks at all that may end it
     left, late = False, 0
     try:
         while True:
-            grant = None if asks.placed else await port.flows.line_up(port, asks, give_up_at)
+            grant = None if asks.placed else await port.line_up(asks, give_up_at)
             if grant is None:
                 grant = await _wait(port, attempt, asks, give_up_at)
                 grant = await _counted(port, asks, grant, give_up_at)
@@ -229,8 +230,8 @@ async def line_up(
                 reply = await port.run(packed, terms.keys.lock, until, asks)
             asks.asking = False
             ends = asked_at + valid
-            if port.flows.confirms and counts(reply):
-                await port.flows.confirm(port, asks, ends, give_up_at)
+            if port.replicas is not None and counts(reply):
+                await confirm(port, asks, ends, give_up_at)
         except (NoReply, ServerError) as trouble:
             asks.asking = isinstance(trouble, NoReply) and trouble.sent  # it may arrive later
             until = await _once_more(port, asks, trouble, until, give_up_at)
@@ -320,7 +321,7 @@ async def _counted(
     if grant is None or not grant.fence or grant.deadline <= port.now():
         return grant
     try:
-        await port.flows.confirm(port, asks, grant.deadline, give_up_at)
+        await confirm(port, asks, grant.deadline, give_up_at)
     except NoReply as broken:
         asks.note(broken)
         if port.now() >= give_up_at:
@@ -332,7 +333,7 @@ async def _counted(
 async def _looked(port: Port, asks: Attempt, line: Line, give_up_at: float) -> bool:
     """Send the heartbeat; False when there was no answer, and the request must be repeated."""
     try:
-        await port.flows.heartbeat(port, min(give_up_at, port.now() + port.server_timeout), asks)
+        await port.heartbeat(min(give_up_at, port.now() + port.server_timeout), asks)
     except NoReply as broken:
         asks.note(broken)
     except ServerError as refused:
@@ -387,7 +388,7 @@ async def acquire(
     if attempt.terms.options.deadlock_after is not None:
         attempt.unit = attempt.who
     try:
-        hold: Hold | None = await (take or port.flows.take)(port, attempt)
+        hold = await (port.take(attempt) if take is None else take(port, attempt))
         if attempt.event is not None:
             tell(port, attempt, hold)
         return hold

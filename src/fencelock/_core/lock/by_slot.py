@@ -57,16 +57,11 @@ async def line_up_by_slot(port: SlottedPort, waiter: Attempt, give_up_at: float)
 
 
 async def renew_due_by_slot(port: SlottedPort, kinds: Sequence[list[Hold]]) -> None:
-    """Renew leases in the background, each node by a flow of its own; returns at once."""
-    _renew_beside(port, kinds, _ask)
+    """Renew leases in the background, each node by a flow of its own; returns at once.
 
-
-async def renew_due_confirmed(port: SlottedPort, kinds: Sequence[list[Hold]]) -> None:
-    """Do the same where replicas must acknowledge: they are asked slot by slot."""
-    _renew_beside(port, kinds, renew_batches)
-
-
-def _renew_beside(port: SlottedPort, kinds: Sequence[list[Hold]], ask: AskBatches) -> None:
+    Replicas that must acknowledge are asked slot by slot.
+    """
+    ask: AskBatches = _ask if port.replicas is None else renew_batches
     groups: dict[object, list[list[Hold]]] = {}
     for batch in _batches(port, kinds):
         groups.setdefault(port.node_of(batch[0].terms.keys.lock), []).append(batch)

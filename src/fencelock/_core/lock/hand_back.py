@@ -35,10 +35,10 @@ async def give_back_all(port: Port, until: float) -> bool:
         text = "%d lease(s) were still held and are given back: the client is closed (%s)"
         log.warning(text, len(holds), listed(hold.name for hold in holds))
         try:
-            left += await port.flows.hand_back(port, holds, until)
+            left += await port.hand_back(holds, until)
         except BaseException:  # the loop ends, or Ctrl-C
             for hold in holds:
-                port.flows.release_in_background(port, hold, None)
+                port.release_in_background(hold, None)
             raise
         for hold in holds:
             _after(port, hold)
@@ -66,7 +66,7 @@ def _cut_off(port: Port, hold: Hold) -> bool:
 
 def _after(port: Port, hold: Hold) -> None:
     """Undo what may still come of its requests, and tell those that watch an election."""
-    port.flows.clean_up(port, hold)
+    port.clean_up(hold)
     watchers = getattr(hold.terms.keys, "watchers", None)  # of an election
     if watchers is not None:
         port.run_in_background(ELECTION_ANNOUNCE, watchers, ())
@@ -93,7 +93,7 @@ async def _ask_once(port: Port, holds: Sequence[Hold], until: float) -> list[Hol
         if port.now() >= until:
             return [*left, *holds[first:]]
         requests = [release_call(hold, hold.fence) for hold in some]
-        replies = await port.flows.side_by_side(port, requests, until)
+        replies = await port.side_by_side(requests, until)
         pairs = zip(some, replies, strict=True)
         left += [hold for hold, reply in pairs if isinstance(reply, Exception)]
     return left

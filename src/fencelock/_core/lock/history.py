@@ -189,7 +189,7 @@ async def read(
     port: Port, prefix: str, name: str | None, since: float | None, limit: int
 ) -> list[HistoryEntry]:
     """Return the newest entries, in the order of time; since so many seconds ago."""
-    each = await port.flows.on_each(port, "", lambda server: _entries(server, prefix, since, limit))
+    each = await port.on_each("", lambda server: _entries(server, prefix, since, limit))
     found = {entry.id: entry for entries in each for entry in entries}
     chosen = [entry for entry in found.values() if name is None or entry.name == name]
     return sorted(chosen, key=lambda entry: entry.at)[-limit:]

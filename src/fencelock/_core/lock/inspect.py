@@ -5,15 +5,13 @@ Apart from ``show.py``: every client loads this, and few programs show a lock.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.terms import may_linger
 from fencelock._core.port import Port
-from fencelock._core.retry import ask, command
-from fencelock._core.types import Call, Reply
+from fencelock._core.retry import command
 
 T = TypeVar("T")
 
@@ -26,13 +24,13 @@ def channel_prefix(key_prefix: str) -> str:
 @describes_errors
 async def holder_of(port: Port, keys: LockKeys) -> bytes | None:
     """Return the id of the lock's present holder, or None."""
-    return await port.flows.holder_of(port, keys)
+    return await port.value_of(keys)
 
 
 async def lock_value(port: Port, keys: LockKeys) -> bytes | None:
     """Return the id of the client that holds a lock of one server and uses it, or None."""
     holder: bytes | None = await command(port, (b"GET", keys.lock), keys.lock)
-    if holder is not None and may_linger(holder) and await port.flows.is_idle(port, keys, holder):
+    if holder is not None and may_linger(holder) and await port.is_idle(keys, holder):
         return None
     return holder
 
@@ -40,13 +38,3 @@ async def lock_value(port: Port, keys: LockKeys) -> bytes | None:
 async def held_ids(port: Port, keys: LockKeys) -> list[bytes]:
     """Return the hold ids of an explicit owner, in a stable order."""
     return sorted(await command(port, (b"SMEMBERS", keys.grant[4]), keys.lock))
-
-
-async def reply_of_one(port: Port, name: str, call: Call) -> list[Reply]:  # noqa: ARG001 - as ``Flows.replies``
-    """Return the answer of one server."""
-    return [await ask(port, *call, port.now() + port.server_timeout)]
-
-
-async def on_one(port: Port, name: str, flow: Callable[[Port], Awaitable[T]]) -> Sequence[T]:  # noqa: ARG001 - as ``Flows.on_each``
-    """Run a flow on one server."""
-    return [await flow(port)]

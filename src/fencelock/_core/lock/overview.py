@@ -92,7 +92,7 @@ class Overview:
 
     async def _noted(self, port: Port) -> set[str]:
         """Return the names that were noted since the last time."""
-        each = await port.flows.on_each(port, "", self._noted_at)
+        each = await port.on_each("", self._noted_at)
         self._noted_us = max([self._noted_us, *(newest for newest, _ in each)])
         found: set[str] = set().union(*(noted for _, noted in each))
         return {name for name in found if matches(name, self._match)}

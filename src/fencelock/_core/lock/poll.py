@@ -12,6 +12,7 @@ Rules of this file:
 from __future__ import annotations
 
 from fencelock._core.deadlines import validity
+from fencelock._core.lock.acknowledge import confirm
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.terms import milliseconds, too_late
 from fencelock._core.port import Port
@@ -55,7 +56,7 @@ async def poll_once(  # noqa: C901 - its own undo, and what it sends
         command = (b"SET", attempt.keys.lock, attempt.holder_id, b"NX", b"PX", lasting)
         reply = await port.command(command, attempt.keys.lock, until, seat)
         if reply is not None:
-            await port.flows.confirm(port, seat, asked_at + validity(attempt.ttl), give_up_at)
+            await confirm(port, seat, asked_at + validity(attempt.ttl), give_up_at)
         return asked_at, reply
 
     try:

@@ -56,12 +56,12 @@ async def take_and_release(port: Port, take: Take) -> int:
     log = Seat()
     try:
         take(taken)
-        left = await port.flows.give_back(port, taken[0], log)
+        left = await port.give_back(taken[0], log)
     except BaseException as error:
         for hold in taken:
             if not settled(error):
                 retire(port, hold)
-                port.flows.release_in_background(port, hold, log.undo_connection)
+                port.release_in_background(hold, log.undo_connection)
             if isinstance(error, FencelockError):
                 describe_error(port, error, hold.terms.keys.name)
             events.end_hold(hold, error)
@@ -71,7 +71,7 @@ async def take_and_release(port: Port, take: Take) -> int:
     finally:
         for hold in taken:
             if hold.owed or hold.parts:
-                port.flows.clean_up(port, hold)
+                port.clean_up(hold)
             if hold.told:  # each release comes here: without a hook not even a call
                 events.end_hold(hold)
 
@@ -165,8 +165,8 @@ async def release_for_owner(port: Port, one: Asked, fence: int = 0) -> int | Non
 
 def release_in_background(port: Port, hold: Hold) -> None:
     """Release a hold in the background."""
-    port.flows.release_in_background(port, hold, None)
-    port.flows.clean_up(port, hold)
+    port.release_in_background(hold, None)
+    port.clean_up(hold)
     events.end_hold(hold)
 
 

@@ -34,9 +34,11 @@ from math import inf
 from fencelock._core import events
 from fencelock._core.deadlines import over_at, retry_delay, validity
 from fencelock._core.error_messages import describes_errors
+from fencelock._core.lock.acknowledge import confirm_seconds
 from fencelock._core.lock.hold import Hold, first_due
 from fencelock._core.lock.kept import give_up_due
 from fencelock._core.lock.release import release_call
+from fencelock._core.lock.renew_batch import renew_batch
 from fencelock._core.lock.renew_request import (
     CALL_SECONDS_MAX,
     LOOK_SECONDS,
@@ -97,7 +99,7 @@ async def maintain(port: Port) -> None:
         give_up_due(port, now)
     try:
         kinds = await _sorted(port, due, now)
-        await port.flows.renew_due(port, kinds)
+        await port.renew_due(kinds)
     except BaseException:  # cancelled, or a bug: no hold may be lost from the schedule
         put_back(port, [hold for hold in due if hold in port.renewals.under_way], now)
         raise
@@ -122,7 +124,7 @@ async def _sorted(port: Port, due: Sequence[Hold], now: float) -> Sequence[list[
 def _renews(port: Port, hold: Hold, now: float) -> bool:
     """Return True if a hold is to be renewed now; else notify of its loss, or put it back."""
     if now >= hold.deadline:
-        port.flows.ended(port, hold)
+        ended(port, hold)
     elif now < hold.asked_until:
         put_back(port, [hold], min(hold.asked_until, hold.deadline))
     elif hold.renewable(now):
@@ -155,19 +157,14 @@ async def renew_batches(port: Port, batches: Sequence[Sequence[Hold]]) -> None:
 
 
 def ended(port: Port, hold: Hold) -> None:
-    """Notify the holder of a loss."""
+    """Notify the holder of a loss; release a lease that may last longer on the server."""
+    if hold.failures and port.replicas is not None:  # renewed there without enough replicas
+        _too_late(port, hold)
+        return
     lose(port, hold, hold.end, hold.deadline)
     if hold.open and hold.terms.options.fixed_end:
         # A lease handed over just before its fixed end may last longer on the server.
         port.run_in_background(*release_call(hold, hold.fence))
-
-
-def ended_unconfirmed(port: Port, hold: Hold) -> None:
-    """Notify of a loss; release a lease that was renewed there without enough replicas."""
-    if hold.failures:
-        _too_late(port, hold)
-    else:
-        ended(port, hold)
 
 
 def _batches(kinds: Sequence[list[Hold]]) -> Iterator[list[Hold]]:
@@ -192,7 +189,7 @@ async def _renew(port: Port, holds: Sequence[Hold], ends: float) -> None:
     with port.mutex:
         ends = min(ends, port.renewals.first_end(asked_at + _horizon(port)))
     until = min(asked_at + answer_within(ttls), ends)
-    refused, missing = await port.flows.renew_batch(port, holds, ttls, until, ends, NEVER)
+    refused, missing = await renew_batch(port, holds, ttls, until, ends, NEVER)
     if missing is None:
         apply_renewal(port, holds, ttls, asked_at, refused)
     if refused:
@@ -208,7 +205,7 @@ async def _renew(port: Port, holds: Sequence[Hold], ends: float) -> None:
 
 def _horizon(port: Port) -> float:
     """Return how long one renewal may take."""
-    return CALL_SECONDS_MAX + port.flows.confirm_seconds(port)
+    return CALL_SECONDS_MAX + confirm_seconds(port)
 
 
 def apply_renewal(
@@ -349,7 +346,7 @@ async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
         if hold.notified:  # its holder was the first to notice, while this renewal was under way
             with port.mutex:
                 port.renewals.discard(hold)
-            port.flows.ended(port, hold)
+            ended(port, hold)
         else:
             put_back(port, [hold], min(again_at, hold.deadline))
         if number % LEASES_PER_PAUSE == 0:
@@ -411,10 +408,10 @@ async def renew_now(port: Port, hold: Hold, ttl: float | None, *, shortens: bool
     if ttl is None and hold.terms.options.fixed_end:
         return
     check_tended(hold)
-    await port.flows.renew(port, hold, ttl, shortens)
+    await port.renew(hold, ttl, shortens)
 
 
-async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -> None:  # noqa: FBT001 - as ``Flows.renew``
+async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -> None:  # noqa: FBT001 - passed on as it came
     """Renew a lease of one server; ends as ``renew_now``."""
     until = min(port.now() + port.server_timeout, hold.deadline)
     renewal = await reserve(port, hold, ttl, until, shortens=shortens)
@@ -431,9 +428,7 @@ async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -
         renewal.within_limits(sent_at)  # a repeated request comes later, and so nearer to them
         rely_on(port, renewal)
         end = hold.deadline
-        return sent_at, await port.flows.renew_batch(
-            port, [hold], [renewal.ttl], until, end, renewal.until_us
-        )
+        return sent_at, await renew_batch(port, [hold], [renewal.ttl], until, end, renewal.until_us)
 
     try:
         until = renewal.answered_by(until)

@@ -1,12 +1,11 @@
-"""Ask the server to renew leases: one command for many of one kind.
-
-Where replicas count: see ``renew_batch_confirmed`` in acknowledge.py.
-"""
+"""Ask the server to renew leases: one command for many of one kind."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
+from fencelock._core.lock.acknowledge import confirm
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew_request import (
     Answer,
@@ -15,21 +14,52 @@ from fencelock._core.lock.renew_request import (
     renewal_request,
 )
 from fencelock._core.port import Port
+from fencelock._core.seat import Seat
+from fencelock.errors import NotAcknowledged
 
 
-async def renew_batch(  # noqa: PLR0917 - as ``Flows.renew_batch``
+async def renew_batch(  # noqa: PLR0917 - what a renewal says, and its two bounds
     port: Port,
     holds: Sequence[Hold],
     ttls: Sequence[float],
     until: float,
-    ends: float,  # noqa: ARG001 - as ``renew_batch_confirmed``
+    ends: float,
     shortens_until: int,
 ) -> Answer:
-    """Renew holds of one kind; ends like ``Port.call``."""
+    """Renew holds of one kind by an instant; ends like ``Port.call``.
+
+    Replicas may take until ``ends``. Leases may become shorter until ``shortens_until``, by the
+    server's clock.
+    """
     terms = holds[0].terms
+    if port.replicas is not None:
+        return await _confirmed(port, holds, ttls, until, ends, shortens_until)
     if terms.plain:
         reply = await port.call(*renewal_request(holds, ttls), until)
     else:
         packed = packed_renewal(holds, ttls, shortens_until=shortens_until)
         reply = await port.run(packed, terms.keys.lock, until)
     return refusals(holds, reply), None
+
+
+async def _confirmed(  # noqa: PLR0917 - as ``renew_batch``
+    port: Port,
+    holds: Sequence[Hold],
+    ttls: Sequence[float],
+    until: float,
+    ends: float,
+    shortens_until: int,
+) -> Answer:
+    asked = renewal_request(holds, ttls, shortens_until=shortens_until)
+    seat = Seat.of(holds[0].terms.keys, holds[0].id)
+    try:
+        await port.open(seat, until, listen=False)
+        refused = refusals(holds, await port.call(*asked, until, seat))
+        if len(refused) < len(holds):
+            try:
+                await confirm(port, seat, ends, inf)
+            except NotAcknowledged as missing:
+                return refused, missing
+        return refused, None
+    finally:
+        port.close(seat)

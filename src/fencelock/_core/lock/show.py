@@ -53,7 +53,7 @@ async def show_all(
     second: a lease for which that stays unknown is shown as held. And clients are asked who waits
     inside them, if waiters are to be listed.
     """
-    answers = await port.flows.survey(port, found, waiters)
+    answers = await port.survey(found, waiters)
     shown: list[LockStatus] = []
     until = port.now() + IDLE_SECONDS
     for keys, given in zip(found, answers, strict=True):
@@ -79,7 +79,7 @@ async def _add_local(
         for client_channel in clients_of(answer):
             clients.setdefault(client_channel, keys)
     rows: dict[str, list[Row]] = {}
-    for row in await port.flows.local_rows(port, clients, until):
+    for row in await port.local_rows(clients, until):
         rows.setdefault(row.lock, []).append(row)
     if rows:
         for at, keys in enumerate(found):
@@ -91,7 +91,7 @@ async def survey(port: Port, found: Sequence[LockKeys], waiters: int) -> list[li
     """Return for each lock what each server shows of it: of all in one slot."""
     shown: list[list[Shown]] = []
     for some in in_batches(found):
-        replies = await port.flows.replies(port, some[0].name, showing(some, waiters))
+        replies = await port.replies(some[0].name, showing(some, waiters))
         shown += [[Shown(each[0], each[at + 1]) for each in replies] for at in range(len(some))]
     return shown
 
@@ -152,7 +152,7 @@ async def _judged(
     holder = answers[0].holder
     if not status.held or status.limit or not may_linger(holder):
         return status
-    idle = await port.flows.is_idle(port, keys, holder)
+    idle = await port.is_idle(keys, holder)
     return status._replace(held=False, kept=True) if idle else status
 
 
@@ -173,9 +173,7 @@ async def names(port: Port, prefix: str, pattern: str = "*", until: float = inf)
 
     Those that are found by an instant, of each server.
     """
-    each = await port.flows.on_each(
-        port, "names", lambda server: _names(server, prefix, pattern, until)
-    )
+    each = await port.on_each("names", lambda server: _names(server, prefix, pattern, until))
     return sorted(set().union(*each))
 
 
@@ -215,9 +213,7 @@ async def revoke(
     A semaphore or reader/writer lock is taken from all its holders; with ``only``, a host and a
     process id, from those of that process. Returns what was known of the holders, or None.
     """
-    found = await port.flows.on_each(
-        port, keys.name, lambda server: _revoke(server, keys, reason, only)
-    )
+    found = await port.on_each(keys.name, lambda server: _revoke(server, keys, reason, only))
     hit = next((info for info in found if info is not None), None)
     if hit is not None and events.hooks:
         events.revoked(port, keys.name, hit.kind, reason)

@@ -241,7 +241,7 @@ async def give_back(port: Port, hold: Hold, log: Seat) -> int:
 async def _release_to_line(port: Port, hold: Hold, tenure: Tenure, asks: Attempt, log: Seat) -> int:
     """Release, and have the same command ask for the next attempt of the cohort."""
     try:
-        grant, spare = await port.flows.line_up(port, asks, FOR_EVER), None
+        grant, spare = await port.line_up(asks, FOR_EVER), None
         if grant is not None:  # by the command that released, unless that was repeated
             port.close(asks)
             spare = Spare(asks, grant, fresh=True, unchanged=asks.verdict == 1)

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from fencelock._core import events
 from fencelock._core.deadlines import validity
 from fencelock._core.error_messages import describe_error
+from fencelock._core.lock.acknowledge import confirm
 from fencelock._core.lock.acquire import FOR_EVER, LEAVING_SECONDS, acquire, begin, tell
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
@@ -128,7 +129,7 @@ async def _together(
         reply = await port.call(MULTI_ACQUIRE, keys, _acquire_args(attempts), until, seat)
         if not isinstance(reply, int):
             ends = min(asked_at + validity(attempt.ttl) for attempt in attempts)
-            await port.flows.confirm(port, seat, ends, give_up_at)
+            await confirm(port, seat, ends, give_up_at)
         return asked_at, reply
 
     try:
@@ -340,7 +341,7 @@ async def _each(port: Port, holds: Sequence[Hold], given: _Given, until: float) 
     """Ask once for each part that is left; raise the first error of one without an answer."""
     left = given.left(holds)
     trouble: NoReply | ServerError | None = None
-    answers = await port.flows.side_by_side(port, [release_call(hold) for hold in left], until)
+    answers = await port.side_by_side([release_call(hold) for hold in left], until)
     for hold, answer in zip(left, answers, strict=True):
         if isinstance(answer, NoReply):
             if answer.sent:
@@ -381,7 +382,7 @@ async def _one(port: Port, call: Call, until: float) -> Reply | Exception:
 def _by_one_script(port: Port, terms: Sequence[Terms]) -> bool:
     """Return True if one script can acquire or release all of these, as far as is known."""
     plain = all(each.batch == LOCKS for each in terms)
-    return plain and port.flows.one_script(port, terms)
+    return plain and port.one_script(terms)
 
 
 def _judge(port: Port, holds: Sequence[Hold], lost: Sequence[Hold], given: _Given) -> None:

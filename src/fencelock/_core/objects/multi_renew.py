@@ -25,6 +25,7 @@ from fencelock._core.lock.renew import (
     reserve,
     track_renewed,
 )
+from fencelock._core.lock.renew_batch import renew_batch
 from fencelock._core.lock.renew_request import CALL_SECONDS_MAX, Answer, refusals, renewal_request
 from fencelock._core.port import Port, SlottedPort
 from fencelock._core.retry import passes, persist
@@ -42,7 +43,7 @@ async def renew_all(port: Port, holds: Sequence[Hold], ttl: float | None) -> Non
     Raises LeaseLost when one of them was lost or is refused; otherwise, once all others are
     renewed, as ``renew_now`` when no answer came for one.
     """
-    await port.flows.renew_all(port, holds, ttl)
+    await port.renew_all(holds, ttl)
 
 
 async def renew_in_turn(port: Port, holds: Sequence[Hold], ttl: float | None) -> None:
@@ -53,18 +54,8 @@ async def renew_in_turn(port: Port, holds: Sequence[Hold], ttl: float | None) ->
 
 
 async def renew_all_by_slot(port: SlottedPort, holds: Sequence[Hold], ttl: float | None) -> None:
-    """Renew leases in many slots in parallel."""
-    await _renew_by_slot(port, holds, ttl, _at_once)
-
-
-async def renew_all_confirmed(port: SlottedPort, holds: Sequence[Hold], ttl: float | None) -> None:
-    """Renew leases in many slots, each with the acknowledgement of replicas."""
-    await _renew_by_slot(port, holds, ttl, _one_by_one)
-
-
-async def _renew_by_slot(
-    port: SlottedPort, holds: Sequence[Hold], ttl: float | None, ask: AskRenewals
-) -> None:
+    """Renew leases in many slots in parallel; one after the other where replicas acknowledge."""
+    ask: AskRenewals = _at_once if port.replicas is None else _one_by_one
     asked = [hold for hold in holds if ttl is not None or not hold.terms.options.fixed_end]
     if asked:
         await _renew_together(port, asked, ttl, ask)
@@ -243,7 +234,7 @@ async def _one(port: SlottedPort, renewal: HolderRenewal, until: float) -> Answe
     hold = renewal.hold
     until = min(until, port.now() + CALL_SECONDS_MAX)
     try:
-        return await port.flows.renew_batch(
+        return await renew_batch(
             port, [hold], [renewal.ttl], until, hold.deadline, renewal.until_us
         )
     except (NoReply, FencelockError) as error:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from fencelock._core import events
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import ONCE_KINDS, LockKeys, derived
+from fencelock._core.lock.acknowledge import ask_confirmed
 from fencelock._core.lock.acquire import FOR_EVER, acquire, begin, queue, try_once
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, HoldRegistry
@@ -143,7 +144,7 @@ async def finish(
         registry.remove(hold)
         until = port.now() + port.server_timeout
         done = ONCE_FINISH, keys.finish, args
-        reply, missing = await port.flows.ask_confirmed(port, hold, done, until, answer)
+        reply, missing = await ask_confirmed(port, hold, done, until, answer)
     except BaseException as error:
         if not settled(error):
             retire(port, hold)

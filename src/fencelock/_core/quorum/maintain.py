@@ -156,7 +156,7 @@ async def give_back(port: QuorumPort, hold: Hold, log: Seat) -> int:  # noqa: AR
     return 0
 
 
-def release_in_background(port: QuorumPort, hold: Hold, undo_connection: object) -> None:  # noqa: ARG001 - as ``Flows.release_in_background``
+def release_in_background(port: QuorumPort, hold: Hold, undo_connection: object) -> None:  # noqa: ARG001 - as of one server
     """Release a hold in the background, on each node with the id that the node knows."""
     for node, part in zip(port.nodes, hold.parts, strict=True):
         if part is not None:
@@ -223,7 +223,7 @@ async def renew(
     port: QuorumPort,
     hold: Hold,
     ttl: float | None,
-    shortens: bool,  # noqa: FBT001 - as ``Flows.renew``
+    shortens: bool,  # noqa: FBT001 - as of one server
 ) -> None:
     """Renew a lease on all its nodes; raises LeaseLost, or QuorumNotReached without a majority."""
     whole = majority_of(hold)
