@@ -32,10 +32,10 @@ def without_copies(real, self, port, hold):
         return real(self, port, hold)
 
 
-async def as_if_it_had_asked(real, port, tenure, attempt):
-    """Ask the server, and be no waiter of the cohort from then on."""
+def as_if_it_had_asked(real, port, attempt, asks):
+    """Continue a question, and be no waiter of the cohort from then on."""
     attempt.local = False
-    return await real(port, tenure, attempt)
+    return real(port, attempt, asks)
 
 
 SEEDS = (
@@ -163,15 +163,17 @@ SEEDS = (
     seed(
         "a front that undoes the request that it left to another",
         Statement(
-            "attempt.queue",
+            "tenure.give_up",
             """
-            left = left or leave_to(asks)
-            if not left:
-                undo(port, asks)
+            if asks is not None and not _left_to_next(port, attempt, asks):
+                drop(port, asks)
+                attempt.asks = None
             """,
             """
-            left = left or leave_to(asks)
-            undo(port, asks)
+            if asks is not None:
+                _left_to_next(port, attempt, asks)
+                drop(port, asks)
+                attempt.asks = None
             """,
         ),
         worlds.MIXED.under(cancel=1),
@@ -185,13 +187,13 @@ SEEDS = (
     ),
     seed(
         "an interrupted waiter that keeps the place that it was given",
-        Statement("tenure.give_up", "tenure.asks is not None and attempt.local", "False"),
+        Statement("tenure.give_up", "attempt.local", "False"),
         worlds.MIXED.under(cancel=1),
         "I5 I6 I9",
     ),
     seed(
         "a place that is not dropped when its first answer is late",
-        Fault("tenure.asks", as_if_it_had_asked),
+        Fault("tenure.continued", as_if_it_had_asked),
         worlds.TWO.under(late=1),
         "I9",
     ),

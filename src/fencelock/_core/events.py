@@ -352,11 +352,7 @@ def requested(
 ) -> Acquisition:
     """Report a request, and note in it that its end is to be reported."""
     made = attempt.event = Acquisition(port, attempt, unit, waits=waits, group=group)
-    try:
-        report(LockEvent(REQUESTED, made, made.began))
-    except BaseException as error:
-        made.end(_kind_of(error), error)
-        raise
+    report(LockEvent(REQUESTED, made, made.began))
     return made
 
 

@@ -55,29 +55,15 @@ NO_GRANT = b"0"  # of once_start.lua: it is done
 # After this many grants that arrive already expired, raise: the ttl is shorter than the round trip.
 LATE_GRANTS_MAX = 3
 
-# Leaves a question, with its place in line, to another attempt; False when there is none.
-LeaveTo = Callable[[Attempt], bool]
-
-
-def nobody(_asks: Attempt) -> bool:
-    """Return False: no other attempt continues the question."""
-    return False
-
 
 async def try_once(port: Port, attempt: Attempt) -> Grant | None:
     """Ask once, without a place in line; None when the lock is held or others come first."""
     began = port.now()
     attempt.asks = attempt
-    try:
-        grant = await line_up(port, attempt, attempt.give_up_at, listen=False)
-        if grant is not None and grant.deadline <= port.now():
-            raise too_late(attempt.ttl)
-    except BaseException:
-        _undo(port, attempt)
-        attempt.asks = None
-        raise
-    finally:
-        port.close(attempt)
+    grant = await line_up(port, attempt, attempt.give_up_at, listen=False)
+    port.close(attempt)
+    if grant is not None and grant.deadline <= port.now():
+        raise too_late(attempt.ttl)
     if grant is not None or not attempt.recalls:
         return grant
     return await _recalled(port, attempt, port.now() - began)
@@ -97,79 +83,71 @@ async def _recalled(port: Port, attempt: Attempt, trip: float) -> Grant | None:
     try:
         return await queue(port, attempt, attempt, until, outlasts=False)
     except (OutcomeUnknown, ServerUnreachable):
-        return None  # ``queue`` has undone it
+        withdraw(port, attempt)
+        return None
 
 
-async def queue(  # noqa: C901, PLR0912 - one loop looks at all that may end it
-    port: Port,
-    attempt: Attempt,
-    asks: Attempt,
-    give_up_at: float,
-    leave_to: LeaveTo = nobody,
-    *,
-    outlasts: bool = True,
+async def queue(
+    port: Port, attempt: Attempt, asks: Attempt, give_up_at: float, *, outlasts: bool = True
 ) -> Grant | None:
     """Stand in line until granted; None at ``give_up_at``.
 
     Asks, waits, and asks again whenever the place may be gone. ``asks`` is the attempt's own
     question, or one that another attempt left to it: if that has a place in line, it begins with
     waiting. With ``outlasts``, a waiter in line retries until ``give_up_at`` while the server is
-    unreachable, not only for ``server_timeout``. An attempt that gives up may ``leave_to`` another
-    one its question: then nothing is undone.
+    unreachable, not only for ``server_timeout``. Whatever it raises, ``withdraw`` undoes.
     """
     asks.outlasts = outlasts
-    attempt.asks = asks
-    left, late = False, 0
-    try:
-        while True:
-            grant = None if asks.placed else await port.line_up(asks, give_up_at)
-            if grant is None:
-                grant = await _wait(port, attempt, asks, give_up_at)
-                grant = await _counted(port, asks, grant, give_up_at)
-            now = port.now()
-            if grant is not None and min(grant.deadline, asks.terms.ends) > now:
-                return grant
-            late += grant is not None
-            if asks.refused or now >= give_up_at:
-                break
-            if late == LATE_GRANTS_MAX:
-                raise too_late(asks.ttl)
-            asks.forget()
-        left = leave_to(asks)
-        if not left:
-            leave_to = nobody  # what was undone is no other attempt's
-            await _leave(port, asks)
-        attempt.asks = None
-    except BaseException:
-        left = left or leave_to(asks)
-        if not left:
-            undo(port, asks)
-        attempt.asks = None
-        raise
-    finally:
-        if not left:
-            try:
-                if asks.stood:
-                    depart(port, asks)
-                else:
-                    port.close(asks)
-            except BaseException:  # Ctrl-C, perhaps before its first instruction
+    attempt.asks, late = asks, 0
+    while True:
+        grant = None if asks.placed else await port.line_up(asks, give_up_at)
+        if grant is None:
+            grant = await _wait(port, attempt, asks, give_up_at)
+            grant = await _counted(port, asks, grant, give_up_at)
+        now = port.now()
+        if grant is not None and min(grant.deadline, asks.terms.ends) > now:
+            if asks.stood:
                 depart(port, asks)
-                raise
+            else:
+                port.close(asks)
+            return grant
+        late += grant is not None
+        if asks.refused or now >= give_up_at:
+            break
+        if late == LATE_GRANTS_MAX:
+            raise too_late(asks.ttl)
+        asks.forget()
+    if not _left_to_next(port, attempt, asks):
+        await _leave(port, asks)
+        depart(port, asks)
+    attempt.asks = None
     return None
 
 
-def undo(port: Port, asks: Attempt) -> None:
-    """Undo all requests of a question that is given up."""
+def _left_to_next(port: Port, attempt: Attempt, asks: Attempt) -> bool:
+    """Leave a question to the next waiter of this client; False when there is none."""
+    tenure = attempt.tenure
+    if tenure is None or asks.abandoned:
+        return False
+    attempt.asks = None  # it is the next one's from here on
+    left: bool = tenure.succeed(port, attempt, asks, keeps=True)
+    if not left:
+        attempt.asks = asks
+    return left
+
+
+def drop(port: Port, asks: Attempt) -> None:
+    """Undo a question that nobody continues, with all its requests; take its connection back."""
+    asks.abandoned = True
     _undo(port, asks)
     undo_owed(port, asks)
+    depart(port, asks)
 
 
 def depart(port: Port, asks: Attempt) -> None:
     """Remove a waiter from its line, and take its connection back.
 
-    After an interrupt, even at the first instruction, call it again: a waiter that stays in a line
-    would keep the client's thread alive for ever (I10).
+    A waiter that stays in a line would keep the client's thread alive for ever (I10).
     """
     if asks.stood:
         with port.mutex:
@@ -351,6 +329,7 @@ async def _leave(port: Port, asks: Attempt) -> None:
     The silence of a near server is not "held by others" (I12): OutcomeUnknown, and the caller
     undoes the request.
     """
+    asks.abandoned = True
     undo = asks.terms.abandon(asks, asks.channel)
     until = port.now() + LEAVING_SECONDS
     try:
@@ -383,11 +362,11 @@ async def acquire(
     attempt.at_once = timeout is not None and timeout <= 0
     give_up_at = FOR_EVER if timeout is None or timeout < 0 else attempt.arrived_at + timeout
     attempt.give_up_at = min(give_up_at, attempt.terms.ends)  # nothing is granted after its end
-    if events.hooks and attempt.event is None:
-        events.requested(port, attempt, attempt.who, waits=not attempt.at_once)
     if attempt.terms.options.deadlock_after is not None:
         attempt.unit = attempt.who
     try:
+        if events.hooks and attempt.event is None:
+            events.requested(port, attempt, attempt.who, waits=not attempt.at_once)
         hold = await (port.take(attempt) if take is None else take(port, attempt))
         if attempt.event is not None:
             tell(port, attempt, hold)
@@ -405,16 +384,28 @@ async def acquire(
 
 
 def withdraw(port: Port, attempt: Attempt) -> None:
-    """Release what an attempt was granted, and its caller never got; a second call does no harm."""
-    hold, asks = attempt.hold, attempt.asks
-    attempt.asks = None
+    """Undo whatever an attempt has: its lease, its turn, its question, its place among waiters.
+
+    A second call finishes what an interrupt left half done, and does no harm.
+    """
+    hold, tenure = attempt.hold, attempt.tenure
     if hold is not None:
+        attempt.asks = None
         attempt.registry.remove(hold)
         if not (hold.released or hold.forked):
             retire(port, hold)
             release_in_background(port, hold)
-    elif asks is not None:
-        port.run_in_background(*release_call(asks))
+    if tenure is not None and not tenure.leave(port, attempt):  # it is the front
+        if tenure.spare is not None:
+            port.run_in_background(*tenure.spare.release)
+        elif attempt.local:
+            attempt.asks = tenure.asks
+    asks = attempt.asks
+    if asks is not None and not _left_to_next(port, attempt, asks):
+        drop(port, asks)
+        attempt.asks = None
+    if tenure is not None:
+        tenure.succeed(port, attempt)
 
 
 def tell(port: Port, attempt: Attempt, hold: Hold | None) -> None:
@@ -427,22 +418,6 @@ def tell(port: Port, attempt: Attempt, hold: Hold | None) -> None:
         attempt.event.end(events.TIMED_OUT)
 
 
-def _due(port: Port, hold: Hold, grant: Grant) -> float:
-    """Return when a new lease is due.
-
-    Full leases of one handle that are granted within a sixtieth of their length are due together,
-    as their renewals would be: so nearly always it is known.
-    """
-    terms, now = hold.terms, hold.granted_at
-    usual = bool(hold.steady) and not hold.short and hold.turn == 0
-    if usual and now < terms.due_until:
-        return terms.due_at
-    when = first_due(hold, grant.lease, port.jitter(), now)
-    if usual:
-        terms.due_at, terms.due_until = when, now + grant.lease / BATCHES
-    return when
-
-
 def begin(
     port: Port, attempt: Attempt, grant: Grant, asked: Asked | None = None, turn: int = 0
 ) -> Hold:
@@ -450,6 +425,9 @@ def begin(
 
     ``asked``: by whose ids the server knows it, if not by the attempt's own. ``turn``: the fence,
     if it is a turn that another waiter of this client passed on.
+
+    Full leases of one handle that are granted within a sixtieth of their length are due together,
+    as their renewals would be: so nearly always it is known when.
     """
     registry = attempt.registry
     hold = registry.hold_type(
@@ -459,11 +437,18 @@ def begin(
     if asked is not None:
         hold.id, hold.holder_id = asked.id, asked.holder_id
         hold.info, hold.owed = asked.info, asked.owed
+    terms, now = hold.terms, hold.granted_at
     hold.short = grant.lease < attempt.ttl - ROUNDING_SECONDS  # it was handed over, and is to grow
     attempt.hold = hold
     try:
         registry.add(hold)
-        port.track(hold, _due(port, hold, grant))
+        if hold.steady and not (hold.short or turn):
+            if now >= terms.due_until:
+                terms.due_at = first_due(hold, grant.lease, port.jitter(), now)
+                terms.due_until = now + grant.lease / BATCHES
+            port.track(hold, terms.due_at)
+        else:
+            port.track(hold, first_due(hold, grant.lease, port.jitter(), now))
         if port.lines.closed:  # while it was granted: nothing would give it back
             raise closed()
     except BaseException:

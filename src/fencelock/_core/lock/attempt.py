@@ -62,6 +62,7 @@ class Attempt(Seat):
     ahead: int | None = None  # how many others were in line before it, in that answer
     stood: bool = False  # it was in line
     asking: bool = False  # its request is under way
+    abandoned: bool = False  # its undo was sent: no other attempt continues it
     placed: bool = False  # it is in line, as far as is known: it need not ask
     driver: Any = None  # the attempt that continues it, and undoes it if need be
     releases: Asked | None = None  # whose tenure ends with its request; see turns.py

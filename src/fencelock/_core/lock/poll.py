@@ -13,66 +13,52 @@ from __future__ import annotations
 
 from fencelock._core.deadlines import validity
 from fencelock._core.lock.acknowledge import confirm
+from fencelock._core.lock.acquire import start_over
 from fencelock._core.lock.attempt import Attempt, Grant
+from fencelock._core.lock.release import release_call
 from fencelock._core.lock.terms import milliseconds, too_late
 from fencelock._core.port import Port
 from fencelock._core.retry import answer_by, persist
 from fencelock._core.seat import Seat
-from fencelock._core.types import Call, Reply
+from fencelock._core.types import Reply
 from fencelock.scripts import POLL_RELEASE
 
 
-async def poll_once(  # noqa: C901 - its own undo, and what it sends
-    port: Port, attempt: Attempt, give_up_at: float
-) -> Grant | None:
+async def poll_once(port: Port, attempt: Attempt, give_up_at: float) -> Grant | None:
     """Try the plain form once: SET NX PX on the lock's key, nothing else.
 
     SET NX is not idempotent: when its answer is lost, the key is released before another try.
     """
     until = answer_by(port, port.now(), give_up_at)
-    seat = Seat.of(attempt.keys, attempt.id)  # what is known of one try is of no later one
-    attempt.asks = attempt
-
-    def release() -> Call:
-        return POLL_RELEASE, attempt.keys.plain, (attempt.holder_id,)
-
-    def undo() -> None:
-        if seat.began:
-            port.run_in_background(*release(), seat.path)
+    attempt.start()
+    attempt.began = attempt.sent = False  # what is known of one try is of no later one
+    attempt.undo_connection, attempt.asks = None, attempt
 
     async def once() -> tuple[float, Reply]:
-        # a silent connection may still deliver it: continue with another id
-        if seat.undo_connection is not None:
-            undo()
-            port.close(seat)
-            attempt.rename()
-        await port.open(seat, until, listen=False)
-        seat.begin()
-        if seat.sent:
-            await port.call(*release(), until, seat)
-        await _may_release(port, seat, until)
+        if attempt.undo_connection is not None:
+            start_over(port, attempt)
+        await port.open(attempt, until, listen=False)
+        attempt.begin()
+        if attempt.sent:
+            await port.call(*release_call(attempt), until, attempt)
+        await _may_release(port, attempt, until)
         asked_at = port.now()
         lasting = milliseconds(attempt.lasting(asked_at))
         command = (b"SET", attempt.keys.lock, attempt.holder_id, b"NX", b"PX", lasting)
-        reply = await port.command(command, attempt.keys.lock, until, seat)
+        reply = await port.command(command, attempt.keys.lock, until, attempt)
         if reply is not None:
-            await confirm(port, seat, asked_at + validity(attempt.ttl), give_up_at)
+            await confirm(port, attempt, asked_at + validity(attempt.ttl), give_up_at)
         return asked_at, reply
 
-    try:
-        asked_at, reply = await persist(port, once, until, seat)
-        if reply is None:
-            return None
-        grant = Grant(0, asked_at + validity(attempt.ttl), attempt.ttl)
-        if grant.deadline > port.now():
-            return grant
-        raise too_late(attempt.ttl)
-    except BaseException:
-        undo()
+    asked_at, reply = await persist(port, once, until, attempt)
+    port.close(attempt)
+    if reply is None:
         attempt.asks = None
-        raise
-    finally:
-        port.close(seat)
+        return None
+    grant = Grant(0, asked_at + validity(attempt.ttl), attempt.ttl)
+    if grant.deadline > port.now():
+        return grant
+    raise too_late(attempt.ttl)
 
 
 async def _may_release(port: Port, seat: Seat, until: float) -> None:

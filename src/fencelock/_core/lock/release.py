@@ -22,7 +22,7 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.inspect import held_ids
 from fencelock._core.lock.terms import Asked
 from fencelock._core.port import Port
-from fencelock._core.retry import ask, passes, run
+from fencelock._core.retry import ask, passes
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply
 from fencelock.errors import (
@@ -119,32 +119,6 @@ def retire(port: Port, hold: Hold) -> None:
             retire(port, part)
 
 
-async def give_back(port: Port, hold: Hold, log: Seat) -> int:
-    """Release a hold of one server."""
-    terms, lost = hold.terms, hold.lost
-    offered = hold.released  # by a hand-over that is under way: it may have released
-    retire(port, hold)
-    if hold.cohort is not None and hold.cohort.front is hold:  # others of this client wait
-        hold.cohort.succeed(port, hold)
-    if lost:
-        if not (hold.forked or hold.closed):  # the server may still hold our key: release it
-            port.run_in_background(*release_call(hold, hold.fence))
-        raise hold.lost_error()
-    until = port.now() + port.server_timeout
-    if terms.owned or terms.options.plain or hold.turn:
-        reply = await ask(port, *release_call(hold, hold.fence), until, asked=log)
-    else:
-        packed = terms.release_all_of(hold.holder_id)
-        reply = await run(port, packed, terms.keys.lock, until, log)
-    if reply == 1:
-        return 0
-    if _told(reply)[0] == ELSEWHERE and not log.sent:
-        left = await release_for_owner(port, hold, hold.fence)
-        if left is not None:
-            return left
-    return judge(port, hold, reply, repeated=log.sent or offered)
-
-
 @describes_errors
 async def release_for_owner(port: Port, one: Asked, fence: int = 0) -> int | None:
     """Release one hold of an explicit owner, whichever handle acquired it.
@@ -155,7 +129,7 @@ async def release_for_owner(port: Port, one: Asked, fence: int = 0) -> int | Non
     until = port.now() + port.server_timeout
     for asker in await held_ids(port, one.terms.keys):
         script, keys, args = one.terms.release(one, fence, asker)
-        verdict, extra = _told(await ask(port, script, keys, args, until))
+        verdict, extra = told(await ask(port, script, keys, args, until))
         if verdict >= 0:
             return int(extra)
         if verdict != ELSEWHERE:
@@ -186,7 +160,7 @@ def release_call(one: Asked, fence: int = 0) -> Call:
     return one.terms.release(one, fence)
 
 
-def _told(reply: Reply) -> tuple[int, Any]:
+def told(reply: Reply) -> tuple[int, Any]:
     """Return the verdict of ``release.lua`` or ``poll_release.lua``, and what goes with it."""
     if isinstance(reply, int):
         return (reply, 0) if reply else (-1, b"")
@@ -211,7 +185,7 @@ def judge(port: Port, hold: Hold, reply: Reply, *, repeated: bool) -> int:
 
     Unless the request was repeated: then the first one ran.
     """
-    verdict, extra = _told(reply)
+    verdict, extra = told(reply)
     if verdict < 0 and not repeated:
         raise lost_as(port, hold, extra if verdict == -1 else b"")
     return extra if isinstance(extra, int) else 0

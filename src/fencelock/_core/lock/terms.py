@@ -239,6 +239,8 @@ class Terms:
 
     def abandon(self, one: Asked, channel: bytes = b"") -> Call:
         """Return the request that undoes an acquire with this channel."""
+        if self.options.plain:
+            return self.release(one)
         entry = self.entry(one, channel) if channel else b""
         owned = b"1" if self.owned else b"0"
         args = (one.id, one.holder_id, owned, entry, self.client_channel)

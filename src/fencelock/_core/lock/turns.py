@@ -12,18 +12,25 @@ Rules of this file (DESIGN §9):
 
 from __future__ import annotations
 
-from functools import partial
-
 from fencelock._core.deadlock.chase import error_of, look, own_cycle
 from fencelock._core.deadlock.unit_waits import entered, is_certain, is_edge
-from fencelock._core.lock import release as alone
-from fencelock._core.lock.acquire import FOR_EVER, begin, depart, queue, try_once, undo
+from fencelock._core.lock.acquire import FOR_EVER, begin, drop, queue, try_once
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.inspect import holder_of
 from fencelock._core.lock.poll import poll
+from fencelock._core.lock.release import (
+    ELSEWHERE,
+    judge,
+    release_call,
+    release_for_owner,
+    release_one_in_background,
+    retire,
+    told,
+)
 from fencelock._core.lock.tenure import Spare, Tenure, found, join, left_behind, try_kept
 from fencelock._core.port import Port
+from fencelock._core.retry import ask, run
 from fencelock._core.seat import Seat
 from fencelock._core.types import closed
 from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
@@ -36,11 +43,13 @@ async def take(port: Port, attempt: Attempt) -> Hold | None:
     if options.plain:
         grant = await poll(port, attempt, tries=1 if attempt.at_once else None)
     elif attempt.at_once and options.linger and cohort is not None:
-        return await _taken(port, attempt, None) or await _try(port, attempt, cohort)
+        tenure = try_kept(port, attempt)
+        hold = None if tenure is None else await _in_turn(port, attempt, tenure)
+        return hold or await _try(port, attempt, cohort)
     elif attempt.at_once or attempt.under is not None:
         grant = await try_once(port, attempt)
     elif attempt.terms.cohort is not None and cohort is not None:
-        return await _taken(port, attempt, cohort)
+        return await _in_turn(port, attempt, join(port, attempt, cohort))
     else:
         grant = await queue(port, attempt, attempt, attempt.give_up_at)
     return None if grant is None else begin(port, attempt, grant)
@@ -57,31 +66,27 @@ async def _try(port: Port, attempt: Attempt, cohort: Cohort) -> Hold | None:
     return hold
 
 
-async def _taken(port: Port, attempt: Attempt, cohort: Cohort | None) -> Hold | None:
-    """Acquire a lock as one of a cohort; without it, only a lease that this client keeps."""
-    try:
-        tenure = try_kept(port, attempt) if cohort is None else join(port, attempt, cohort)
-        if tenure is None:
+async def _in_turn(port: Port, attempt: Attempt, tenure: Tenure) -> Hold | None:
+    """Wait for the attempt's turn and begin it; None when the time is up or nothing is granted.
+
+    A try has a kept lease or none: see ``_try``.
+    """
+    if tenure.front is not attempt:
+        if not await _become_front(port, tenure, attempt):
             return None
-        if tenure.front is not attempt:
-            if not await _become_front(port, tenure, attempt):
-                return None
-            if tenure.spare is None and tenure.asks is None and port.now() >= attempt.give_up_at:
-                tenure.succeed(port, attempt)
-                return None
-        return await _begin_turn(port, tenure, attempt)
-    except BaseException:
-        _give_up(port, attempt)
-        raise
-
-
-async def _begin_turn(port: Port, tenure: Tenure, attempt: Attempt) -> Hold | None:
-    """Make the front's turn a hold, which is the front then; None when it was not granted."""
+        if tenure.spare is None and tenure.asks is None and port.now() >= attempt.give_up_at:
+            tenure.succeed(port, attempt)
+            return None
     spare = None if tenure.spare is None else _turn(port, tenure)
     if spare is not None:
         grant: Grant | None = spare.turn
-    else:  # a try has a kept lease or none: see ``_try``
-        grant = None if attempt.at_once else await _ask(port, tenure, attempt)
+    elif attempt.at_once:
+        grant = None
+    else:
+        left = tenure.asks
+        attempt.asks = attempt if left is None else _continued(port, attempt, left)
+        attempt.local, attempt.news, attempt.connection = False, False, None
+        grant = await queue(port, attempt, attempt.asks, attempt.give_up_at)
     if grant is None:
         tenure.succeed(port, attempt)
         return None
@@ -92,6 +97,16 @@ async def _begin_turn(port: Port, tenure: Tenure, attempt: Attempt) -> Hold | No
         hold.unchanged = spare.unchanged
     tenure.begin(port, hold, grant, fresh=spare is None or spare.fresh)
     return hold
+
+
+def _continued(port: Port, attempt: Attempt, asks: Attempt) -> Attempt:
+    """Return the question that was left to the front; it waits no longer than its own would."""
+    if not asks.stood:  # no answer came yet
+        asks.latest = attempt.arrived_at + port.server_timeout
+        if asks.began and port.now() >= asks.latest:
+            raise ServerUnreachable("no answer to the waiter that asked for all of this client")
+    asks.owed += left_behind(asks)
+    return asks
 
 
 async def _become_front(  # noqa: C901 - one turn of the wait looks at all that may end it
@@ -162,84 +177,65 @@ def in_time(turn: Grant, now: float) -> bool:
     return turn.deadline > now
 
 
-async def _ask(port: Port, tenure: Tenure, attempt: Attempt) -> Grant | None:
-    """Ask the server for all of the front's cohort: by the question that was left to it, if any."""
-    asks = tenure.asks
-    if asks is not None and not asks.stood:
-        _answered_by(port, asks, attempt.arrived_at + port.server_timeout)
-    attempt.local, attempt.news, attempt.connection = False, False, None
-    if asks is None:
-        asks = attempt
-    else:
-        asks.owed += left_behind(asks)
-    leave = partial(_leave_to_next, port, tenure, attempt)
-    return await queue(port, attempt, asks, attempt.give_up_at, leave)
-
-
-def _answered_by(port: Port, asks: Attempt, latest: float) -> None:
-    """Wait for a first answer until then; raise when that is over, and the request is undone."""
-    asks.latest = latest
-    if asks.began and port.now() >= latest:
-        raise ServerUnreachable("no answer to the waiter that asked for all of this client")
-
-
-def _leave_to_next(port: Port, tenure: Tenure, attempt: Attempt, asks: Attempt) -> bool:
-    """Leave a question to the next attempt; False when none waits."""
-    attempt.asks = None  # it is the next one's from here on
-    left = tenure.succeed(port, attempt, asks, keeps=True)
-    if not left:
-        attempt.asks = asks
-    return left
-
-
-def _give_up(port: Port, attempt: Attempt) -> None:
-    """Undo what an attempt that was interrupted has, and have the next one ask."""
-    tenure = attempt.tenure
-    if tenure is None:
-        return
-    hold = tenure.front
-    if isinstance(hold, Hold) and hold is attempt.hold:
-        tenure.succeed(port, hold)
-    elif not tenure.leave(port, attempt):  # it is the front: what the tenure has is its to undo
-        if tenure.spare is not None:
-            port.run_in_background(*tenure.spare.release)
-        elif tenure.asks is not None and attempt.local:
-            _hand_on(port, tenure, attempt, tenure.asks)
-            return
-        tenure.succeed(port, attempt)
-
-
 def _hand_on(
     port: Port,
     tenure: Tenure,
-    giver: Attempt | Hold,
+    giver: Hold,
     asks: Attempt,
     spare: Spare | None = None,
 ) -> None:
     """Give the next attempt a question, or its answer; undo it when none waits."""
     if not tenure.succeed(port, giver, asks, spare, keeps=True):
-        undo(port, asks)
-        depart(port, asks)
+        drop(port, asks)
         tenure.succeed(port, giver)
 
 
-async def give_back(port: Port, hold: Hold, log: Seat) -> int:
+async def give_back(  # noqa: C901 - one release, and all that its answer may say
+    port: Port, hold: Hold, log: Seat
+) -> int:
     """Release a hold of one server: to the next of its cohort, or to the line."""
     tenure: Tenure | None = hold.cohort
     if tenure is not None and (tenure.waiting or tenure.linger) and not hold.forked:
-        if tenure.waiting and tenure.pass_on(port, hold):
-            return 0
-        if tenure.linger and tenure.keep(port, hold):
-            return 0
-        asks = None if hold.lost else tenure.for_next(port, hold)
-        if asks is not None:
-            alone.retire(port, hold)
-            return await _release_to_line(port, hold, tenure, asks, log)
-    return await alone.give_back(port, hold, log)
+        left = await _give_to_next(port, hold, tenure, log)
+        if left is not None:
+            return left
+    terms, lost = hold.terms, hold.lost
+    offered = hold.released  # by a hand-over that is under way: it may have released
+    retire(port, hold)
+    if tenure is not None and tenure.front is hold:  # others of this client wait
+        tenure.succeed(port, hold)
+    if lost:
+        if not (hold.forked or hold.closed):  # the server may still hold our key: release it
+            port.run_in_background(*release_call(hold, hold.fence))
+        raise hold.lost_error()
+    until = port.now() + port.server_timeout
+    if terms.owned or terms.options.plain or hold.turn:
+        reply = await ask(port, *release_call(hold, hold.fence), until, asked=log)
+    else:
+        packed = terms.release_all_of(hold.holder_id)
+        reply = await run(port, packed, terms.keys.lock, until, log)
+    if reply == 1:
+        return 0
+    if told(reply)[0] == ELSEWHERE and not log.sent:
+        others = await release_for_owner(port, hold, hold.fence)
+        if others is not None:
+            return others
+    return judge(port, hold, reply, repeated=log.sent or offered)
 
 
-async def _release_to_line(port: Port, hold: Hold, tenure: Tenure, asks: Attempt, log: Seat) -> int:
-    """Release, and have the same command ask for the next attempt of the cohort."""
+async def _give_to_next(port: Port, hold: Hold, tenure: Tenure, log: Seat) -> int | None:
+    """Pass the turn on, or keep the lease, or have the command that releases ask for the next one.
+
+    None when the hold is to be released alone.
+    """
+    if tenure.waiting and tenure.pass_on(port, hold):
+        return 0
+    if tenure.linger and tenure.keep(port, hold):
+        return 0
+    asks = None if hold.lost else tenure.for_next(port, hold)
+    if asks is None:
+        return None
+    retire(port, hold)
     try:
         grant, spare = await port.line_up(asks, FOR_EVER), None
         if grant is not None:  # by the command that released, unless that was repeated
@@ -254,10 +250,10 @@ async def _release_to_line(port: Port, hold: Hold, tenure: Tenure, asks: Attempt
                 error, (OutcomeUnknown, ServerUnreachable)
             ):
                 raise
-            return await alone.give_back(port, hold, log)
+            return None
         if not isinstance(error, ServerError):
             raise
-    return alone.judge(port, hold, asks.verdict, repeated=asks.sent)
+    return judge(port, hold, asks.verdict, repeated=asks.sent)
 
 
 def release_in_background(port: Port, hold: Hold, undo_connection: object) -> None:
@@ -268,4 +264,4 @@ def release_in_background(port: Port, hold: Hold, undo_connection: object) -> No
         tenure.succeed(port, hold)
         if passed:
             return
-    alone.release_one_in_background(port, hold, undo_connection)
+    release_one_in_background(port, hold, undo_connection)

@@ -18,7 +18,7 @@ from math import inf
 
 from fencelock._core.deadlines import retry_delay
 from fencelock._core.deadlock.unit_waits import left
-from fencelock._core.lock.acquire import ROUNDING_SECONDS, queue, try_once
+from fencelock._core.lock.acquire import ROUNDING_SECONDS, queue, try_once, withdraw
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, first_due
 from fencelock._core.lock.release import release_call, retire
@@ -153,6 +153,9 @@ async def _ask_first(quorum_attempt: QuorumAttempt, node: int) -> Grant | None:
         if quorum_attempt.attempt.at_once:
             return await try_once(port, attempt)
         return await queue(port, attempt, attempt, attempt.give_up_at, outlasts=False)
+    except BaseException:
+        withdraw(port, attempt)
+        raise
     finally:
         if attempt.wait is not None:
             left(port, attempt)
