@@ -174,7 +174,7 @@ class ActingFor:
 def abandon(lease: Lease) -> None:
     """Leave a lease to itself: this process neither renews nor releases it from now on."""
     hold = cast("BlockingHold", lease)
-    if not hold.released:
+    if hold.port is not None and not hold.released:
         retire(hold.port, hold)
 
 

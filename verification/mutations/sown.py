@@ -170,28 +170,19 @@ SOWN = (
         Statement(
             "tenure.give_up",
             """
-            hold = tenure.front
-            if isinstance(hold, Hold) and hold is attempt.hold:
-                tenure.succeed(port, hold)
-            elif not tenure.leave(port, attempt):
+            if tenure is not None and not tenure.leave(port, attempt):
                 if tenure.spare is not None:
                     port.run_in_background(*tenure.spare.release)
-                elif tenure.asks is not None and attempt.local:
-                    _hand_on(port, tenure, attempt, tenure.asks)
-                    return
-                tenure.succeed(port, attempt)
+                elif attempt.local:
+                    attempt.asks = tenure.asks
             """,
             """
-            hold, spare = tenure.front, tenure.spare
-            if isinstance(hold, Hold) and hold is attempt.hold:
-                tenure.succeed(port, hold)
-            elif not tenure.leave(port, attempt):
+            spare = tenure and tenure.spare
+            if tenure is not None and not tenure.leave(port, attempt):
                 if spare is not None:
                     port.run_in_background(*spare.release)
-                elif tenure.asks is not None and attempt.local:
-                    _hand_on(port, tenure, attempt, tenure.asks)
-                    return
-                tenure.succeed(port, attempt)
+                elif attempt.local:
+                    attempt.asks = tenure.asks
             """,
         ),
         "tests/threads/test_cohort_interrupts.py"

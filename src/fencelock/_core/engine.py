@@ -24,9 +24,10 @@ from fencelock._core.lock.release import clean_up
 from fencelock._core.lock.renew import maintain, renew_due, renew_one
 from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.turns import give_back, release_in_background, take
-from fencelock._core.port import Port, Replicas
+from fencelock._core.port import Port
 from fencelock._core.retry import ask
 from fencelock._core.types import Call, Reply
+from fencelock._core.wire import Replicas
 
 
 class Engine:

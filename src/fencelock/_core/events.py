@@ -16,17 +16,41 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol
 
 from fencelock._core.description import described
+from fencelock._core.keys import LockKeys
+from fencelock._core.lock.terms import Terms
+from fencelock._core.wire import Wire
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import inside, put_off
 from fencelock.errors import Deadlock
 
-# A ``Port``, an ``Attempt`` and a ``Hold``, whose modules import this one.
-AnyPort: TypeAlias = Any
-AnyAttempt: TypeAlias = Any
-AnyHold: TypeAlias = Any
+
+class Asking(Protocol):
+    """An attempt, as far as its events say something of it."""
+
+    keys: LockKeys
+    terms: Terms
+    info: bytes
+    event: Any
+
+
+class Told(Protocol):
+    """A hold, as far as its events say something of it."""
+
+    told: list[Acquisition] | None
+    loss: Any
+    fence: int
+    clock: Callable[[], float]
+
+    @property
+    def terms(self) -> Terms:
+        """Return the terms of its lease."""
+
+    def last_trouble(self) -> BaseException | None:
+        """Return what kept it from being renewed."""
+
 
 # The kinds of events. First those of a request; the last six of them end it.
 REQUESTED: Final = "requested"  # a thread or task asks; it may have to wait
@@ -117,7 +141,7 @@ class Subject:
 
     def __init__(
         self,
-        port: AnyPort,
+        port: Wire,
         name: str,
         kind: str,
         *,
@@ -140,7 +164,7 @@ class Acquisition(Subject):
     __slots__ = ("_ending", "_port", "began", "granted_at", "group", "number", "waits")
 
     def __init__(
-        self, port: AnyPort, attempt: AnyAttempt, unit: object, *, waits: bool, group: int | None
+        self, port: Wire, attempt: Asking, unit: object, *, waits: bool, group: int | None
     ) -> None:
         options = attempt.terms.options
         super().__init__(
@@ -184,7 +208,7 @@ class Acquisition(Subject):
         ending, self._ending = self._ending, []
         return bool(ending)
 
-    def granted(self, hold: AnyHold) -> None:
+    def granted(self, hold: Told) -> None:
         """Report the grant; from now on the end of the hold is reported, too."""
         if not self._ends():
             return
@@ -348,7 +372,7 @@ def _log_once(hook: Callable[..., object], error: Exception) -> None:
 
 
 def requested(
-    port: AnyPort, attempt: AnyAttempt, unit: object, *, waits: bool, group: int | None = 0
+    port: Wire, attempt: Asking, unit: object, *, waits: bool, group: int | None = 0
 ) -> Acquisition:
     """Report a request, and note in it that its end is to be reported."""
     made = attempt.event = Acquisition(port, attempt, unit, waits=waits, group=group)
@@ -356,9 +380,7 @@ def requested(
     return made
 
 
-def all_requested(
-    port: AnyPort, attempts: Sequence[AnyAttempt], unit: object, *, waits: bool
-) -> None:
+def all_requested(port: Wire, attempts: Sequence[Asking], unit: object, *, waits: bool) -> None:
     """Report the requests of a multi."""
     group = None
     try:
@@ -370,7 +392,7 @@ def all_requested(
         raise
 
 
-def failed(attempt: AnyAttempt, error: BaseException) -> None:
+def failed(attempt: Asking, error: BaseException) -> None:
     """Report that a request ends by an error, unless it ended before."""
     if attempt.event is not None:
         attempt.event.end(_kind_of(error), error)
@@ -382,7 +404,7 @@ def _kind_of(error: BaseException) -> str:
     return DEADLOCK if isinstance(error, Deadlock) else FAILED
 
 
-def end_hold(hold: AnyHold, error: BaseException | None = None, reason: str = "") -> None:
+def end_hold(hold: Told, error: BaseException | None = None, reason: str = "") -> None:
     """Report once that a lease was lost or released, if its grant was reported.
 
     ``error`` is that of the release; ``reason`` that of a loss which the hold does not know.
@@ -406,7 +428,7 @@ def end_hold(hold: AnyHold, error: BaseException | None = None, reason: str = ""
     )
 
 
-def renewed(holds: Sequence[AnyHold], error: Exception | None = None, *, took: float = 0.0) -> None:
+def renewed(holds: Sequence[Told], error: Exception | None = None, *, took: float = 0.0) -> None:
     """Report that leases were renewed, or that their renewal failed."""
     kind = RENEWED if error is None else RENEWAL_FAILED
     for hold in holds:
@@ -418,13 +440,13 @@ def renewed(holds: Sequence[AnyHold], error: Exception | None = None, *, took: f
             report(LockEvent(kind, of, now, fence=fence, held=held, took=took, error=error))
 
 
-def recalled(port: AnyPort, hold: AnyHold) -> None:
+def recalled(port: Wire, hold: Told) -> None:
     """Report that others want a lease that this client may keep."""
     options = hold.terms.options
     of = Subject(port, hold.terms.keys.name, options.kind, template=options.template)
     report(LockEvent(RECALLED, of, port.now()))
 
 
-def revoked(port: AnyPort, name: str, kind: str, reason: str) -> None:
+def revoked(port: Wire, name: str, kind: str, reason: str) -> None:
     """Report that this client revoked a lock as an operator."""
     report(LockEvent(REVOKED, Subject(port, name, kind), port.now(), reason=reason))

@@ -1,139 +1,24 @@
-"""Everything a flow may ask of the world. Nothing else in ``_core`` can block.
-
-Three ports implement this: the blocking one (its coroutines block and never suspend), the asyncio
-one, and the simulated one of the tests (every method suspends into a scheduler that the test owns).
-"""
+"""Everything a flow may ask of the world. Nothing else in ``_core`` can block."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol
 
-from fencelock._core.deadlock.unit_waits import UnitWaits
+from fencelock._core.deadlock.unit_waits import Tables
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.terms import Terms
-from fencelock._core.lock.waiting import Lines
 from fencelock._core.seat import Seat
-from fencelock._core.types import Args, Call, Keys, Reply
-from fencelock.scripts import Script
+from fencelock._core.types import Call, Reply
 
 
-class Replicas(Protocol):
-    """The replicas that must have a grant or a renewal before it counts."""
-
-    @property
-    def wanted(self) -> int:
-        """Return how many must have it."""
-
-    @property
-    def timeout(self) -> float:
-        """Return within how many seconds."""
-
-    async def acknowledge(self, waiter: Seat, until: float) -> int:
-        """Return how many replicas have all that the server did for this waiter so far.
-
-        Returns when as many as wanted have it, or at ``until`` with the number that is known. Only
-        for a waiter with a connection: its server is meant, and no other. Raises ``NoReply`` when
-        that connection is gone, and a ``ServerError`` like ``Port.call``.
-        """
-
-
-class Port(Protocol):
-    """The world as the flows see it."""
-
-    mutex: AbstractContextManager[Any]  # guards shared tables; nothing may be awaited inside
-    label: str  # the server, as a person calls it; no password
-    client_channel: bytes  # identifies this client; revocations arrive on it
-    lines: Lines  # this client's waiters
-    renewals: RenewalSchedule  # when which lease is due
-    waits: UnitWaits  # what the threads and tasks of this process wait for
-    server_timeout: float  # seconds without any answer before a call gives up
-    replicas: Replicas | None  # None where none must have a grant before it counts
-    needed: int  # how many answers decide: one, or a majority of a quorum's nodes
-
-    @property
-    def hears(self) -> bool:
-        """Return True while messages to this client arrive, as far as is known."""
-
-    def now(self) -> float:
-        """Return the monotonic instant, in seconds."""
-
-    def new_id(self) -> bytes:
-        """Return an unguessable id without spaces."""
-
-    def jitter(self) -> float:
-        """Return a random number in [0, 1)."""
-
-    async def call(
-        self, script: Script, keys: Keys, args: Args, until: float, waiter: Seat | None = None
-    ) -> Reply:
-        """Run a script and return its reply; all its keys are in one slot.
-
-        With a waiter, on the connection that the waiter listens on. Raises ``NoReply`` when no
-        answer came by ``until``, and a ``ServerError`` when the answer is an error.
-        """
-
-    async def parts(self, until: float) -> Sequence[bytes]:
-        """Return one key for each server: commands with these keys reach everything there is."""
-
-    async def run(
-        self, request: bytes, key: bytes, until: float, waiter: Seat | None = None
-    ) -> Reply:
-        """Run a packed script call that touches this key; ends like ``call``."""
-
-    async def command(
-        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Seat | None = None
-    ) -> Reply:
-        """Run a plain command where this key is; ends like ``call``."""
-
-    def open_now(self, waiter: Seat, *, listen: bool) -> bool:
-        """Do what ``open`` does if that needs no answer; return True if that was all."""
-
-    async def open(self, waiter: Seat, until: float, *, listen: bool = True) -> None:
-        """Connect a waiter: set ``waiter.connection``; ends like ``call``.
-
-        With ``listen`` the connection receives grants: set ``waiter.channel``. A connection may
-        serve as an ``undo_connection``.
-        """
-
-    def close(self, waiter: Seat) -> None:
-        """Take the waiter's connection back."""
-
-    async def wait(self, waiter: Seat, until: float) -> None:
-        """Return when the waiter was notified (``waiter.news``), or at ``until``."""
-
-    def wake(self, waiter: Seat) -> None:
-        """Make a waiting ``wait`` return soon; it may come late, never wrong."""
-
-    async def sleep(self, until: float) -> None:
-        """Return at ``until``."""
-
-    def run_in_background(
-        self, script: Script, keys: Keys, args: Args, undo_connection: object = None
-    ) -> None:
-        """Send now, and handle the answer in the background; never blocks, never raises.
-
-        It is sent after the request whose ``undo_connection`` is given. It is repeated until it is
-        answered, for a bounded time.
-        """
-
-    def repeating(
-        self, flow: Callable[[], Coroutine[Any, Any, None]], seconds: float
-    ) -> AbstractAsyncContextManager[None]:
-        """Run a flow every ``seconds`` while the block runs; it must not raise."""
+class Port(Tables, Protocol):
+    """One client: its wire, its tables, and what it does with its locks; see ``engine.py``."""
 
     def track(self, hold: Hold, when: float) -> None:
         """Put a new hold into the renewal schedule; have ``renew.maintain`` run by ``when``."""
-
-    def attend_by(self, when: float) -> None:
-        """Have ``renew.maintain`` run by ``when``."""
-
-    def hear_soon(self) -> None:
-        """Have messages to this client arrive soon: until then ``hears`` is False."""
 
     def notify_loss(self, hold: Hold) -> None:
         """Log that a lease is lost, and notify its holder: callback, cancellation.

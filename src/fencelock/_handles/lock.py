@@ -529,7 +529,8 @@ class Holds(HoldRegistry):
             hold.drop()
             if not sys.is_finalizing():
                 events.end_hold(hold, reason="dropped")
-                if hold.cohort is not None:  # the next waiter of this client asks the server
+                if hold.cohort is not None and hold.port is not None:
+                    # the next waiter of this client asks the server
                     outside(partial(hold.cohort.succeed, hold.port, hold))
         if held and not sys.is_finalizing():  # else its name was logged as the process ended
             outside(self._report_drop)

@@ -23,21 +23,18 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
 from fencelock._core.deadlock.probe import PathProbe, Step, pack, unpack, youngest
 from fencelock._core.deadlock.unit_waits import AGAIN_SECONDS_MAX, UnitWait, is_certain, is_edge
 from fencelock._core.description import described
 from fencelock._core.lock.hold import Hold
+from fencelock._core.port import Port
 from fencelock._runtime.log import log
 from fencelock.errors import Blocked, Deadlock
 from fencelock.scripts import ANSWER
 
-# A ``Port``, whose module imports this package.
-AnyPort: TypeAlias = Any
 
-
-def look(port: AnyPort, wait: UnitWait, now: float) -> None:
+def look(port: Port, wait: UnitWait, now: float) -> None:
     """Look for a cycle that a wait is in, and set when it looks again."""
     with port.mutex:
         holds = port.waits.holds_of(wait.attempt.unit)
@@ -54,7 +51,7 @@ def look(port: AnyPort, wait: UnitWait, now: float) -> None:
     _send_on(wait, PathProbe(f"{_text(wait.id)} {wait.searches}", ()))
 
 
-def arrived(port: AnyPort, holder: bytes, text: bytes) -> None:
+def arrived(port: Port, holder: bytes, text: bytes) -> None:
     """Take a probe that came to the client of a holder."""
     probe = unpack(text)
     if probe is None:
@@ -62,13 +59,13 @@ def arrived(port: AnyPort, holder: bytes, text: bytes) -> None:
     with port.mutex:
         holds = [hold for hold in port.renewals.tracked() if hold.holder_id == holder]
     for hold in holds:
-        _pass(hold, probe)
+        _pass(port, hold, probe)
 
 
-def _pass(hold: Hold, probe: PathProbe) -> None:
+def _pass(port: Port, hold: Hold, probe: PathProbe) -> None:
     """Follow a probe from a hold to what the thread or task that made it waits for."""
-    port, whole = hold.port, hold.whole
-    if port is None:  # it was released just now
+    whole = hold.whole
+    if hold.port is None:  # it was released just now
         return
     with port.mutex:
         wait = port.waits.of(whole.unit) if is_edge(whole) else None
@@ -135,14 +132,14 @@ def _suspect(wait: UnitWait, cycle: Sequence[Step]) -> None:
         wait.attempt.event.suspected(error)
 
 
-def error_of(port: AnyPort, wait: UnitWait) -> Deadlock:
+def error_of(port: Port, wait: UnitWait) -> Deadlock:
     """Return the error for a wait that is refused."""
     name = wait.attempt.keys.name
     cycle = tuple(_blocked(step) for step in wait.cycle)
     return Deadlock(name, cycle=cycle, server=port.label)
 
 
-def own_cycle(port: AnyPort, wait: UnitWait, hold: Hold) -> Deadlock:
+def own_cycle(port: Port, wait: UnitWait, hold: Hold) -> Deadlock:
     """Return the error for a thread or task that waits for its own hold."""
     step = Step(_text(wait.id), 0, wait.asks.keys.name, _text(wait.attempt.info))
     wait.cycle = (step._replace(holder=_text(hold.holder_id), fence=hold.fence),)

@@ -16,15 +16,15 @@ import sys
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from math import inf
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.terms import SHARES
-
-# A ``Port``, whose module imports this one.
-AnyPort: TypeAlias = Any
+from fencelock._core.lock.waiting import Lines
+from fencelock._core.wire import Wire
 
 # A wait looks again after so long, and then after twice as long each time, up to the last one. The
 # wait that closed a cycle finds it when it looks first: more is needed when a message was lost.
@@ -37,6 +37,14 @@ OWN_SOUGHT_MAX = 32
 # How many probes are remembered, so that each passes a wait only once.
 PASSED_MAX = 1000
 SEMAPHORE: Final = b"semaphore"  # the kind, as in semaphore_rwlock.py, which imports the port
+
+
+class Tables(Wire, Protocol):
+    """A client's wire, and what the client keeps of its waits and leases."""
+
+    lines: Lines  # this client's waiters
+    renewals: RenewalSchedule  # when which lease is due
+    waits: UnitWaits  # what the threads and tasks of this process wait for
 
 
 class UnitWait:
@@ -52,8 +60,8 @@ class UnitWait:
     suspected: bool = False  # it is in a cycle that may end by itself, which was reported
     frames: AbstractSet[object] = frozenset()  # those that wait until it ends
 
-    def __init__(self, port: AnyPort, attempt: Attempt, asks: Attempt, due: float) -> None:
-        self.port: AnyPort = port
+    def __init__(self, port: Tables, attempt: Attempt, asks: Attempt, due: float) -> None:
+        self.port: Tables = port
         self.attempt: Attempt = attempt
         self.asks: Attempt = asks  # what waits at the server, or for the cohort
         self.due: float = due  # when it looks for a cycle
@@ -100,9 +108,9 @@ class UnitWaits:
 
     def __init__(self) -> None:
         self._of: dict[Any, UnitWait] = {}
-        self._passed: dict[tuple[bytes, bytes], None] = {}
+        self._passed: dict[tuple[str, bytes], None] = {}
         # In the order in which they came, so that the simulator can repeat what was done.
-        self.ports: WeakKeyDictionary[AnyPort, None] = WeakKeyDictionary()
+        self.ports: WeakKeyDictionary[Tables, None] = WeakKeyDictionary()
 
     def __len__(self) -> int:
         return len(self._of)
@@ -134,7 +142,7 @@ class UnitWaits:
                 if hold.whole.unit is unit and not hold.parts and is_edge(hold.whole):
                     yield hold
 
-    def passes(self, probe: bytes, wait: UnitWait) -> bool:
+    def passes(self, probe: str, wait: UnitWait) -> bool:
         """Return True if a probe comes to a wait for the first time. Under the mutex."""
         key = probe, wait.id
         if key in self._passed:
@@ -197,7 +205,7 @@ class _NoWait(UnitWait):
 NO_WAIT: Final = _NoWait()
 
 
-def entered(port: AnyPort, attempt: Attempt, asks: Attempt, give_up_at: float) -> UnitWait:
+def entered(port: Tables, attempt: Attempt, asks: Attempt, give_up_at: float) -> UnitWait:
     """Enter a thread or task as waiting, unless it takes no part; return its wait.
 
     ``asks`` is what waits: the attempt, for its cohort, or its question in the server's line.
@@ -206,7 +214,8 @@ def entered(port: AnyPort, attempt: Attempt, asks: Attempt, give_up_at: float) -
         return NO_WAIT
     wait: UnitWait | None = attempt.wait
     if wait is None:
-        wait = UnitWait(port, attempt, asks, port.now() + attempt.terms.options.deadlock_after)
+        after = attempt.terms.options.deadlock_after or 0.0
+        wait = UnitWait(port, attempt, asks, port.now() + after)
         wait.patient = give_up_at == inf
         wait.frames = frames_of(attempt.unit)
         # The holder of a cohort is known: its waiters see by themselves whether it is their own.
@@ -221,7 +230,7 @@ def entered(port: AnyPort, attempt: Attempt, asks: Attempt, give_up_at: float) -
     return wait
 
 
-def _is_held_by_itself(port: AnyPort, attempt: Attempt, frames: AbstractSet[object]) -> bool:
+def _is_held_by_itself(port: Tables, attempt: Attempt, frames: AbstractSet[object]) -> bool:
     """Return True if a thread or task asks for what it holds itself, by the same client.
 
     Whether that keeps it from being granted, the server knows: other holders may make room.
@@ -237,7 +246,7 @@ def _is_held_by_itself(port: AnyPort, attempt: Attempt, frames: AbstractSet[obje
     return found
 
 
-def left(port: AnyPort, attempt: Attempt) -> None:
+def left(port: Tables, attempt: Attempt) -> None:
     """Take out the wait of an acquire that ends."""
     port.waits.end(attempt.unit, attempt.wait)
     attempt.unit = attempt.wait = None

@@ -137,7 +137,7 @@ def _left_to_next(port: Port, attempt: Attempt, asks: Attempt) -> bool:
 
 
 def drop(port: Port, asks: Attempt) -> None:
-    """Undo a question that nobody continues, with all its requests; take its connection back."""
+    """Undo a question that no waiter continues, with all its requests, and unseat it."""
     asks.abandoned = True
     _undo(port, asks)
     undo_owed(port, asks)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import inf
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 from fencelock._core import events
 from fencelock._core.deadlines import (
@@ -28,6 +28,7 @@ from fencelock._core.deadlines import (
 )
 from fencelock._core.lock.terms import NEVER_RENEWED, Asked, Renewal, Terms
 from fencelock._core.seat import Stray
+from fencelock._core.wire import Wire
 from fencelock._runtime import process
 from fencelock._runtime.records import NamedTuple
 from fencelock.errors import LeaseLost, NotHeld
@@ -36,10 +37,36 @@ from fencelock.lease import BaseLease
 # A renewal that ``max_hold`` cuts short must gain this part of a ttl to be worth a command.
 LEAST_GAIN = 0.05
 
-# A ``Port``, whose module imports this one.
-AnyPort: TypeAlias = Any
-# A ``Tenure``, whose module imports this one.
-AnyCohort: TypeAlias = Any
+
+class Scheduled(Protocol):
+    """What a hold's keeper knows of its leases."""
+
+    def discard(self, hold: Hold) -> None:
+        """Forget a hold."""
+
+
+class Keeper(Wire, Protocol):
+    """What renews a hold: the port of its client."""
+
+    @property
+    def renewals(self) -> Scheduled:
+        """Return when which lease is due."""
+
+    def notify_loss(self, hold: Hold) -> None:
+        """Notify the holder that a lease is lost."""
+
+    async def renew(self, hold: Hold, ttl: float | None, shortens: bool, /) -> None:  # noqa: FBT001 - passed on as it came
+        """Renew a lease at its holder's request; see ``Port``."""
+
+    async def renew_all(self, holds: Sequence[Hold], ttl: float | None, /) -> None:
+        """Renew several leases together at their holder's request."""
+
+
+class Turns(Protocol):
+    """Whose turn a hold is: the tenure of its client."""
+
+    def succeed(self, port: Keeper, giver: Hold) -> bool:
+        """Make the next waiter the front."""
 
 
 class Loss(NamedTuple):
@@ -153,7 +180,7 @@ class Hold(BaseLease):
 
     def __init__(
         self,
-        port: AnyPort,
+        port: Keeper,
         asked: Asked,
         fence: int,
         deadline: float,
@@ -167,7 +194,7 @@ class Hold(BaseLease):
         self.id, self.holder_id, self.info = asked.id, asked.holder_id, asked.info
         self.own_info, self.owed, self.turn = asked.info, asked.owed, 0
         self.renewal: Renewal = NEVER_RENEWED  # as it was packed last
-        self.port: AnyPort = port  # that renews it; None once it was given back
+        self.port: Keeper | None = port  # that renews it; None once it was given back
         self.server: str = port.label  # as a person calls it
         self.clock: Callable[[], float] = port.now
         self.granted_at: float = port.now()
@@ -176,7 +203,7 @@ class Hold(BaseLease):
         self.released: bool = False  # it is given back, or is being given back
         self.observer: Observer | None = None
         self.parts: Sequence[Hold | None] = ()  # of a quorum's: the holds of its nodes
-        self.cohort: AnyCohort = None  # whose turn it is; see tenure.py
+        self.cohort: Turns | None = None  # whose turn it is; see tenure.py
         self.passes: bool = False  # the turn is passed on to the next of its cohort
         self.unchanged: bool = False  # see ``BaseLease.unchanged``
         self.unit: Any = unit  # the thread id or task that acquired it
@@ -236,8 +263,11 @@ class Hold(BaseLease):
         if self.lost:
             raise self.lost_error()
         if self.released:
-            text = f"the lease of {self.name!r} was released"
-            raise NotHeld(text, name=self.name, server=self.server)
+            raise self._not_held()
+
+    def _not_held(self) -> NotHeld:
+        text = f"the lease of {self.name!r} was released"
+        return NotHeld(text, name=self.name, server=self.server)
 
     def __repr__(self) -> str:
         """Show the state, the name and the fence."""
@@ -272,10 +302,12 @@ class Hold(BaseLease):
         """Return True if it was lost because its client was closed, which did all that it could."""
         return self.loss is not None and self.loss.reason == "closed"
 
-    def held_by(self) -> AnyPort:
+    def held_by(self) -> Keeper:
         """Return the port that renews it; raise as ``check``."""
         port = self.port  # read first: a release drops it
         self.check()
+        if port is None:
+            raise self._not_held()
         return port
 
     def move_deadline(self, deadline: float) -> None:
@@ -308,7 +340,7 @@ class Hold(BaseLease):
         detail: str = "",
         *,
         at_release: bool = False,
-        port: AnyPort = None,
+        port: Keeper | None = None,
     ) -> bool:
         """Record the loss and notify the holder; False when it was recorded before.
 
@@ -322,11 +354,12 @@ class Hold(BaseLease):
         except AttributeError:
             return False
         port = port or self.port
-        told = port is not None and reason != "forked"
-        if told:
+        if reason == "forked":
+            port = None  # this process has no part in it: it tells no one
+        if port is not None:
             detail = detail or self.cause(reason, since)
         self.loss = Loss(reason, since, detail)
-        if told:
+        if port is not None:
             self.notified = True
             if self.cohort is not None:
                 self.cohort.succeed(port, self)
@@ -343,7 +376,7 @@ class Hold(BaseLease):
             if part is not None:
                 part.open = False
 
-    def resume(self, port: AnyPort) -> None:
+    def resume(self, port: Keeper) -> None:
         """Continue the lease after a release that the server refused."""
         self.port, self.open, self.released = port, True, False
 

@@ -15,75 +15,15 @@ Rules of this file (DESIGN §9; I1, I7):
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any, TypeAlias
+from typing import Any
 
 from fencelock._core import events
 from fencelock._core.lock.terms import TRIES
+from fencelock._core.port import Port
 from fencelock.scripts import ANSWER
 
-# A ``Port``, whose module imports this one.
-AnyPort: TypeAlias = Any
 
-# After so many recalls without use in between, a lock is not kept for so long. NFS servers wait 30
-# to 60 s after the recall of a delegation.
-RECALLS_IN_VAIN = 2
-PAUSE_SECONDS = 30.0
-# How many recalls, and how many locks that were recalled, are remembered.
-REMEMBERED_MAX = 1000
-
-
-class Recalls:
-    """The recalls of one client, and the tenures of its lingering handles; use under the mutex."""
-
-    __slots__ = ("_early", "_vain", "tenures")
-
-    def __init__(self) -> None:
-        self.tenures: dict[bytes, Any] = {}  # the cohort of each holder id
-        self._early: dict[bytes, None] = {}  # ids that were recalled before their grant was known
-        self._vain: dict[Hashable, tuple[int, float]] = {}  # recalls of a cohort; not kept until
-
-    def begin(self, holder: bytes, line: Any) -> bool:
-        """Note a new tenure; return True if it was recalled before."""
-        self.tenures[holder] = line
-        return self._early.pop(holder, self) is None
-
-    def end(self, holder: bytes) -> None:
-        """Forget a tenure that has ended."""
-        self.tenures.pop(holder, None)
-
-    def early(self, holder: bytes) -> None:
-        """Remember a recall that no tenure is known for."""
-        self._early[holder] = None
-        _shorten(self._early)
-
-    def used(self, key: Hashable) -> None:
-        """Note that a kept lease was taken again."""
-        if self._vain:
-            self._vain.pop(key, None)
-
-    def recalled(self, key: Hashable, now: float) -> None:
-        """Count a recall of a cohort's tenure."""
-        count = self._vain.get(key, (0, 0.0))[0] + 1
-        until = now + PAUSE_SECONDS if count >= RECALLS_IN_VAIN else 0.0
-        self._vain.pop(key, None)  # the latest is the last to be forgotten
-        self._vain[key] = count, until
-        _shorten(self._vain)
-
-    def paused(self, key: Hashable, now: float) -> bool:
-        """Return True if a cohort's lock is not kept now; after the pause, count afresh."""
-        until = self._vain.get(key, (0, 0.0))[1] if self._vain else 0.0
-        if until and now >= until:
-            del self._vain[key]
-        return now < until
-
-
-def _shorten(table: dict[Any, Any]) -> None:
-    if len(table) > REMEMBERED_MAX:
-        del table[next(iter(table))]
-
-
-def recall(port: AnyPort, holder: bytes, channel: bytes, who: bytes) -> None:
+def recall(port: Port, holder: bytes, channel: bytes, who: bytes) -> None:
     """Take a recall: release an idle lease at once, and answer a try if the lease is in use."""
     lines = port.lines
     with port.mutex:
@@ -101,7 +41,7 @@ def recall(port: AnyPort, holder: bytes, channel: bytes, who: bytes) -> None:
         port.run_in_background(ANSWER, line.keys.plain, (channel, who, b"busy"))
 
 
-def asked(port: AnyPort, holder: bytes, channel: bytes, who: bytes) -> None:
+def asked(port: Port, holder: bytes, channel: bytes, who: bytes) -> None:
     """Answer whether the lease of a tenure is in use; of one that is not known, nothing."""
     with port.mutex:
         line = port.lines.recalls.tenures.get(holder)
@@ -113,7 +53,7 @@ def _state(line: Any) -> bytes:
     return b"idle" if line.kept is not None else b"busy"
 
 
-def known_idle(port: AnyPort, holder: bytes) -> bool | None:
+def known_idle(port: Port, holder: bytes) -> bool | None:
     """Return True if this client keeps this lease, False if it uses it, None if it has none."""
     with port.mutex:
         line = port.lines.recalls.tenures.get(holder)
@@ -121,7 +61,7 @@ def known_idle(port: AnyPort, holder: bytes) -> bool | None:
     return idle
 
 
-def give_up_due(port: AnyPort, now: float) -> None:
+def give_up_due(port: Port, now: float) -> None:
     """Release the idle leases whose time is up."""
     with port.mutex:
         lines = port.renewals.overdue(now)
@@ -130,7 +70,7 @@ def give_up_due(port: AnyPort, now: float) -> None:
         port.run_in_background(*kept.release)
 
 
-def give_up_all(port: AnyPort) -> None:
+def give_up_all(port: Port) -> None:
     """Release all idle leases."""
     with port.mutex:
         lines = list(port.lines.recalls.tenures.values())

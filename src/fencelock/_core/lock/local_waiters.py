@@ -13,13 +13,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from math import inf
-from typing import Any, TypeAlias
+from typing import Any
 
+from fencelock._core.port import Port
 from fencelock._runtime.records import NamedTuple
 from fencelock.scripts import ANSWER
-
-# A ``Port``, whose module imports this one by way of the pushes.
-AnyPort: TypeAlias = Any
 
 ANSWER_BYTES_MAX = 32_768
 ROWS_MAX = 100
@@ -34,13 +32,13 @@ class Row(NamedTuple):
     holds: bool  # it has the turn
 
 
-def answer(port: AnyPort, channel: bytes, who: bytes, lock: bytes) -> None:
+def answer(port: Port, channel: bytes, who: bytes, lock: bytes) -> None:
     """Answer who waits in the cohorts of this client."""
     text = pack(rows(port, lock))
     port.run_in_background(ANSWER, (lock,), (channel, b"%b %b" % (who, text), b"inside"))
 
 
-def rows(port: AnyPort, lock: bytes) -> list[Row]:
+def rows(port: Port, lock: bytes) -> list[Row]:
     """Return who has the turn and who waits in cohorts; that of a lock first.
 
     A lone first turn is left out: the server knows it.

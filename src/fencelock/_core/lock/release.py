@@ -18,8 +18,9 @@ from typing import Any
 
 from fencelock._core import events
 from fencelock._core.error_messages import describe_error, describes_errors
-from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.hold import Hold, Keeper
 from fencelock._core.lock.inspect import held_ids
+from fencelock._core.lock.tenure import Tenure
 from fencelock._core.lock.terms import Asked
 from fencelock._core.port import Port
 from fencelock._core.retry import ask, passes
@@ -101,7 +102,7 @@ def settled(error: BaseException) -> bool:
     return (refused and not passes(error)) or isinstance(error, (LeaseLost, QuorumNotReached))
 
 
-def retire(port: Port, hold: Hold) -> None:
+def retire(port: Keeper, hold: Hold) -> None:
     """End renewal, in the schedule of the port (maybe another loop's) that began it (I11).
 
     From now on the lease proves nothing: it is being released. Its turn is over.
@@ -111,7 +112,7 @@ def retire(port: Port, hold: Hold) -> None:
         hold.open = False
         hold.released = True
         renewing.renewals.discard(hold)
-        if tenure is not None and tenure.front is hold and not tenure.waiting:
+        if isinstance(tenure, Tenure) and tenure.front is hold and not tenure.waiting:
             tenure.end()
     hold.port = None
     for part in hold.parts:

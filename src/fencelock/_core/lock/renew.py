@@ -35,7 +35,7 @@ from fencelock._core import events
 from fencelock._core.deadlines import over_at, retry_delay, validity
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.lock.acknowledge import confirm_seconds
-from fencelock._core.lock.hold import Hold, first_due
+from fencelock._core.lock.hold import Hold, Keeper, first_due
 from fencelock._core.lock.kept import give_up_due
 from fencelock._core.lock.release import release_call
 from fencelock._core.lock.renew_batch import renew_batch
@@ -397,7 +397,7 @@ def log_loss(hold: Hold) -> None:
 
 
 @describes_errors
-async def renew_now(port: Port, hold: Hold, ttl: float | None, *, shortens: bool = True) -> None:
+async def renew_now(port: Keeper, hold: Hold, ttl: float | None, *, shortens: bool = True) -> None:
     """Renew one lease that is held, for ``ttl`` seconds or its usual length, within its limits.
 
     Without ``shortens`` it never ends earlier than before.

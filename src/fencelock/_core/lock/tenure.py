@@ -46,6 +46,7 @@ from fencelock._core.lock.waiting import Lines
 from fencelock._core.port import Port
 from fencelock._core.seat import Stray
 from fencelock._core.types import Call
+from fencelock._core.wire import Wire
 from fencelock._runtime.records import NamedTuple
 from fencelock.options import Cohort
 from fencelock.scripts.constants import FENCE_ROOM
@@ -148,7 +149,7 @@ class Tenure:
 
     def succeed(
         self,
-        port: Port,
+        port: Wire,
         giver: Attempt | Hold,
         asks: Attempt | None = None,
         spare: Spare | None = None,
@@ -167,7 +168,7 @@ class Tenure:
 
     def _succeed(
         self,
-        port: Port,
+        port: Wire,
         giver: Attempt | Hold,
         asks: Attempt | None = None,
         spare: Spare | None = None,
@@ -207,7 +208,7 @@ class Tenure:
             del self._lines.cohorts[self.key]
         self._lines.crowded.pop(self, None)
 
-    def _notify(self, port: Port, front: Attempt) -> None:
+    def _notify(self, port: Wire, front: Attempt) -> None:
         if self.waiting and self.waiting[0] is front:
             self.waiting.popleft()
             self._note_empty()

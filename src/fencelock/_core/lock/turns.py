@@ -190,19 +190,17 @@ def _hand_on(
         tenure.succeed(port, giver)
 
 
-async def give_back(  # noqa: C901 - one release, and all that its answer may say
-    port: Port, hold: Hold, log: Seat
-) -> int:
+async def give_back(port: Port, hold: Hold, log: Seat) -> int:
     """Release a hold of one server: to the next of its cohort, or to the line."""
-    tenure: Tenure | None = hold.cohort
-    if tenure is not None and (tenure.waiting or tenure.linger) and not hold.forked:
+    tenure = hold.cohort
+    if isinstance(tenure, Tenure) and (tenure.waiting or tenure.linger) and not hold.forked:
         left = await _give_to_next(port, hold, tenure, log)
         if left is not None:
             return left
     terms, lost = hold.terms, hold.lost
     offered = hold.released  # by a hand-over that is under way: it may have released
     retire(port, hold)
-    if tenure is not None and tenure.front is hold:  # others of this client wait
+    if isinstance(tenure, Tenure) and tenure.front is hold:  # others of this client wait
         tenure.succeed(port, hold)
     if lost:
         if not (hold.forked or hold.closed):  # the server may still hold our key: release it
@@ -258,8 +256,8 @@ async def _give_to_next(port: Port, hold: Hold, tenure: Tenure, log: Seat) -> in
 
 def release_in_background(port: Port, hold: Hold, undo_connection: object) -> None:
     """Release a hold in the background, unless its turn was passed on."""
-    tenure: Tenure | None = hold.cohort
-    if tenure is not None:
+    tenure = hold.cohort
+    if isinstance(tenure, Tenure):
         passed = tenure.passed(hold)  # asked first: who interrupted it may have given nothing
         tenure.succeed(port, hold)
         if passed:

@@ -24,7 +24,6 @@ from fencelock._core.deadlines import (
     HEARTBEAT_SECONDS_MAX,
 )
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.kept import Recalls
 from fencelock._core.lock.terms import Asked
 from fencelock._core.objects.state import LATER_WAITER_SECONDS, StateWait
 from fencelock._core.seat import Seat
@@ -99,6 +98,64 @@ def foreign_pause(position: int, crowd: int) -> float:
 
 # A line with a heartbeat due, and its first waiters.
 Due = tuple[Line, list[Attempt]]
+
+
+# After so many recalls without use in between, a lock is not kept for so long. NFS servers wait 30
+# to 60 s after the recall of a delegation.
+RECALLS_IN_VAIN = 2
+PAUSE_SECONDS = 30.0
+# How many recalls, and how many locks that were recalled, are remembered.
+REMEMBERED_MAX = 1000
+
+
+class Recalls:
+    """The recalls of one client, and the tenures of its lingering handles; use under the mutex."""
+
+    __slots__ = ("_early", "_vain", "tenures")
+
+    def __init__(self) -> None:
+        self.tenures: dict[bytes, Any] = {}  # the cohort of each holder id
+        self._early: dict[bytes, None] = {}  # ids that were recalled before their grant was known
+        self._vain: dict[Hashable, tuple[int, float]] = {}  # recalls of a cohort; not kept until
+
+    def begin(self, holder: bytes, line: Any) -> bool:
+        """Note a new tenure; return True if it was recalled before."""
+        self.tenures[holder] = line
+        return self._early.pop(holder, self) is None
+
+    def end(self, holder: bytes) -> None:
+        """Forget a tenure that has ended."""
+        self.tenures.pop(holder, None)
+
+    def early(self, holder: bytes) -> None:
+        """Remember a recall that no tenure is known for."""
+        self._early[holder] = None
+        _shorten(self._early)
+
+    def used(self, key: Hashable) -> None:
+        """Note that a kept lease was taken again."""
+        if self._vain:
+            self._vain.pop(key, None)
+
+    def recalled(self, key: Hashable, now: float) -> None:
+        """Count a recall of a cohort's tenure."""
+        count = self._vain.get(key, (0, 0.0))[0] + 1
+        until = now + PAUSE_SECONDS if count >= RECALLS_IN_VAIN else 0.0
+        self._vain.pop(key, None)  # the latest is the last to be forgotten
+        self._vain[key] = count, until
+        _shorten(self._vain)
+
+    def paused(self, key: Hashable, now: float) -> bool:
+        """Return True if a cohort's lock is not kept now; after the pause, count afresh."""
+        until = self._vain.get(key, (0, 0.0))[1] if self._vain else 0.0
+        if until and now >= until:
+            del self._vain[key]
+        return now < until
+
+
+def _shorten(table: dict[Any, Any]) -> None:
+    if len(table) > REMEMBERED_MAX:
+        del table[next(iter(table))]
 
 
 class Lines:

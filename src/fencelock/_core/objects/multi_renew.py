@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.by_slot import side_by_side
-from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.hold import Hold, Keeper
 from fencelock._core.lock.renew import (
     HolderRenewal,
     apply_renewal,
@@ -37,7 +37,7 @@ Answers = list[Answer | Exception]
 AskRenewals = Callable[[SlottedPort, Sequence["HolderRenewal"], float], Awaitable[Answers]]
 
 
-async def renew_all(port: Port, holds: Sequence[Hold], ttl: float | None) -> None:
+async def renew_all(port: Keeper, holds: Sequence[Hold], ttl: float | None) -> None:
     """Renew leases that are held together, each as ``renew_now`` does.
 
     Raises LeaseLost when one of them was lost or is refused; otherwise, once all others are
