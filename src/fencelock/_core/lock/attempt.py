@@ -107,7 +107,7 @@ class Attempt(Seat):
         """Continue with another id, once the old one was given up."""
         self.id = own_id or self.id + b"'"
         self.holder_id = self.holder_id if self.terms.owned else self.id
-        self.began, self.undo_connection = False, None
+        self.began, self.undo_connection, self.abandoned = False, None, False
 
     def lasting(self, now: float) -> float:
         """Return the length of a lease that is requested now and granted at once."""
