@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fencelock import Poll
-from fencelock._core.lock.kept import PAUSE_SECONDS
+from fencelock._core.lock.waiting import PAUSE_SECONDS
 from fencelock.scripts import BREAK
 from tests.conformance.leftovers import activities
 from tests.conformance.world import needs_no_server

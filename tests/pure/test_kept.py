@@ -2,8 +2,8 @@
 
 import pytest
 
-from fencelock._core.lock.kept import PAUSE_SECONDS, REMEMBERED_MAX, Recalls
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
+from fencelock._core.lock.waiting import PAUSE_SECONDS, REMEMBERED_MAX, Recalls
 
 HOLDER, LINE, KEY = b"*1", object(), ("lock", 30.0)
 
