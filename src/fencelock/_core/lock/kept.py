@@ -7,7 +7,7 @@ Rules of this file (DESIGN §9; I1, I7):
   stops the others for ``HANDOFF_TTL_SECONDS`` at most.
 - The next turn begins without a command, and only while the lease proves enough.
 - A recall is answered by a release if the lease is idle. If it is in use, this turn is the last.
-- After ``RECALLS_IN_VAIN`` recalls (counted in waiting.py) without a turn of this client in between,
+- After ``RECALLS_IN_VAIN`` recalls (see waiting.py) without a turn of this client in between,
   a lock is not kept for ``PAUSE_SECONDS``: others want it more often than this client does.
 - A recall may come before the grant that it is about: it is remembered.
 - A message is a hint: if it is lost, an idle lease ends after ``linger`` all the same.
