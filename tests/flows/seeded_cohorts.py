@@ -167,13 +167,11 @@ SEEDS = (
             """
             if asks is not None and not _left_to_next(port, attempt, asks):
                 drop(port, asks)
-                attempt.asks = None
             """,
             """
             if asks is not None:
                 _left_to_next(port, attempt, asks)
                 drop(port, asks)
-                attempt.asks = None
             """,
         ),
         worlds.MIXED.under(cancel=1),

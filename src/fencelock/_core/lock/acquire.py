@@ -32,6 +32,7 @@ from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, first_due
 from fencelock._core.lock.release import release_call, release_in_background, retire, undo_owed
 from fencelock._core.lock.renew import lose
+from fencelock._core.lock.tenure import Tenure
 from fencelock._core.lock.terms import TRIES, Asked, too_late
 from fencelock._core.lock.waiting import Line
 from fencelock._core.port import Port
@@ -126,14 +127,10 @@ async def queue(
 
 def _left_to_next(port: Port, attempt: Attempt, asks: Attempt) -> bool:
     """Leave a question to the next waiter of this client; False when there is none."""
-    tenure = attempt.tenure
+    tenure: Tenure | None = attempt.tenure
     if tenure is None or asks.abandoned:
         return False
-    attempt.asks = None  # it is the next one's from here on
-    left: bool = tenure.succeed(port, attempt, asks, keeps=True)
-    if not left:
-        attempt.asks = asks
-    return left
+    return tenure.succeed(port, attempt, asks, keeps=True)
 
 
 def drop(port: Port, asks: Attempt) -> None:
@@ -403,7 +400,7 @@ def withdraw(port: Port, attempt: Attempt) -> None:
     asks = attempt.asks
     if asks is not None and not _left_to_next(port, attempt, asks):
         drop(port, asks)
-        attempt.asks = None
+    attempt.asks = None
     if tenure is not None:
         tenure.succeed(port, attempt)
 
