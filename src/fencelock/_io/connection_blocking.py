@@ -25,7 +25,6 @@ from fencelock._io.wire import (
     Push,
     ReplyError,
     pack,
-    pack_call,
     reader,
     server_error,
     unknown_script,
@@ -33,7 +32,6 @@ from fencelock._io.wire import (
 )
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.descriptors import own
-from fencelock.scripts import Script
 
 RECV_BYTES = 65536
 # Shortest non-zero receive timeout; some kernels round it up to 8 ms.
@@ -87,18 +85,12 @@ class Connection:
         self.channels: dict[int, bytes] = {}  # the channels it listens to, by slot
         self.name: bytes = b""  # with which they begin
 
-    def call(
-        self, script: Script, keys: Sequence[bytes], args: Sequence[bytes | int], until: float
-    ) -> Reply:
-        """Run a script and return its reply; see ``Port.call`` for how it ends."""
-        return self.run(pack_call(script, keys, args), until)
-
     def command(self, args: Sequence[bytes | int], until: float) -> Reply:
         """Run a plain command and return its reply."""
         return self.run(pack(args), until)
 
     def run(self, request: bytes, until: float) -> Reply:
-        """Run a packed request; ends like ``call``.
+        """Run a packed script call, or a command; see ``Port.call`` for how it ends.
 
         It sends and receives in one frame: nearly always the answer is there in this moment. Any
         exception but a ServerError, even a signal handler's, leaves the connection unsound.
