@@ -31,7 +31,7 @@ class Trail(SimpleNamespace):
 
     def answer(self, _until):
         answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
+        if isinstance(answer, NoReply):
             raise answer
         return answer
 

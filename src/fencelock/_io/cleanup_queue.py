@@ -13,7 +13,7 @@ from collections import deque
 from typing import Protocol
 from weakref import ref
 
-from fencelock._core.types import Args, Keys, NoReply
+from fencelock._core.types import Args, Keys, NoReply, Reply
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.pool_blocking import cleaning_up
 from fencelock._io.threads import run_blocking
@@ -182,15 +182,12 @@ def _sent_behind(undo_connection: Connection, script: Script, keys: Keys, args: 
 
 def _answered(undo_connection: Connection, until: float) -> bool:
     """Read all answers that a connection owes, and close it; False when they did not come."""
+    reply: Reply = None
     try:
         while undo_connection.owed:
-            try:
-                undo_connection.answer(until)
-            except ReplyError as error:
-                if undo_connection.owed == 0:
-                    return not not_now(error)
+            reply = undo_connection.answer(until)
     except NoReply:
         return False
     finally:
         undo_connection.close()
-    return True
+    return not (isinstance(reply, ReplyError) and not_now(reply))

@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import select
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 from typing import Any, Protocol
 
@@ -33,7 +33,6 @@ from fencelock._io.wire import (
     Push,
     ReplyError,
     pack,
-    pack_call,
     reader,
     server_error,
     unknown_script,
@@ -42,7 +41,6 @@ from fencelock._io.wire import (
 from fencelock._runtime.clock import now
 from fencelock._runtime.descriptors import own
 from fencelock._runtime.log import log
-from fencelock.scripts import Script
 
 Pushed = Callable[[list[bytes]], None]
 
@@ -97,50 +95,46 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
     # -- what callers use -----------------------------------------------------------------------
 
-    async def call(
-        self, script: Script, keys: Sequence[bytes], args: Sequence[bytes | int], until: float
-    ) -> Reply:
-        """Run a script and return its reply; see ``Port.call`` for how it ends."""
-        return await self.run(pack_call(script, keys, args), until)
-
-    async def run(self, request: bytes, until: float) -> Reply:
-        """Run a packed script call; ends like ``call``."""
-        reply = await self.request(request, until)
-        if type(reply) is ReplyError:
-            if unknown_script(reply):
-                reply = await self.request(with_source(request), until)
-            if type(reply) is ReplyError:
-                raise server_error(reply)
-        return reply
+    async def refused(self, reply: ReplyError, request: bytes, until: float) -> Reply:
+        """Run a script call again, with its source, if it was unknown; else raise the refusal."""
+        if unknown_script(reply):
+            reply = await self.run(with_source(request), until)
+            if type(reply) is not ReplyError:
+                return reply
+        raise server_error(reply)
 
     async def command(self, args: Sequence[bytes | int], until: float) -> Reply:
         """Run a plain command and return its reply."""
-        reply = await self.request(pack(args), until)
+        reply = await self.run(pack(args), until)
         if type(reply) is ReplyError:
             raise server_error(reply)
         return reply
 
-    def request(self, packed: bytes, until: float) -> asyncio.Future[Any]:
-        """Send a request in this turn of the loop; the future ends with its reply or NoReply."""
-        slot: asyncio.Future[Any] = self.loop.create_future()
-        self.send(packed, until, slot)
-        return slot
+    def request(self, packed: bytes, until: float, slot: Slot | None = None) -> Any:
+        """Send a request in this turn of the loop; the future ends with its reply or NoReply.
 
-    def send(self, packed: bytes, until: float, slot: Slot) -> None:
-        """Send a request in this turn of the loop; its reply or NoReply goes to the slot."""
-        if not self.sound:
-            slot.set_exception(NoReply("the connection was lost", sent=False))
-            return
-        self._unsent.append(packed)
-        if not self._slots:
-            self.flush()
-        elif len(self._unsent) == 1:
-            self.loop.call_soon(self._flush_queued)
+        ``slot`` takes them in place of a future.
+        """
+        answer: Any = self.loop.create_future() if slot is None else slot
+        transport = self._transport
+        if not self.sound or transport is None:
+            answer.set_exception(NoReply("the connection was lost", sent=False))
+            return answer
+        if self._slots:
+            self._unsent.append(packed)
+            if len(self._unsent) == 1:
+                self.loop.call_soon(self._flush_queued)
+        elif not transport.is_closing():
+            transport.write(packed)
         asked_at = now()
-        self._slots.append((slot, until, asked_at))
+        self._slots.append((answer, until, asked_at))
         due = until if self.fresh else min(until, asked_at + self.silence)
         if self._watch is None or due < self._watch_at:
             self._watch_until(due)
+        return answer
+
+    # A reply that counts, or a ReplyError for ``refused``: nearly everywhere what is answered.
+    run: Callable[..., Awaitable[Any]] = request
 
     def resumes(self, answer: asyncio.Future[Any], resume: Resume) -> bool:
         """Call ``resume`` in the turn that reads the last request's answer; or say False."""
@@ -155,24 +149,23 @@ class AsyncConnection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or not self.open:
             return None
+        slot: asyncio.Future[Any]
         if not self.retired:
-            return self.post(packed, until)
-        slot: asyncio.Future[Any] = self.loop.create_future()
+            slot = self.request(packed, until)
+            self.flush()  # whatever else this turn of the loop sends
+            return slot
+        slot = self.loop.create_future()
         transport.write(packed)
         self._slots.append((slot, until, now()))
         if self._watch is None or until < self._watch_at:
             self._watch_until(until)
         return slot
 
-    def post(self, packed: bytes, until: float) -> asyncio.Future[Any]:
-        """Send a request now, whatever else this turn of the loop sends; ends like ``request``."""
-        slot = self.request(packed, until)
-        self.flush()
-        return slot
-
     async def subscribe(self, channel: bytes, until: float, word: bytes = b"SUBSCRIBE") -> None:
         """Listen to a channel; ServerDenied when the user may not. Its answer is a push."""
-        await self.command((word, channel), until)
+        reply = await self.request(pack((word, channel)), until)
+        if type(reply) is ReplyError:
+            raise server_error(reply)
 
     @property
     def open(self) -> bool:
@@ -181,7 +174,8 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
     def leave(self, channel: bytes, until: float) -> asyncio.Future[Any]:
         """Unsubscribe from a sharded channel; ends like ``request``, a refusal is a value."""
-        slot = self._leaving[channel] = self.request(pack((b"SUNSUBSCRIBE", channel)), until)
+        slot: asyncio.Future[Any] = self.request(pack((b"SUNSUBSCRIBE", channel)), until)
+        self._leaving[channel] = slot
         slot.add_done_callback(lambda _: self._leaving.pop(channel, None))
         return slot
 

@@ -25,7 +25,6 @@ from fencelock._io.wire import (
     Push,
     ReplyError,
     pack,
-    pack_call,
     reader,
     server_error,
     unknown_script,
@@ -33,7 +32,6 @@ from fencelock._io.wire import (
 )
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.descriptors import own
-from fencelock.scripts import Script
 
 RECV_BYTES = 65536
 # Shortest non-zero receive timeout; some kernels round it up to 8 ms.
@@ -87,52 +85,45 @@ class Connection:
         self.channels: dict[int, bytes] = {}  # the channels it listens to, by slot
         self.name: bytes = b""  # with which they begin
 
-    def call(
-        self, script: Script, keys: Sequence[bytes], args: Sequence[bytes | int], until: float
-    ) -> Reply:
-        """Run a script and return its reply; see ``Port.call`` for how it ends."""
-        return self.run(pack_call(script, keys, args), until)
-
-    def run(self, request: bytes, until: float) -> Reply:
-        """Run a packed script call; ends like ``call``."""
-        try:
-            return self.ask(request, until)
-        except ReplyError as error:
-            if not unknown_script(error):
-                raise server_error(error) from error
-        try:
-            return self.ask(with_source(request), until)
-        except ReplyError as error:
-            raise server_error(error) from error
-
     def command(self, args: Sequence[bytes | int], until: float) -> Reply:
         """Run a plain command and return its reply."""
-        try:
-            return self.ask(pack(args), until)
-        except ReplyError as error:
-            raise server_error(error) from error
+        return self.run(pack(args), until)
 
-    def ask(self, packed: bytes, until: float) -> Reply:
-        """Send and read the answer; ReplyError is raised, pushes go to ``pushed``.
+    def run(self, request: bytes, until: float) -> Reply:
+        """Run a packed script call, or a command; see ``Port.call`` for how it ends.
 
-        Any other exception, even a signal handler's, leaves the connection unsound.
+        It sends and receives in one frame: nearly always the answer is there in this moment. Any
+        exception but a ServerError, even a signal handler's, leaves the connection unsound.
         """
         try:
             self.asked_at = asked_at = now()
             if not self.fresh and until > asked_at + SILENT_SECONDS:
                 until = asked_at + SILENT_SECONDS
-            self.send(packed)
-            if self._slice == SETTLE_SECONDS:  # nearly always: the answer comes in this moment
+            self.owed += 1
+            try:
+                self._sock.sendall(request)
+            except OSError as error:
+                raise self._broken(error) from error
+            if self._slice == SETTLE_SECONDS:
                 try:  # noqa: SIM105 - ``suppress`` would cost as much as the rest
                     self._reader.feed(self._sock.recv(RECV_BYTES))
                 except OSError:  # nothing yet; or it is lost, which ``answer`` finds, too
                     pass
-            return self.answer(until)
-        except ReplyError:
-            raise
+            reply = self._reader.gets()
+            if reply is INCOMPLETE or type(reply) is Push:
+                reply = self._awaited(reply, until)
+            else:
+                self.owed -= 1
+        except ConnectionError as error:
+            raise self._foreign(error) from error
         except BaseException:
             self.sound = False
             raise
+        if type(reply) is not ReplyError:
+            return reply
+        if unknown_script(reply) and b"EVALSHA" in request[:24]:
+            return self.run(with_source(request), until)
+        raise server_error(reply)
 
     def send(self, packed: bytes, requests: int = 1) -> None:
         """Send a request, or several; NoReply when the connection is gone."""
@@ -140,16 +131,18 @@ class Connection:
         try:
             self._sock.sendall(packed)
         except OSError as error:
-            self._fail()
-            raise NoReply(f"connection lost: {error}", sent=True) from error
+            raise self._broken(error) from error
 
     def answer(self, until: float, *, confirms: bool = False) -> Reply:
-        """Read the next answer; every exception but ReplyError makes the connection unsound.
+        """Read the next answer, which may be a ReplyError; an exception leaves it unsound.
 
         SUBSCRIBE is answered by a push: ``confirms`` takes that one for the answer.
         """
+        return self._awaited(INCOMPLETE, until, confirms=confirms)
+
+    def _awaited(self, reply: Any, until: float, *, confirms: bool = False) -> Reply:
+        """Return the next answer; ``reply`` is what was read so far: nothing, or a push."""
         try:
-            reply = self._reader.gets()  # nearly always it is there
             while True:
                 if type(reply) is Push:
                     if confirms and reply[0] in CONFIRMS:
@@ -158,17 +151,22 @@ class Connection:
                 elif reply is not INCOMPLETE:
                     break
                 reply = self._next(until)
-        except ConnectionError as error:
-            raise self._foreign(error) from error
         except BaseException:
             self.sound = False
             raise
         self.owed -= 1
-        if isinstance(reply, ReplyError):
-            try:
-                raise reply
-            finally:
-                del reply
+        return reply
+
+    def prompt(self) -> Reply:
+        """Return the answer that comes within a moment, or INCOMPLETE; ends like ``answer``."""
+        data = self._take() if self._slice == SETTLE_SECONDS else None
+        if not data:
+            return INCOMPLETE
+        self._reader.feed(data)
+        while type(reply := self._parsed()) is Push:
+            self.pushed(self, reply)
+        if reply is not INCOMPLETE:
+            self.owed -= 1
         return reply
 
     def arrived(self, until: float) -> Reply:
@@ -178,28 +176,6 @@ class Connection:
         """
         reply = self.prompt()
         return self.answer(until) if reply is INCOMPLETE else reply
-
-    def prompt(self) -> Reply:
-        """Return the answer that comes within a moment, or INCOMPLETE; ends like ``answer``."""
-        data = self._take() if self._slice == SETTLE_SECONDS else None
-        if not data:
-            return INCOMPLETE
-        self._reader.feed(data)
-        try:
-            reply = self._reader.gets()
-        except ConnectionError as error:
-            raise self._foreign(error) from error
-        while type(reply) is Push:
-            self.pushed(self, reply)
-            reply = self._parsed()
-        if reply is not INCOMPLETE:
-            self.owed -= 1
-            if isinstance(reply, ReplyError):
-                try:
-                    raise reply
-                finally:
-                    del reply
-        return reply
 
     def listen(self, until: float) -> bool:
         """Read one push; False when none came by ``until``. Only while no answer is owed."""
@@ -253,12 +229,12 @@ class Connection:
             until = min(until, now() + SILENT_SECONDS)
         try:
             self.send(pack((word, channel)))
-            self.answer(until, confirms=True)
-        except ReplyError as error:
-            raise server_error(error) from error
+            reply = self.answer(until, confirms=True)
         except BaseException:
             self.sound = False
             raise
+        if type(reply) is ReplyError:
+            raise server_error(reply)
         self.channel = channel
 
     def fileno(self) -> int:
@@ -300,7 +276,7 @@ class Connection:
                 return self._overdue(broken=broken)
             data = self._receive(min(left, REST_SECONDS))
             if data == b"":
-                self._fail()
+                self.close()
                 raise NoReply("the server closed the connection", sent=True)
             if data is not None:
                 self._reader.feed(data)
@@ -314,7 +290,7 @@ class Connection:
 
     def _foreign(self, error: ConnectionError) -> NoReply:
         """Close the connection; return the error for bytes that are no answer of a server."""
-        self._fail()
+        self.close()
         return NoReply(f"no Redis or Valkey server: {error}", sent=True)
 
     def _overdue(self, *, broken: bool) -> Any:
@@ -360,8 +336,9 @@ class Connection:
         except (BlockingIOError, TimeoutError):
             return None
         except OSError as error:
-            self._fail()
-            raise NoReply(f"connection lost: {error}", sent=True) from error
+            raise self._broken(error) from error
 
-    def _fail(self) -> None:
+    def _broken(self, error: OSError) -> NoReply:
+        """Close the connection; return the error for a socket that failed."""
         self.close()
+        return NoReply(f"connection lost: {error}", sent=True)

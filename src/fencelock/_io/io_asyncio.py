@@ -9,7 +9,7 @@ from typing import Any
 
 from fencelock._core.types import Args, Call, NoReply, Reply
 from fencelock._io.connection_asyncio import AsyncConnection
-from fencelock._io.wire import pack, pack_call, with_source
+from fencelock._io.wire import ReplyError, pack, pack_call, with_source
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import mutex
@@ -80,7 +80,10 @@ class AsyncioIo:
         if asking:
             _ask_next(connection, until)
             packed = with_source(packed)
-        return await connection.run(packed, until)
+        reply = await connection.run(packed, until)
+        if type(reply) is ReplyError:
+            return await connection.refused(reply, packed, until)
+        return reply
 
     async def command(
         self, connection: AsyncConnection, args: Args, until: float, *, asking: bool = False

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Sequence
 from fencelock._core.types import Args, Call, NoReply, Reply
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.threads import run_blocking
-from fencelock._io.wire import ReplyError, pack_call, with_source
+from fencelock._io.wire import pack_call, with_source
 from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
@@ -62,10 +62,7 @@ class Written:
         """Read the answers; error replies are values, and so is what broke."""
         try:
             while len(self.answers) < self._count:
-                try:
-                    self.answers.append(self.connection.answer(until))
-                except ReplyError as error:
-                    self.answers.append(error)
+                self.answers.append(self.connection.answer(until))
         except NoReply as broken:
             self.answers += [broken] * (self._count - len(self.answers))
         except BaseException:

@@ -36,7 +36,7 @@ from fencelock._io.loss_callbacks import call_on_lost, notifying
 from fencelock._io.process_ports import RandomIds, joined, watch
 from fencelock._io.prompt_asyncio import PromptFlow, answers_of
 from fencelock._io.sources.kinds import Source
-from fencelock._io.wire import ReplyError, not_now, pack_source
+from fencelock._io.wire import ReplyError, not_now, pack_call, pack_source
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import inside, mutex, put_off
@@ -122,8 +122,7 @@ class AioPort(Engine):
         self, script: Script, keys: Keys, args: Args, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a script on the loop's connection."""
-        mux = await self.link.connected(until)
-        return await mux.call(script, keys, args, until)
+        return await self.run(pack_call(script, keys, args), b"", until, waiter)
 
     async def parts(self, until: float) -> Sequence[bytes]:
         """Return one key: there is one server."""
@@ -136,7 +135,8 @@ class AioPort(Engine):
         mux = self.link.mux
         if mux is None or not mux.sound:
             mux = await self.link.connected(until)
-        return await mux.run(request, until)
+        reply = await mux.run(request, until)
+        return reply if type(reply) is not ReplyError else await mux.refused(reply, request, until)
 
     async def command(
         self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Seat | None = None
@@ -280,7 +280,8 @@ class AioPort(Engine):
         """Put a new hold into the renewal schedule and set the timer for it."""
         with self.mutex:
             self.renewals.add(hold, when)
-        self._set_timer(when)
+        if self._timer is None or when < self._timer_at:
+            self._set_timer(when)
         if self._ticking is None:
             self._tick()
         if not self.link.listening:

@@ -38,6 +38,7 @@ from fencelock._io.process_ports import RandomIds, joined, watch
 from fencelock._io.renewal_thread import RenewalThread
 from fencelock._io.sources.kinds import Source
 from fencelock._io.threads import RepeatingThread, run_blocking
+from fencelock._io.wire import pack, pack_call
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.mutex import catch_up, inside, mutex, put_off, put_off_work
 from fencelock.errors import FencelockError, NotRenewable
@@ -123,12 +124,8 @@ class BlockingPort(Engine):
     ) -> Reply:
         """Run a script on any connection, or on the waiter's."""
         if waiter is not None:
-            return self._connect(waiter).call(script, keys, args, until)
-        connection = self.pool.take(until)
-        try:
-            return connection.call(script, keys, args, until)
-        finally:
-            self.pool.give(connection)
+            self._connect(waiter)
+        return await self.run(pack_call(script, keys, args), b"", until, waiter)
 
     async def parts(self, until: float) -> Sequence[bytes]:
         """Return one key: there is one server."""
@@ -151,12 +148,8 @@ class BlockingPort(Engine):
     ) -> Reply:
         """Run a plain command on any connection, or on the waiter's."""
         if waiter is not None:
-            return self._connect(waiter).command(args, until)
-        connection = self.pool.take(until)
-        try:
-            return connection.command(args, until)
-        finally:
-            self.pool.give(connection)
+            self._connect(waiter)
+        return await self.run(pack(args), key, until, waiter)
 
     # -- waiting --------------------------------------------------------------------------------
 

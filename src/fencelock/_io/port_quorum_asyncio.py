@@ -136,13 +136,13 @@ class _Exchange:
         call = ask.call
         packed = call if isinstance(call, bytes) else pack_call(*call)
         ask.connection, ask.began, ask.asked_at = mux, True, now()
-        mux.send(packed, self._latest, _AnswerSlot(self, ask, mux))
+        _ = mux.request(packed, self._latest, _AnswerSlot(self, ask, mux))
 
     def send_source(self, ask: Ballot, mux: AsyncConnection) -> None:
         """Send a request with the source of its script: the server does not know its digest."""
         call = ask.call
         source = with_source(call) if isinstance(call, bytes) else pack_source(*call)
-        mux.send(source, self._latest, _AnswerSlot(self, ask, mux))
+        _ = mux.request(source, self._latest, _AnswerSlot(self, ask, mux))
 
     async def _dial(self, ask: Ballot, link: Link) -> None:
         try:

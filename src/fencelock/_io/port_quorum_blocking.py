@@ -204,31 +204,24 @@ def _send(ask: Ballot, connection: Connection, asked_at: float) -> None:
         ask.fail(error)
 
 
-def _send_source(ask: Ballot) -> None:
-    """Send a request with the source of its script: the server does not know it by its digest."""
-    call = ask.call
-    source = with_source(call) if isinstance(call, bytes) else pack_source(*call)
-    try:
-        ask.connection.send(source)
-    except NoReply as broken:
-        ask.fail(broken)
-
-
 def _read(ask: Ballot, read: Callable[[], Reply]) -> bool:
     """Read what came for a request; return False while its answer has not come."""
     try:
         reply = read()
-    except ReplyError as error:
-        if unknown_script(error):
-            _send_source(ask)
-            return ask.ended
-        ask.fail(server_error(error))
-    except NoReply as error:
-        ask.fail(error)
-    else:
         if reply is INCOMPLETE:
             return False
-        ask.answer(reply, now())
+        if type(reply) is not ReplyError:
+            ask.answer(reply, now())
+        elif unknown_script(reply):  # the server does not know it by its digest
+            call = ask.call
+            ask.connection.send(
+                with_source(call) if isinstance(call, bytes) else pack_source(*call)
+            )
+            return False
+        else:
+            ask.fail(server_error(reply))
+    except NoReply as error:
+        ask.fail(error)
     return True
 
 

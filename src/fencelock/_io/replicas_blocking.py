@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from fencelock._core.keys import ACKNOWLEDGED_KINDS, LockKeys, derived
 from fencelock._core.seat import Seat
-from fencelock._core.types import NoReply
+from fencelock._core.types import NoReply, Reply
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.wire import ReplyError, pack, server_error
 from fencelock._runtime.clock import now
@@ -66,13 +66,15 @@ class BlockingReplicas:
 
 
 def _counted(connection: Connection, packed: bytes, until: float) -> int:
+    reply: Reply = None
     try:
         connection.asked_at = now()
         connection.send(packed, 2)
-        connection.answer(until + ANSWER_SECONDS)
-        return int(connection.answer(until + ANSWER_SECONDS))
-    except ReplyError as error:
-        raise refused(error) from error  # what is still owed ends the connection
+        for _ in range(2):
+            reply = connection.answer(until + ANSWER_SECONDS)
+            if type(reply) is ReplyError:
+                raise refused(reply)  # what is still owed ends the connection
+        return int(reply)
     except NoReply as broken:
         connection.sound = False
         if broken.undo_connection is None:

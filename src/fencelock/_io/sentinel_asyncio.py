@@ -8,19 +8,18 @@ that looks for late answers runs only while answers are owed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Coroutine
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fencelock._core.types import NoReply, Reply
 from fencelock._io import connect_asyncio
-from fencelock._io.connection_asyncio import AsyncConnection, Pushed
+from fencelock._io.connection_asyncio import AsyncConnection, Pushed, Slot
 from fencelock._io.io_asyncio import AsyncioIo
 from fencelock._io.wire import ReplyError, server_error
 from fencelock._runtime.clock import now
 from fencelock._topology.sentinel import ANSWER_SECONDS, FRESH_SECONDS
-from fencelock.errors import ServerError
 
 if TYPE_CHECKING:
     from fencelock._io.sources.kinds import One
@@ -49,54 +48,33 @@ class AsyncMasterConnection(AsyncConnection):
         self._io = io
         self._late_timer: asyncio.TimerHandle | None = None
 
-    async def run(self, request: bytes, until: float) -> Reply:
-        """Run a packed script call; NoReply also when there is another master now."""
-        return await self._guarded(super().run(request, until), now(), until)
+    async def run(self, packed: bytes, until: float) -> Reply:
+        """Send a request; NoReply also when there is another master now."""
+        asked_at = now()
+        return await self._guarded(self.request(packed, until), asked_at, until)
 
-    async def command(self, args: Sequence[bytes | int], until: float) -> Reply:
-        """Run a plain command; ends like ``run``."""
-        return await self._guarded(super().command(args, until), now(), until)
-
-    async def subscribe(self, channel: bytes, until: float, word: bytes = b"SUBSCRIBE") -> None:
-        """Listen to a channel, which is no grant: what comes on it must count."""
-        await super().command((word, channel), until)
-
-    def request(self, packed: bytes, until: float) -> asyncio.Future[Any]:
+    def request(self, packed: bytes, until: float, slot: Slot | None = None) -> Any:
         """Send a request, and see that a late answer is noticed; nothing to a replaced master."""
         if self._guard.is_replaced:
             self.close()
-        slot = super().request(packed, until)
+        answer = super().request(packed, until, slot)
         if self._late_timer is None and self.sound:
             self._late_timer = self.loop.call_later(FRESH_SECONDS, self._look_for_late)
-        return slot
-
-    def post(self, packed: bytes, until: float) -> asyncio.Future[Any]:
-        """Send at once; the future ends with an answer that counts, or NoReply."""
-        return self._io.task(self._posted(super().post(packed, until), now(), until), TASK)
+        return answer
 
     def behind(self, packed: bytes, until: float) -> asyncio.Future[Any] | None:
         """Send a clean-up after all earlier requests; its answer must count, too."""
-        retired, slot = self.retired, super().behind(packed, until)
-        if slot is None or not retired:  # else it was posted
-            return slot
-        return self._io.task(self._posted(slot, now(), until), TASK)
+        slot = super().behind(packed, until)
+        if slot is None:
+            return None
+        return self._io.task(self._guarded(slot, now(), until), TASK)
 
-    async def _posted(self, slot: asyncio.Future[Any], asked_at: float, until: float) -> Reply:
-        try:
-            return await self._guarded(slot, asked_at, until)
-        except ServerError as error:
-            return error.__cause__  # as the server said it
-
-    async def _guarded(self, asking: Awaitable[Reply], asked_at: float, until: float) -> Reply:
+    async def _guarded(self, slot: asyncio.Future[Any], asked_at: float, until: float) -> Reply:
         """Await an answer, and see that it counts; a refusal, too."""
-        try:
-            reply = await asking
-            if isinstance(reply, ReplyError):
-                raise server_error(reply)
-        except ServerError as error:
-            await self._ask_guard(self._guard.refused(error, asked_at, until))
-            raise
-        if not self._guard.counts(asked_at):
+        reply = await slot
+        if isinstance(reply, ReplyError):
+            await self._ask_guard(self._guard.refused(server_error(reply), asked_at, until))
+        elif not self._guard.counts(asked_at):
             await self._ask_guard(self._guard.prove(asked_at, until))
         return reply
 

@@ -10,6 +10,7 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from fencelock._core.deadlines import SILENT_SECONDS
 from fencelock._core.types import NoReply, Reply
 from fencelock._io.connect_blocking import Pushed, dial
 from fencelock._io.connection_blocking import Connection
@@ -18,6 +19,7 @@ from fencelock._io.threads import run_inline
 from fencelock._io.wire import INCOMPLETE, ReplyError, server_error
 from fencelock._runtime.clock import now
 from fencelock._topology.sentinel import FRESH_SECONDS
+from fencelock.errors import ServerError
 
 if TYPE_CHECKING:
     from fencelock._io.sources.kinds import One
@@ -35,16 +37,29 @@ class MasterConnection(Connection):
         self._guard = guard
         self._reads_until = 0.0
 
+    def run(self, request: bytes, until: float) -> Reply:
+        """Run a packed request, but not at a replaced master; its answer's age counts."""
+        self._refuse_replaced()
+        if not self.fresh:
+            until = min(until, now() + SILENT_SECONDS)
+        self._reads_until = until
+        try:
+            reply = super().run(request, until)
+        except ServerError as error:
+            self._ask_guard(self._guard.refused(error, self.asked_at, until))
+            raise
+        if not self._guard.counts(self.asked_at):
+            self._ask_guard(self._guard.prove(self.asked_at, until))
+        return reply
+
     def answer(self, until: float, *, confirms: bool = False) -> Reply:
         """Read the next answer; NoReply also when there is another master now."""
         self._reads_until = until
-        try:
-            reply = super().answer(until, confirms=confirms)
-        except ReplyError as error:
-            self._ask_guard(self._guard.refused(server_error(error), self.asked_at, until))
-            raise
+        reply = super().answer(until, confirms=confirms)
+        if isinstance(reply, ReplyError):
+            self._ask_guard(self._guard.refused(server_error(reply), self.asked_at, until))
         # A subscription grants nothing: what comes on the channel must count.
-        if not confirms and not self._guard.counts(self.asked_at):
+        elif not confirms and not self._guard.counts(self.asked_at):
             self._ask_guard(self._guard.prove(self.asked_at, until))
         return reply
 
@@ -62,10 +77,13 @@ class MasterConnection(Connection):
     def send(self, packed: bytes, requests: int = 1) -> None:
         """Send a request, or several, but not to a replaced master; its answer's age counts."""
         self.asked_at = now()
+        self._refuse_replaced()
+        super().send(packed, requests)
+
+    def _refuse_replaced(self) -> None:
         if self._guard.is_replaced:
             self.sound = False
             raise NoReply("there is another master now", sent=False)
-        super().send(packed, requests)
 
     def hear(self, message: list[bytes]) -> None:
         """Hand a push on if it counts."""
