@@ -155,14 +155,11 @@ class CandidateHolds(Holds):
     def _hold_of(self, lease: Hold) -> Hold | None:
         return next((hold for hold in tuple(self._now()) if hold is lease), None)
 
-    def remove(self, hold: Hold) -> bool:
-        """Take out a hold; False when another thread was faster. Its bodies end by themselves."""
-        removed = super().remove(hold)
-        if removed and self._hold_of(hold) is None:
-            for each in tuple(self._uses):
-                if each.held is hold and not each.inside:
-                    self._uses.remove(each)
-        return removed
+    def forget(self, hold: Hold) -> None:
+        """Forget who relies on a leadership that is over. Its bodies end by themselves."""
+        for each in tuple(self._uses):
+            if each.held is hold and not each.inside:
+                self._uses.remove(each)
 
     def take_this(self, hold: Hold, taken: list[Hold]) -> None:
         """Take out one hold; NotHeld when it was given up already."""

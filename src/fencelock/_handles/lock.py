@@ -14,6 +14,7 @@ from __future__ import annotations
 import socket
 import sys
 import warnings
+from collections.abc import Callable
 from functools import lru_cache, partial
 from math import inf
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -289,6 +290,7 @@ class Holds(HoldRegistry):
     __slots__ = ("_generation", "_holds", "_terms", "bodies", "keys", "settings")
 
     counts: bool = False  # ``Hold.count`` is how often a thread or task has entered
+    forget: Callable[[Hold], None] | None = None  # what else knows of a hold that is taken out
 
     def __init__(self, keys: LockKeys, settings: Settings, hold_type: type[Hold]) -> None:
         super().__init__(hold_type)
@@ -417,9 +419,15 @@ class Holds(HoldRegistry):
         It goes into ``taken``, as with all that take: see ``take_out``.
         """
         while True:
-            hold = self.of(unit) or (self._ownerless() if only_own else self.newest())
-            if hold is None:
-                raise self.not_held()
+            holds = self._holds if self._generation == process.generation else self._now()
+            for hold in reversed(holds):
+                if hold.unit == unit:
+                    break
+            else:
+                found = self._ownerless() if only_own else self.newest()
+                if found is None:
+                    raise self.not_held()
+                hold = found
             if self.take_out(hold, hold, taken):
                 return
 
@@ -467,15 +475,20 @@ class Holds(HoldRegistry):
         It is noted first. A signal handler's exception could lose a return value on its way to the
         flow; a hold in the list is released in any case.
         """
+        holds = self._holds if self._generation == process.generation else self._now()
         try:
             taken.append(noted)
-            if self.remove(hold):
-                return True
+            try:
+                holds.remove(hold)
+            except ValueError:
+                taken.clear()
+                return False
+            if self.forget is not None:
+                self.forget(hold)
         except BaseException:  # a signal handler raised: the flow releases it now
             self.remove(hold)
             raise
-        taken.clear()
-        return False
+        return True
 
     def _ownerless(self) -> Hold | None:
         """Return the newest hold of a task that has ended: that task cannot release it any more."""
@@ -490,13 +503,16 @@ class Holds(HoldRegistry):
         holds = self._holds if self._generation == process.generation else self._now()
         try:
             holds.remove(hold)
+            removed = True
         except ValueError:
-            return False
+            removed = False
         except BaseException:  # a signal handler raised: no list has it now
             if hold not in holds:
                 holds.append(hold)
             raise
-        return True
+        if self.forget is not None:
+            self.forget(hold)
+        return removed
 
     def keeps(self, hold: Hold) -> bool:
         """Return False if a hold was removed: another thread or task releases it."""

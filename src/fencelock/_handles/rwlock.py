@@ -164,10 +164,9 @@ class SideHolds(Holds):
         super().add(hold)
         self._sides.add(hold)
 
-    def remove(self, hold: Hold) -> bool:
-        """Take out a hold; False when it was not there."""
+    def forget(self, hold: Hold) -> None:
+        """Have the client's other handles forget a hold."""
         self._sides.remove(hold)
-        return super().remove(hold)
 
     def dropped(self) -> None:
         """Stop renewing holds that no code can release any more."""

@@ -272,9 +272,8 @@ class AsyncElection(ProcessBound):
         """Give a leadership up, unless another task does; the error of a body goes first."""
         holds, port = self._holds, self._port()
         try:
-            await run_release(
-                port, self, take_and_release(port, lambda taken: holds.take_this(hold, taken))
-            )
+            flow = take_and_release(port, lambda taken: holds.take_this(hold, taken))
+            await run_release(flow, self, port)
         except NotHeld:
             return  # resigned, or handed over, in this moment
         except FencelockError as trouble:

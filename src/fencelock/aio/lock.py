@@ -142,7 +142,7 @@ class AsyncLockBase(ProcessBound):
         if port.elsewhere:
             port = home_of(self._holds.lease_for(task), port)
         flow = take_and_release(port, partial(self._holds.take, task, only_own=only_own))
-        return await run_release(port, self, flow) or 0
+        return await run_release(flow, self, port) or 0
 
     @from_first_instruction
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -194,7 +194,7 @@ class AsyncLockBase(ProcessBound):
             if port.elsewhere:
                 port = home_of(hold, port)
             flow = take_and_release(port, partial(holds.take_of_body, body))
-            await run_release(port, self, flow)
+            await run_release(flow, self, port)
 
     async def release(self) -> int | None:
         """Release; see the subclasses."""
@@ -263,7 +263,10 @@ class AsyncLock(AsyncLockBase):
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the lease ends by its ttl at the latest.
         """
-        await self._give_back()
+        port, holds, task = self._port(), self._holds, caller()
+        if port.elsewhere:
+            port = home_of(holds.lease_for(task), port)
+        await run_release(take_and_release(port, partial(holds.take, task)), self, port)
 
 
 class AsyncRLock(AsyncLockBase):

@@ -107,7 +107,7 @@ class AsyncMultiLock(ProcessBound):
                 background, and the leases end by their ttl at the latest.
         """
         port, task = self._port(), caller()
-        await run_release(port, self, self._holds.release(port, task))
+        await run_release(self._holds.release(port, task), self, port)
 
     async def locked(self) -> bool:
         """Ask the server whether any of them would have to be waited for now; one command each.
@@ -204,7 +204,7 @@ class AsyncMultiLock(ProcessBound):
             # Each of them that was lost has cancelled the body, and takes that back.
             watched = [hold for hold in group.holds if hold.body is not None] if group else []
             stopped = [was_stopped(hold, error) for hold in watched]
-            await run_release(port, self, self._holds.release(port, task, body))
+            await run_release(self._holds.release(port, task, body), self, port)
         except FencelockError as trouble:
             raise_release_error(trouble, error, f"release of {self.names!r}", stopped=any(stopped))
 

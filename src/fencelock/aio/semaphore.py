@@ -97,7 +97,7 @@ class AsyncSemaphore(AsyncLockBase):
         """
         port, task = self._port(), caller()
         flow = release_permits(port, lambda taken: self._holds.take_permits(task, n, taken))
-        await run_release(port, self, flow)
+        await run_release(flow, self, port)
 
     async def locked(self) -> bool:
         """Ask the server whether a permit would have to be waited for now.
@@ -151,7 +151,7 @@ class AsyncSemaphore(AsyncLockBase):
         """Give back the permit of a body."""
         port, holds = self._port(), self._holds
         flow = release_permits(port, lambda taken: holds.take_permits_of_body(body, taken))
-        await run_release(port, self, flow)
+        await run_release(flow, self, port)
 
     def permits(self, n: int) -> AsyncPermitsContext:
         """Return a context manager for ``n`` permits, acquired at once and as one lease.
@@ -248,7 +248,7 @@ class AsyncPermitsContext:
             stopped = body.held.body is not None and was_stopped(body.held, error)
             port, bodies = self._port(), self._bodies
             flow = release_permits(port, lambda taken: holds.take_rest(body, bodies, taken))
-            await run_release(port, self._semaphore, flow)
+            await run_release(flow, self._semaphore, port)
         except FencelockError as trouble:
             name = self._semaphore.name
             raise_release_error(trouble, error, f"release of {name!r}", stopped=stopped)

@@ -273,9 +273,8 @@ class Election(ProcessBound):
         """Give a leadership up, unless another thread does; the error of a body goes first."""
         holds, port = self._holds, self._port
         try:
-            run_release(
-                port, self, take_and_release(port, lambda taken: holds.take_this(hold, taken))
-            )
+            flow = take_and_release(port, lambda taken: holds.take_this(hold, taken))
+            run_release(flow, self, port)
         except NotHeld:
             return  # resigned, or handed over, in this moment
         except FencelockError as trouble:

@@ -139,7 +139,7 @@ class LockBase(ProcessBound):
         if port.elsewhere:
             port = home_of(self._holds.lease_for(thread), port)
         flow = take_and_release(port, partial(self._holds.take, thread, only_own=only_own))
-        return run_release(port, self, flow) or 0
+        return run_release(flow, self, port) or 0
 
     @from_first_instruction
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -191,7 +191,7 @@ class LockBase(ProcessBound):
             if port.elsewhere:
                 port = home_of(hold, port)
             flow = take_and_release(port, partial(holds.take_of_body, body))
-            run_release(port, self, flow)
+            run_release(flow, self, port)
 
     def release(self) -> int | None:
         """Release; see the subclasses."""
@@ -257,7 +257,10 @@ class Lock(LockBase):
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the lease ends by its ttl at the latest.
         """
-        self._give_back()
+        port, holds, thread = self._port, self._holds, here.unit
+        if port.elsewhere:
+            port = home_of(holds.lease_for(thread), port)
+        run_release(take_and_release(port, partial(holds.take, thread)), self, port)
 
 
 class RLock(LockBase):

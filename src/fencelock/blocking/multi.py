@@ -102,7 +102,7 @@ class MultiLock(ProcessBound):
                 background, and the leases end by their ttl at the latest.
         """
         port, thread = self._port, here.unit
-        run_release(port, self, self._holds.release(port, thread))
+        run_release(self._holds.release(port, thread), self, port)
 
     def locked(self) -> bool:
         """Ask the server whether any of them would have to be waited for now; one command each.
@@ -199,7 +199,7 @@ class MultiLock(ProcessBound):
             # Each of them that was lost has cancelled the body, and takes that back.
             watched = [hold for hold in group.holds if hold.body is not None] if group else []
             stopped = [was_stopped(hold, error) for hold in watched]
-            run_release(port, self, self._holds.release(port, thread, body))
+            run_release(self._holds.release(port, thread, body), self, port)
         except FencelockError as trouble:
             raise_release_error(trouble, error, f"release of {self.names!r}", stopped=any(stopped))
 

@@ -94,7 +94,7 @@ class Semaphore(LockBase):
         """
         port, thread = self._port, here.unit
         flow = release_permits(port, lambda taken: self._holds.take_permits(thread, n, taken))
-        run_release(port, self, flow)
+        run_release(flow, self, port)
 
     def locked(self) -> bool:
         """Ask the server whether a permit would have to be waited for now.
@@ -148,7 +148,7 @@ class Semaphore(LockBase):
         """Give back the permit of a body."""
         port, holds = self._port, self._holds
         flow = release_permits(port, lambda taken: holds.take_permits_of_body(body, taken))
-        run_release(port, self, flow)
+        run_release(flow, self, port)
 
     def permits(self, n: int) -> PermitsContext:
         """Return a context manager for ``n`` permits, acquired at once and as one lease.
@@ -245,7 +245,7 @@ class PermitsContext:
             stopped = body.held.body is not None and was_stopped(body.held, error)
             port, bodies = self._port, self._bodies
             flow = release_permits(port, lambda taken: holds.take_rest(body, bodies, taken))
-            run_release(port, self._semaphore, flow)
+            run_release(flow, self._semaphore, port)
         except FencelockError as trouble:
             name = self._semaphore.name
             raise_release_error(trouble, error, f"release of {name!r}", stopped=stopped)
