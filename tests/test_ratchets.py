@@ -44,7 +44,7 @@ FAMILIES = {
         *("HolderRenewal", "HoldRegistry"),
     ),
     "request": (
-        *("_CommonOptions", "Defaults", "Settings", "LeaseOptions", "Terms"),
+        *("_CommonOptions", "LeaseOptions", "Terms"),
         *("ShareTerms", "Asked", "Seat", "Attempt", "Ballot"),
         *("QuorumAttempt", "StateWaiter"),
     ),

@@ -223,7 +223,7 @@ OnLost = TypeVar("OnLost")
 
 
 # The options of the decorators, for their overloads. ``Client.lock`` explains them;
-# ``handles.settings`` checks them and has their defaults.
+# ``handles.lease_options`` checks them and has their defaults.
 class OnceOptions(TypedDict, Generic[OnLost], total=False):
     """The options of ``once`` that are those of a lock."""
 
@@ -251,6 +251,63 @@ class LockedOptions(TypedDict, Generic[OnLost], total=False):
     cohort: Cohort | None
     linger: Seconds | None
     deadlock_after: Seconds | None
+
+
+class LeaseOptions(NamedTuple):
+    """How locks are to be held and waited for: the checked options of a handle, or of its client.
+
+    Terms are made of them, for each handle; see terms.py. ``kind`` and ``template`` are for events.
+    """
+
+    ttl: float
+    renew: bool = True
+    max_hold: float | None = None
+    max_renewals: int | None = None
+    on_lost: Any = None
+    instant: datetime | None = None  # at which the lease ends: nothing prolongs it
+    cohort: Cohort | None = None  # how long this client's waiters may take turns by themselves
+    linger: float = 0.0  # for how long the client keeps a lease that it does not use; see kept.py
+    # A wait of so many seconds looks for a deadlock; None: it takes no part, nor does its lease.
+    deadlock_after: float | None = None
+    plain: bool = False  # Poll: plain commands, no line, no fence
+    interval: float = 0.0  # of Poll
+    max_tries: int | None = None  # of Poll
+    kind: str = "lock"  # of object
+    template: str = ""  # the class of the name
+    timeout: float | None = None  # of ``with``
+    lone_timeout: bool = False  # a timeout without a ttl: some libraries mean the ttl by it
+    label: str | None = None
+    strict: bool = False
+    owner: bytes | None = None
+    quorum: bool = False
+    server: str = ""  # as a person calls it
+
+    @property
+    def fixed_end(self) -> bool:
+        """Return True for leases until an instant."""
+        return self.instant is not None
+
+    def first_ttl(self) -> float:
+        """Return the length of the first lease: ``max_hold`` bounds it too."""
+        return self.ttl if self.max_hold is None else min(self.ttl, self.max_hold)
+
+    def ttl_now(self) -> float:
+        """Return the length of a lease that begins now; ValueError after its end."""
+        if self.instant is None:
+            return self.first_ttl()
+        left = until(self.instant)
+        if left < TTL_MIN:
+            raise ValueError(f"ttl: {self.instant} has passed")
+        return min(left, self.first_ttl())
+
+    def ends(self, now: float) -> float:
+        """Return the instant at which leases end, by the clock that says ``now``."""
+        return math.inf if self.instant is None else now + until(self.instant)
+
+    def unlimited(self) -> bool:
+        """Return True if a lease is renewed for as long as it is held, each time for its ttl."""
+        limited = self.max_hold is not None or self.max_renewals is not None
+        return self.renew and not limited and not self.plain
 
 
 # Below any timeout: one try, however long its answer takes.

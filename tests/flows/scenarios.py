@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from fencelock._core.lock import acquire, release, renew
@@ -396,7 +397,7 @@ LIMITED = tuple(
         ("fixed", FIXED),
     )
 )
-UNTIL = LeaseOptions(ttl=1e6, renew=False, fixed_end=True)
+UNTIL = LeaseOptions(ttl=1e6, renew=False, instant=datetime.max.replace(tzinfo=UTC))
 
 
 def until_instant(left, *, work=9.0):

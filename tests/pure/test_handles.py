@@ -11,19 +11,19 @@ import pytest
 from fencelock import NotHeld, Poll
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold
-from fencelock._handles.lock import Holds, defaults, describe, settings
+from fencelock._handles.lock import Holds, describe, lease_options
 from fencelock._handles.rwlock import SideTable
 from fencelock._handles.semaphore import FORMS_MAX, SemaphoreHolds
-from fencelock.options import Queue
+from fencelock.options import LeaseOptions, Queue
 from tests.pure.made import held
 
-GIVEN = defaults(key_prefix="p:", ttl=30, label=None, server_timeout=5)
+GIVEN = LeaseOptions(ttl=30.0)
 PLAIN = dict.fromkeys(("ttl", "max_hold", "max_renewals", "timeout", "on_lost", "label"))
 
 
 def chosen(**given):
     options = {**PLAIN, "renew": True, "wait": Queue(), "cancels": True, **given}
-    return settings(GIVEN, **options)
+    return lease_options(GIVEN, **options)
 
 
 async def hears(*_):
@@ -49,15 +49,15 @@ def taken(kept, unit, **options):
 
 
 def test_the_clients_options_are_the_defaults():
-    options = chosen().options
+    options = chosen()
     assert (options.ttl, options.renew, options.plain) == (30.0, True, False)
-    assert chosen(ttl=7).options.ttl == 7.0
-    assert chosen(wait=Poll(interval=2, max_tries=3)).options.max_tries == 3
+    assert chosen(ttl=7).ttl == 7.0
+    assert chosen(wait=Poll(interval=2, max_tries=3)).max_tries == 3
 
 
 def test_a_short_hold_begins_with_a_short_lease():
-    assert chosen(max_hold=5).ttl() == 5.0
-    assert chosen(max_hold=50).ttl() == 30.0
+    assert chosen(max_hold=5).ttl_now() == 5.0
+    assert chosen(max_hold=50).ttl_now() == 30.0
 
 
 @pytest.mark.parametrize(
@@ -86,11 +86,11 @@ def test_what_cannot_work_is_refused(given, error):
 
 @pytest.mark.parametrize("callback", [hears, partial(hears), Hearer().hears, print, Hearer])
 def test_asyncio_calls_callbacks_of_both_kinds(callback):
-    assert chosen(on_lost=callback).options.on_lost is callback
+    assert chosen(on_lost=callback).on_lost is callback
 
 
 def test_no_renewals_at_all_are_a_fixed_lease():
-    assert chosen(max_renewals=0).options.max_renewals == 0
+    assert chosen(max_renewals=0).max_renewals == 0
     with pytest.raises(ValueError, match="at least 0, not -1"):
         chosen(max_renewals=-1)
 

@@ -1,5 +1,7 @@
 """Requests for permits and sides of a reader/writer lock: what they ask for, and beside what."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
@@ -13,7 +15,9 @@ NOW, TTL = 100.0, 30.0
 def template(**ends):
     return ShareTerms(
         keys=LockKeys("p:", "a"),
-        options=LeaseOptions(ttl=TTL, renew=not ends, fixed_end=bool(ends)),
+        options=LeaseOptions(
+            ttl=TTL, renew=not ends, instant=datetime.max.replace(tzinfo=UTC) if ends else None
+        ),
         client_channel=b"h",
         ttl=TTL,
         kind=b"semaphore",

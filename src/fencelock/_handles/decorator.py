@@ -8,21 +8,21 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from fencelock import options
-from fencelock._handles.lock import Defaults, Settings, settings
+from fencelock._handles.lock import lease_options
 from fencelock.errors import NotAcquired
-from fencelock.options import Seconds
+from fencelock.options import LeaseOptions, Seconds
 
 # Of each decorated function, for names that come again.
 HANDLES_KEPT: Final = 256
 
 
-def decorated_settings(given: Defaults, on_busy: str, name: str, **chosen: Any) -> Settings:
+def decorated_options(given: LeaseOptions, on_busy: str, name: str, **chosen: Any) -> LeaseOptions:
     """Check the options of ``locked``; its name is the template of events, if it can be one."""
     if on_busy not in {"wait", "skip", "raise"}:
         raise ValueError(f'on_busy must be "wait", "skip" or "raise", not {on_busy!r}')
     if chosen.get("template") is None and name.isprintable():
         chosen["template"] = name[: options.TEMPLATE_CHARS_MAX] or None
-    made = settings(given, **chosen)
+    made = lease_options(given, **chosen)
     if on_busy == "wait":
         return made
     if made.timeout is not None:
@@ -77,7 +77,7 @@ class OnceSettings(NamedTuple):
 
 
 def once_settings(
-    given: Defaults,
+    given: LeaseOptions,
     under_way: set[tuple[object, ...]],
     *,
     within: Seconds,
@@ -85,7 +85,7 @@ def once_settings(
     lease: str | None,
     timeout: Seconds | None = None,
     **chosen: Any,
-) -> tuple[Settings, OnceSettings]:
+) -> tuple[LeaseOptions, OnceSettings]:
     """Check the options of ``once``."""
     if not isinstance(wait, bool):  # a lock's own ``wait`` takes a Queue
         raise TypeError(f"wait of once must be a bool, not {wait!r}")
@@ -94,5 +94,5 @@ def once_settings(
         raise ValueError(f"within must be at most {options.TTL_MAX:.0f} s (ten years)")
     if timeout is not None and not wait:
         raise ValueError("timeout needs wait=True: without it a call does not wait")
-    made = settings(given, timeout=timeout, cohort=None, kind="once", **chosen)
+    made = lease_options(given, timeout=timeout, cohort=None, kind="once", **chosen)
     return made if wait else made._replace(timeout=options.NO_WAIT), run_settings

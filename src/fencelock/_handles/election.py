@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
@@ -22,9 +23,10 @@ from fencelock._core.lock.terms import Terms
 from fencelock._core.objects.election import CANDIDATE_BYTES_MAX, ElectionKeys, mark
 from fencelock._core.port import Port
 from fencelock._handles.body import Body, ending
-from fencelock._handles.lock import Caller, Holds, Settings, describe
+from fencelock._handles.lock import Caller, Holds, describe
 from fencelock._runtime import process
 from fencelock.errors import NotAcquired
+from fencelock.options import LeaseOptions
 
 
 def candidate_name(value: Any) -> str:
@@ -63,31 +65,24 @@ class CandidateHolds(Holds):
     def __init__(
         self,
         keys: ElectionKeys,
-        settings: Settings,
+        chosen: LeaseOptions,
         hold_type: type[Hold],
-        candidate: str,
+        candidate: object,
     ) -> None:
-        self.cancels: bool = settings.options.on_lost == "cancel"
+        self.cancels: bool = chosen.on_lost == "cancel"
         if self.cancels:  # all bodies that rely on it, not one
-            settings = settings._replace(options=settings.options._replace(on_lost=self._cancel))
-        super().__init__(keys, settings, hold_type)
+            chosen = chosen._replace(on_lost=self._cancel)
+        super().__init__(keys, chosen, hold_type)
         self._uses: list[LeadershipUse] = []
         self._ending: Hold | None = None  # the last user is leaving it just now
         self.election: ElectionKeys = keys
-        self.candidate: str = candidate
+        self.candidate: str = candidate_name(candidate)
         self.campaigning: LeadershipUse | None = None
 
     def attempt(self, port: Port, caller: Caller) -> Attempt:
         """Return a fresh attempt by a thread or task."""
-        settings = self.settings
-        terms = Terms(
-            keys=self.keys,
-            options=settings.options,
-            client_channel=port.client_channel,
-            ttl=settings.options.first_ttl(),
-        )
-        info = describe(caller, settings.label)[:-1] + b"," + mark(self.candidate)
-        return self.attempt_on(terms, port, caller, info)
+        info = describe(caller, self.options.label)[:-1] + b"," + mark(self.candidate)
+        return self.attempt_on(self.new_terms(Terms, port), port, caller, info)
 
     def leads(self) -> bool:
         """Return True if the candidate leads, as far as this process can prove."""
@@ -139,8 +134,8 @@ class CandidateHolds(Holds):
         self._ending = hold
         return hold
 
-    def take_back(self, body: Body) -> Hold | None:
-        """End an interrupted body, or campaign; return the hold to release, if any is left.
+    def take_back(self, body: Body) -> Sequence[Hold]:
+        """End an interrupted body, or campaign; return what is left of it to release.
 
         Under the port's mutex.
         """
@@ -150,19 +145,16 @@ class CandidateHolds(Holds):
         if made in self._now():  # it was elected just now
             body.held = made
         hold = None if body.held is None else self.leave(body)  # type: ignore[arg-type]  # see aio/election.py
-        return hold if hold is not None and self.remove(hold) else None
+        return (hold,) if hold is not None and self.remove(hold) else ()
 
     def _hold_of(self, lease: Hold) -> Hold | None:
         return next((hold for hold in tuple(self._now()) if hold is lease), None)
 
-    def remove(self, hold: Hold) -> bool:
-        """Take out a hold; False when another thread was faster. Its bodies end by themselves."""
-        removed = super().remove(hold)
-        if removed and self._hold_of(hold) is None:
-            for each in tuple(self._uses):
-                if each.held is hold and not each.inside:
-                    self._uses.remove(each)
-        return removed
+    def forget(self, hold: Hold) -> None:
+        """Forget who relies on a leadership that is over. Its bodies end by themselves."""
+        for each in tuple(self._uses):
+            if each.held is hold and not each.inside:
+                self._uses.remove(each)
 
     def take_this(self, hold: Hold, taken: list[Hold]) -> None:
         """Take out one hold; NotHeld when it was given up already."""

@@ -14,8 +14,8 @@ from __future__ import annotations
 import socket
 import sys
 import warnings
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from math import inf
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from fencelock import options
@@ -23,7 +23,7 @@ from fencelock._core import events
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, HoldRegistry
-from fencelock._core.lock.terms import LeaseOptions, Terms
+from fencelock._core.lock.terms import Terms
 from fencelock._core.port import Port
 from fencelock._handles.body import Bodies, Body, unsure
 from fencelock._handles.quorum_limits import refuse
@@ -32,78 +32,19 @@ from fencelock._runtime.dates import datetime
 from fencelock._runtime.hints import calling_level
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import outside
-from fencelock._runtime.records import NamedTuple
 from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
-from fencelock.options import Cohort, Poll, Queue, Seconds, Wait
+from fencelock.options import LeaseOptions, Poll, Queue, Seconds, Wait
 
 DESCRIPTION_BYTES_MAX = 64  # of each thing that `show` prints
 SPACE = 0x20  # it and all below would end a field of a record
 _HOST = socket.gethostname()
 
 Noted = TypeVar("Noted")
+AnyTerms = TypeVar("AnyTerms", bound=Terms)
 
 
-class Defaults(NamedTuple):
-    """The defaults that a client gives to all its handles."""
-
-    key_prefix: str
-    ttl: float
-    label: str | None
-    server_timeout: float
-    cohort: Cohort | None = None
-    deadlock_after: float | None = None
-    quorum: bool = False
-    server: str = ""  # as a person calls it
-
-
-def defaults(
-    *,
-    key_prefix: str,
-    ttl: Seconds,
-    label: str | None,
-    server_timeout: Seconds,
-    cohort: Cohort | None = None,
-    deadlock_after: Seconds | None = None,
-) -> Defaults:
-    """Check a client's options."""
-    return Defaults(
-        key_prefix=options.key_prefix(key_prefix),
-        ttl=options.lease_ttl(ttl),
-        label=None if label is None else options.text("label", label),
-        server_timeout=options.positive("server_timeout", server_timeout),
-        cohort=options.cohort(cohort),
-        deadlock_after=options.deadlock_after(deadlock_after),
-    )
-
-
-class Settings(NamedTuple):
-    """A handle's checked options."""
-
-    options: LeaseOptions
-    timeout: float | None
-    label: str | None
-    strict: bool
-    instant: datetime | None
-    owner: bytes | None = None
-    lone_timeout: bool = False  # a timeout without a ttl: some libraries mean the ttl by it
-    server: str = ""  # as a person calls it
-
-    def ttl(self) -> float:
-        """Return the length of a lease that begins now."""
-        if self.instant is None:
-            return self.options.first_ttl()
-        left = options.until(self.instant)
-        if left < options.TTL_MIN:
-            raise ValueError(f"ttl: {self.instant} has passed")
-        return min(left, self.options.first_ttl())
-
-    def ends(self, now: float) -> float:
-        """Return the instant at which leases end, by the clock that says ``now``."""
-        return inf if self.instant is None else now + options.until(self.instant)
-
-
-def settings(
-    given: Defaults,
+def lease_options(
+    given: LeaseOptions,
     *,
     ttl: Seconds | datetime | None = None,
     renew: bool = True,
@@ -121,8 +62,8 @@ def settings(
     owner: str | None = None,
     kind: str = "lock",
     cancels: bool,
-) -> Settings:
-    """Check the options of a handle; ``cancels`` allows ``on_lost="cancel"``."""
+) -> LeaseOptions:
+    """Check the options of a handle of a client; ``cancels`` allows ``on_lost="cancel"``."""
     instant = ttl if isinstance(ttl, datetime) else None
     if instant is not None:
         options.until(instant)
@@ -132,47 +73,39 @@ def settings(
     plain = isinstance(wait, Poll)
     refuse(given.quorum and plain, "Poll")
     refuse(given.quorum and owner is not None, "owner")
-    chosen = LeaseOptions(
+    chosen = given._replace(
         ttl=span,
-        cohort=given.cohort if cohort is options.CLIENT_DEFAULT else options.cohort(cohort),
         renew=bool(renew) and instant is None,
-        fixed_end=instant is not None,
         max_hold=None if max_hold is None else options.positive("max_hold", max_hold),
         max_renewals=options.renewals(max_renewals),
         on_lost=_on_lost(on_lost, cancels=cancels),
+        instant=instant,
+        cohort=given.cohort if cohort is options.CLIENT_DEFAULT else options.cohort(cohort),
+        deadlock_after=options.deadlock_after(deadlock_after, given.deadlock_after),
         plain=plain,
         interval=wait.interval if isinstance(wait, Poll) else 0.0,
         max_tries=wait.max_tries if isinstance(wait, Poll) else None,
         kind=kind,
         template="" if template is None else options.template(template),
-        deadlock_after=options.deadlock_after(deadlock_after, given.deadlock_after),
-    )
-    if linger is not None:
-        _refuse_linger(given, chosen, instant, owner)
-        chosen = chosen._replace(linger=options.linger(linger, chosen.first_ttl()))
-    seconds = options.acquire_timeout(timeout, blocking=True)
-    return Settings(
-        options=chosen,
-        timeout=seconds,
+        timeout=options.acquire_timeout(timeout, blocking=True),
         label=given.label if label is None else options.text("label", label),
         strict=strict,
-        instant=instant,
         owner=None if owner is None else _owner(owner, plain=plain),
-        lone_timeout=bool(seconds) and ttl is None,
-        server=given.server,
     )
+    if linger is not None:
+        _refuse_linger(chosen)
+        chosen = chosen._replace(linger=options.linger(linger, chosen.first_ttl()))
+    return chosen._replace(lone_timeout=bool(chosen.timeout) and ttl is None)
 
 
-def _refuse_linger(
-    given: Defaults, chosen: LeaseOptions, instant: datetime | None, owner: str | None
-) -> None:
+def _refuse_linger(chosen: LeaseOptions) -> None:
     """Raise ValueError where no lease can be kept."""
     reason = {
-        "does not work over a quorum: its leases are on several servers": given.quorum,
+        "does not work over a quorum: its leases are on several servers": chosen.quorum,
         "needs wait=Queue(): Poll hears no recall": chosen.plain,
-        "does not work with owner: other clients may hold by the same id": owner is not None,
+        "does not work with owner: other clients may hold by the same id": chosen.owner is not None,
         "needs a cohort: cohort=None keeps no lease": chosen.cohort is None,
-        "needs a ttl in seconds: a lease until an instant is not short": instant is not None,
+        "needs a ttl in seconds: a lease until an instant is not short": chosen.fixed_end,
         "needs renew=True: a lease that is kept begins short, and grows": not chosen.renew,
     }
     for why, applies in reason.items():
@@ -286,14 +219,15 @@ class DropFinalizer:
 class Holds(HoldRegistry):
     """The holds of one handle, newest last."""
 
-    __slots__ = ("_generation", "_holds", "_terms", "bodies", "keys", "settings")
+    __slots__ = ("_generation", "_holds", "_terms", "bodies", "keys", "options")
 
     counts: bool = False  # ``Hold.count`` is how often a thread or task has entered
+    forget: Callable[[Hold], None] | None = None  # what else knows of a hold that is taken out
 
-    def __init__(self, keys: LockKeys, settings: Settings, hold_type: type[Hold]) -> None:
+    def __init__(self, keys: LockKeys, options: LeaseOptions, hold_type: type[Hold]) -> None:
         super().__init__(hold_type)
         self.keys: LockKeys = keys
-        self.settings: Settings = settings
+        self.options: LeaseOptions = options
         self._holds: list[Hold] = []
         self.bodies: Bodies = Bodies()
         self._terms: Terms | None = None
@@ -312,50 +246,54 @@ class Holds(HoldRegistry):
 
     def attempt(self, port: Port, caller: Caller) -> Attempt:
         """Return a fresh attempt by a thread or task."""
-        terms, settings = self._terms, self.settings
+        terms, chosen = self._terms, self.options
         if (
             terms is None
             or terms.client_channel is not port.client_channel
-            or settings.instant is not None
+            or chosen.instant is not None
         ):
-            terms = self._terms = Terms(
-                keys=self.keys,
-                options=settings.options,
-                client_channel=port.client_channel,
-                ttl=settings.ttl(),
-                owned=settings.owner is not None,
-                ends=settings.ends(port.now()),
-            )
-        own_id, told = terms.mark + port.new_id(), describe(caller, settings.label)
-        attempt = Attempt(terms, own_id, told, settings.owner)
+            terms = self._terms = self.new_terms(Terms, port, owned=chosen.owner is not None)
+        own_id, told = terms.mark + port.new_id(), describe(caller, chosen.label)
+        attempt = Attempt(terms, own_id, told, chosen.owner)
         attempt.who, attempt.registry = caller, self
         return attempt
 
     def attempt_on(self, terms: Terms, port: Port, caller: Caller, info: bytes = b"") -> Attempt:
         """Return a fresh attempt on other terms than the handle's usual ones."""
-        attempt = Attempt(terms, port.new_id(), info or describe(caller, self.settings.label))
+        attempt = Attempt(terms, port.new_id(), info or describe(caller, self.options.label))
         attempt.who, attempt.registry = caller, self
         return attempt
+
+    def new_terms(self, made: Callable[..., AnyTerms], port: Port, /, **given: Any) -> AnyTerms:
+        """Return the terms of a lease that begins now."""
+        return made(
+            keys=self.keys,
+            options=self.options,
+            client_channel=port.client_channel,
+            ttl=self.options.ttl_now(),
+            ends=self.options.ends(port.now()),
+            **given,
+        )
 
     def again(self, unit: object) -> Hold | None:
         """Return the hold that a thread or task enters once more, or None.
 
         Raises NotAcquired where it may not enter again.
         """
-        if self.settings.strict:
+        if self.options.strict:
             self.refuse_second(unit)
         return None
 
     def answered(self, port: Port, attempt: Attempt, hold: Hold | None) -> None:
         """Take note of how an attempt has ended."""
 
-    def part(self, settings: Settings) -> Holds:
-        """Return the holds of the same lock for a multi, with the multi's settings."""
-        return Holds(self.keys, settings, self.hold_type)
+    def part(self, options: LeaseOptions) -> Holds:
+        """Return the holds of the same lock for a multi, with the multi's options."""
+        return Holds(self.keys, options, self.hold_type)
 
     def doubt_timeout(self) -> None:
         """Warn of an ``acquire`` that does not use the handle's timeout: maybe a ttl was meant."""
-        name, timeout = self.keys.name, self.settings.timeout
+        name, timeout = self.keys.name, self.options.timeout
         warnings.warn(
             f"timeout={timeout:g} of {name!r} limits its with block; acquire() has its own. If"
             f" you mean the length of the lease, as in redis-py, write ttl={timeout:g}",
@@ -365,19 +303,19 @@ class Holds(HoldRegistry):
 
     def refuse_second(self, unit: object) -> None:
         """Raise when the holder of a strict handle acquires it again (X6)."""
-        if self.settings.strict and self.of(unit) is not None:
+        if self.options.strict and self.of(unit) is not None:
             text = f"already locked: {self.keys.name!r} is held by this thread or task"
             raise NotAcquired(text, **self.about())
 
     def about(self) -> dict[str, str]:
         """Return what errors carry apart from their message: the lock's name and its server."""
-        return {"name": self.keys.name, "server": self.settings.server}
+        return {"name": self.keys.name, "server": self.options.server}
 
     def not_granted(self) -> NotAcquired:
         """Return the error for a ``with`` that did not get the lock."""
-        name, timeout, about = self.keys.name, self.settings.timeout, self.about()
-        if self.settings.instant is not None and options.until(self.settings.instant) <= 0:
-            why = f"before its lease was to end, {self.settings.instant}"
+        name, timeout, about = self.keys.name, self.options.timeout, self.about()
+        if self.options.instant is not None and options.until(self.options.instant) <= 0:
+            why = f"before its lease was to end, {self.options.instant}"
             return AcquireTimeout(f"{name!r} was not granted {why}", **about)
         if timeout is None:
             return NotAcquired(f"{name!r} was not free in any try", **about)
@@ -417,9 +355,15 @@ class Holds(HoldRegistry):
         It goes into ``taken``, as with all that take: see ``take_out``.
         """
         while True:
-            hold = self.of(unit) or (self._ownerless() if only_own else self.newest())
-            if hold is None:
-                raise self.not_held()
+            holds = self._holds if self._generation == process.generation else self._now()
+            for hold in reversed(holds):
+                if hold.unit == unit:
+                    break
+            else:
+                found = self._ownerless() if only_own else self.newest()
+                if found is None:
+                    raise self.not_held()
+                hold = found
             if self.take_out(hold, hold, taken):
                 return
 
@@ -444,18 +388,18 @@ class Holds(HoldRegistry):
             hold = self.of_body(body)  # another thread was faster: it may mean an older one
         self.bodies.discard(body)
 
-    def take_back(self, body: Body) -> Hold | None:
-        """End an interrupted body, or acquire; return the hold to release, if any is left."""
+    def take_back(self, body: Body) -> Sequence[Hold]:
+        """End an interrupted body, or acquire; return what is left of it to release."""
         self.bodies.discard(body)
         hold = body.held
         if hold is None and body.attempt is not None:
             hold = body.attempt.hold
         if hold is None or hold.forked:
-            return None
+            return ()
         if self.counts and hold.count > 1:
             hold.count, body.held = hold.count - 1, None
-            return None
-        return hold if self.remove(hold) else None
+            return ()
+        return (hold,) if self.remove(hold) else ()
 
     def unsure(self) -> NotHeld:
         """Return the error for the end of a body that may be any of several."""
@@ -467,15 +411,20 @@ class Holds(HoldRegistry):
         It is noted first. A signal handler's exception could lose a return value on its way to the
         flow; a hold in the list is released in any case.
         """
+        holds = self._holds if self._generation == process.generation else self._now()
         try:
             taken.append(noted)
-            if self.remove(hold):
-                return True
+            try:
+                holds.remove(hold)
+            except ValueError:
+                taken.clear()
+                return False
+            if self.forget is not None:
+                self.forget(hold)
         except BaseException:  # a signal handler raised: the flow releases it now
             self.remove(hold)
             raise
-        taken.clear()
-        return False
+        return True
 
     def _ownerless(self) -> Hold | None:
         """Return the newest hold of a task that has ended: that task cannot release it any more."""
@@ -490,13 +439,16 @@ class Holds(HoldRegistry):
         holds = self._holds if self._generation == process.generation else self._now()
         try:
             holds.remove(hold)
+            removed = True
         except ValueError:
-            return False
+            removed = False
         except BaseException:  # a signal handler raised: no list has it now
             if hold not in holds:
                 holds.append(hold)
             raise
-        return True
+        if self.forget is not None:
+            self.forget(hold)
+        return removed
 
     def keeps(self, hold: Hold) -> bool:
         """Return False if a hold was removed: another thread or task releases it."""
@@ -553,7 +505,7 @@ class ReentrantHolds(Holds):
 
     def again(self, unit: object) -> Hold | None:
         """Return the hold that a thread or task enters once more, or None; LeaseLost if lost."""
-        hold = None if self.settings.owner else self.of(unit)
+        hold = None if self.options.owner else self.of(unit)
         if hold is not None:
             hold.check()
         return hold
@@ -562,4 +514,4 @@ class ReentrantHolds(Holds):
         """Note that only the thread or task that acquired can release, unless an owner can."""
         del port, attempt
         if hold is not None:
-            hold.bound = self.settings.owner is None
+            hold.bound = self.options.owner is None

@@ -15,11 +15,12 @@ from fencelock._core.objects.multi import release_all
 from fencelock._core.objects.semaphore_rwlock import held_of
 from fencelock._core.port import Port
 from fencelock._handles.body import Bodies, Body, unsure
-from fencelock._handles.lock import Caller, Holds, Settings
+from fencelock._handles.lock import Caller, Holds
 from fencelock._handles.multi_lease import BaseMultiLease
 from fencelock._handles.rwlock import SideHolds
 from fencelock._handles.semaphore import SemaphoreHolds
 from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
+from fencelock.options import LeaseOptions
 
 # One script takes them all, and the server serves no other client meanwhile.
 NAMES_MAX: Final = 100
@@ -81,12 +82,6 @@ async def is_owned(port: Port, part: Holds) -> bool:
     return await holder_of(port, part.keys) in mine
 
 
-def _of_part(settings: Settings, part: Holds) -> Settings:
-    """Return the multi's settings with the part's own template, unless the multi has one."""
-    template = settings.options.template or part.settings.options.template
-    return settings._replace(options=settings.options._replace(template=template))
-
-
 class MultiHold:
     """The holds of one acquisition, in the order of their keys, and the lease of them all."""
 
@@ -105,20 +100,19 @@ class MultiHolds:
     def __init__(
         self,
         parts: Sequence[LockKeys | Holds],
-        settings: Settings,
+        chosen: LeaseOptions,
         hold_types: tuple[type[Hold], type[BaseMultiLease]],
     ) -> None:
         hold_type, self._type = hold_types
         self.names: tuple[str, ...] = tuple(_keys_of(each).name for each in parts)
-        self._on_lost = settings.options.on_lost
+        self._on_lost = chosen.on_lost
         if callable(self._on_lost):
-            lease_options = settings.options._replace(on_lost=self._lost)
-            settings = settings._replace(options=lease_options)
-        self.settings = settings
-        made = [
-            each.part(_of_part(settings, each))
+            chosen = chosen._replace(on_lost=self._lost)
+        self.options = chosen
+        made = [  # a part has its own template, unless the multi has one
+            each.part(chosen._replace(template=chosen.template or each.options.template))
             if isinstance(each, Holds)
-            else Holds(each, settings, hold_type)
+            else Holds(each, chosen, hold_type)
             for each in parts
         ]
         self.parts: list[Holds] = sorted(made, key=lambda each: each.keys.lock)
@@ -189,7 +183,7 @@ class MultiHolds:
                 text = ", ".join(map(repr, self.names))
                 raise NotHeld(
                     f"not locked: release of {text} without holding them",
-                    server=self.settings.server,
+                    server=self.options.server,
                 )
             taken[:] = group.holds
             self._left.append(group)
@@ -223,9 +217,9 @@ class MultiHolds:
 
     def not_granted(self) -> NotAcquired:
         """Return the error for a ``with`` that did not get the locks."""
-        names, timeout = ", ".join(map(repr, self.names)), self.settings.timeout
+        names, timeout = ", ".join(map(repr, self.names)), self.options.timeout
         text = f"{names} were not all granted within their timeout of {timeout:g} s"
-        return AcquireTimeout(text, server=self.settings.server)
+        return AcquireTimeout(text, server=self.options.server)
 
     def take_back(self, body: Body) -> list[Hold]:
         """End an interrupted body, or acquire; return the holds to release that are left."""
@@ -241,7 +235,7 @@ class MultiHolds:
 
     def unsure(self) -> NotHeld:
         """Return the error for the end of a body that may be any of several."""
-        return unsure(", ".join(map(repr, self.names)), server=self.settings.server)
+        return unsure(", ".join(map(repr, self.names)), server=self.options.server)
 
     def show(self, handle: object) -> str:
         """Return a handle's repr, in the form of ``threading``'s locks."""

@@ -9,9 +9,10 @@ from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.once import FinishedOnce, OnceKeys, RunningOnce, once_terms
 from fencelock._core.port import Port
-from fencelock._handles.lock import Caller, Holds, Settings, describe
+from fencelock._handles.lock import Caller, Holds, describe
 from fencelock._runtime.hints import made_by_clients
 from fencelock.errors import AcquireTimeout
+from fencelock.options import LeaseOptions
 
 # Every waiter and every late host reads it: store larger data elsewhere, and its key here.
 RESULT_BYTES_MAX: Final = 65536
@@ -25,21 +26,21 @@ class OnceHolds(Holds):
 
     __slots__ = ("once",)
 
-    def __init__(self, keys: OnceKeys, settings: Settings, hold_type: type[Hold]) -> None:
-        super().__init__(keys, settings, hold_type)
+    def __init__(self, keys: OnceKeys, options: LeaseOptions, hold_type: type[Hold]) -> None:
+        super().__init__(keys, options, hold_type)
         self.once: OnceKeys = keys
 
     def attempt(self, port: Port, caller: Caller) -> Attempt:
         """Return a fresh attempt by a thread or task."""
-        options = self.settings.options
+        chosen = self.options
         terms = once_terms(
-            self.once, options, client_channel=port.client_channel, ttl=options.first_ttl()
+            self.once, chosen, client_channel=port.client_channel, ttl=chosen.first_ttl()
         )
-        return self.attempt_on(terms, port, caller, once_info(caller, self.settings.label))
+        return self.attempt_on(terms, port, caller, once_info(caller, chosen.label))
 
     def timed_out(self) -> AcquireTimeout:
         """Return the error for a wait that ended before the run."""
-        name, timeout = self.keys.name, self.settings.timeout
+        name, timeout = self.keys.name, self.options.timeout
         text = f"{name!r} was not done within its timeout of {timeout:g} s"
         return AcquireTimeout(text, **self.about())
 

@@ -24,8 +24,9 @@ from fencelock._core.objects.semaphore_rwlock import (
     state,
 )
 from fencelock._core.port import Port
-from fencelock._handles.lock import Caller, Holds, Settings
+from fencelock._handles.lock import Caller, Holds
 from fencelock.errors import NotAcquired
+from fencelock.options import LeaseOptions
 
 WRITES_ALREADY = "this thread or task already holds the write side; see reentrant=True"
 
@@ -74,14 +75,14 @@ class SideHolds(Holds):
     def __init__(
         self,
         keys: LockKeys,
-        settings: Settings,
+        options: LeaseOptions,
         hold_type: type[Hold],
         sides: SideTable,
         side: int,
         *,
         reentrant: bool,
     ) -> None:
-        super().__init__(keys, settings, hold_type)
+        super().__init__(keys, options, hold_type)
         self._sides = sides
         self._side = side
         self._reentrant = reentrant
@@ -116,9 +117,9 @@ class SideHolds(Holds):
             raise self._refused(WRITES_ALREADY)
         return own[0]
 
-    def part(self, settings: Settings) -> SideHolds:
+    def part(self, options: LeaseOptions) -> SideHolds:
         """Return the same side for a multi, registered with the client like all sides."""
-        made = (self.keys, settings, self.hold_type, self._sides, self._side)
+        made = (self.keys, options, self.hold_type, self._sides, self._side)
         return SideHolds(*made, reentrant=False)
 
     def _refused(self, why: str) -> NotAcquired:
@@ -127,17 +128,10 @@ class SideHolds(Holds):
     def attempt(self, port: Port, caller: Caller) -> Attempt:
         """Return a fresh attempt at this side; NotAcquired when it would wait for itself."""
         nested_under = self.nested_under(caller)
-        terms, settings = self._terms, self.settings
-        if not isinstance(terms, ShareTerms) or terms.client_channel is not port.client_channel:
-            terms = self._terms = ShareTerms(
-                keys=self.keys,
-                options=settings.options,
-                client_channel=port.client_channel,
-                ttl=settings.ttl(),
-                kind=RWLOCK,
-                limit=ALL,
-                permits=self._side,
-            )
+        terms = self._terms
+        if terms is None or terms.client_channel is not port.client_channel:
+            form = {"kind": RWLOCK, "limit": ALL, "permits": self._side}
+            terms = self._terms = self.new_terms(ShareTerms, port, **form)
         attempt = self.attempt_on(terms, port, caller)
         attempt.under = nested_under
         return attempt
@@ -164,10 +158,9 @@ class SideHolds(Holds):
         super().add(hold)
         self._sides.add(hold)
 
-    def remove(self, hold: Hold) -> bool:
-        """Take out a hold; False when it was not there."""
+    def forget(self, hold: Hold) -> None:
+        """Have the client's other handles forget a hold."""
         self._sides.remove(hold)
-        return super().remove(hold)
 
     def dropped(self) -> None:
         """Stop renewing holds that no code can release any more."""

@@ -24,8 +24,9 @@ from fencelock._core.objects.semaphore_rwlock import (
 )
 from fencelock._core.port import Port
 from fencelock._handles.body import Bodies, Body
-from fencelock._handles.lock import Caller, Holds, Settings
+from fencelock._handles.lock import Caller, Holds
 from fencelock.errors import NotHeld, OverReleased, ServerUnsuitable
+from fencelock.options import LeaseOptions
 
 # Packed requests that are kept, by their number of permits: most programs use one or two.
 FORMS_MAX = 16
@@ -39,38 +40,30 @@ class SemaphoreHolds(Holds):
     def __init__(
         self,
         keys: LockKeys,
-        settings: Settings,
+        chosen: LeaseOptions,
         hold_type: type[Hold],
-        limit: int,
+        limit: object,
         *,
         bounded: bool,
     ) -> None:
-        super().__init__(keys, settings, hold_type)
-        self.limit: int = limit
-        self._declared = limit
+        super().__init__(keys, chosen, hold_type)
+        self.limit: int = options.count("limit", limit)
+        self._declared = self.limit
         self.bounded: bool = bounded
         self._forms: dict[int, ShareTerms] = {}
 
     def terms(self, port: Port, permits: int = 1) -> ShareTerms:
         """Return the terms of this number of permits."""
-        terms, settings = self._forms.get(permits), self.settings
+        terms = self._forms.get(permits)
         if (
             terms is None
             or terms.client_channel is not port.client_channel
-            or settings.instant is not None
+            or self.options.instant is not None
         ):
             if len(self._forms) == FORMS_MAX:
                 self._forms = {}
-            terms = self._forms[permits] = ShareTerms(
-                keys=self.keys,
-                options=settings.options,
-                client_channel=port.client_channel,
-                ttl=settings.ttl(),
-                kind=SEMAPHORE,
-                limit=self._declared,
-                permits=permits,
-                ends=settings.ends(port.now()),
-            )
+            form = {"kind": SEMAPHORE, "limit": self._declared, "permits": permits}
+            terms = self._forms[permits] = self.new_terms(ShareTerms, port, **form)
         return terms
 
     def attempt_permits(self, port: Port, caller: Caller, permits: int) -> Attempt:
@@ -81,10 +74,10 @@ class SemaphoreHolds(Holds):
         """Return a fresh attempt at one permit."""
         return self.attempt_permits(port, caller, 1)
 
-    def part(self, settings: Settings) -> SemaphoreHolds:
+    def part(self, options: LeaseOptions) -> SemaphoreHolds:
         """Return permits of the same semaphore for a multi."""
         made = SemaphoreHolds(
-            self.keys, settings, self.hold_type, self._declared, bounded=self.bounded
+            self.keys, options, self.hold_type, self._declared, bounded=self.bounded
         )
         made.limit = self.limit
         return made
@@ -181,8 +174,3 @@ class SemaphoreHolds(Holds):
             f"<fencelock.{kind} object name={name!r} limit={self.limit} held={held}"
             f" at {id(handle):#x}>"
         )
-
-
-def checked_limit(value: object) -> int:
-    """Return a limit: a whole number from 1 to a thousand million."""
-    return options.count("limit", value)

@@ -6,7 +6,7 @@ import asyncio
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fencelock._core.lock.inspect import channel_prefix
 from fencelock._io.port_asyncio import AioPort
@@ -37,46 +37,31 @@ def port_maker(
     found = chosen(source, replicas, asynchronous=True)
     if kinds.stand_in is not None:
         replicas = None
-    client_channel = channel_prefix(prefix)
+    given: dict[str, Any] = {
+        "client_channel": channel_prefix(prefix),
+        "server_timeout": server_timeout,
+    }
 
     def make() -> AioPort:
         if is_quorum(found):
             from fencelock._io.port_quorum_asyncio import AioQuorum  # noqa: PLC0415 - rarely needed
 
-            return AioQuorum(
-                found,
-                prefix=prefix,
-                client_channel=client_channel,
-                server_timeout=server_timeout,
-                node_timeout=node_timeout,
-            )
+            return AioQuorum(found, prefix=prefix, node_timeout=node_timeout, **given)
         if is_cluster(found) and replicas is not None:
             from fencelock._io.replicas_cluster import (  # noqa: PLC0415 - as above
                 AcknowledgedClusterPort,
             )
 
-            return AcknowledgedClusterPort(
-                found,
-                client_channel=client_channel,
-                server_timeout=server_timeout,
-                replicas=replicas,
-            )
+            return AcknowledgedClusterPort(found, replicas=replicas, **given)
         if is_cluster(found):
             from fencelock._io.cluster_asyncio import AsyncioClusterPort  # noqa: PLC0415 - as above
 
-            return AsyncioClusterPort(
-                found, client_channel=client_channel, server_timeout=server_timeout
-            )
+            return AsyncioClusterPort(found, **given)
         if replicas is not None:
             from fencelock._io.replicas_asyncio import AcknowledgedPort  # noqa: PLC0415 - as above
 
-            return AcknowledgedPort(
-                found,
-                client_channel=client_channel,
-                server_timeout=server_timeout,
-                replicas=replicas,
-            )
-        return AioPort(found, client_channel=client_channel, server_timeout=server_timeout)
+            return AcknowledgedPort(found, replicas=replicas, **given)
+        return AioPort(found, **given)
 
     return PortMaker(make, found.label, quorum=is_quorum(found))
 

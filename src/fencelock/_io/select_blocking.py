@@ -31,27 +31,22 @@ def port_for(
     found = chosen(source, replicas, asynchronous=False)
     if kinds.stand_in is not None:
         replicas = None
-    client_channel = channel_prefix(prefix)
+    given: dict[str, Any] = {
+        "client_channel": channel_prefix(prefix),
+        "server_timeout": server_timeout,
+    }
     if is_quorum(found):
         from fencelock._io.port_quorum_blocking import BlockingQuorum
 
-        return BlockingQuorum(
-            found,
-            prefix=prefix,
-            client_channel=client_channel,
-            server_timeout=server_timeout,
-            node_timeout=node_timeout,
-        )
+        return BlockingQuorum(found, prefix=prefix, node_timeout=node_timeout, **given)
     if is_cluster(found):
         from fencelock._io.cluster_blocking import BlockingClusterPort
 
-        port: BlockingPort = BlockingClusterPort(
-            found, client_channel=client_channel, server_timeout=server_timeout
-        )
+        port: BlockingPort = BlockingClusterPort(found, **given)
     else:
         from fencelock._io.port_blocking import BlockingPort
 
-        port = BlockingPort(found, client_channel=client_channel, server_timeout=server_timeout)
+        port = BlockingPort(found, **given)
     if replicas is not None:
         from fencelock._io.replicas_blocking import BlockingReplicas
 

@@ -18,7 +18,7 @@ from fencelock.errors import FencelockError, ServerUnreachable
 T = TypeVar("T")
 
 
-async def run_release(port: AioPort, handle: object, flow: Coroutine[Any, Any, T]) -> T | None:
+async def run_release(flow: Coroutine[Any, Any, T], handle: object, port: AioPort) -> T | None:
     """Await a flow whose caller can go on without its result: where need be, after the unlock.
 
     A coroutine that the garbage collector closes runs to the end of its ``async with`` wherever its

@@ -28,14 +28,19 @@ WAITING = frozenset(
 )
 
 
-def run_blocking(flow: Coroutine[Any, Any, T]) -> T:
+def run_blocking(flow: Coroutine[Any, Any, T], releases: object = None, _port: object = None) -> T:
     """Run a flow to its end on this thread; its port blocks, so it never suspends.
 
-    RuntimeError in a finalizer or signal handler that interrupted this thread inside the mutex.
+    A finalizer or signal handler may have interrupted this thread inside the mutex. There the
+    release of a handle, which it ``releases``, is put off until the unlock, and returns None; its
+    errors are logged, and the handle is kept until then. Other flows raise RuntimeError.
     """
     if mutexes.owned():
-        flow.close()
-        raise refuse()
+        if releases is None:
+            flow.close()
+            raise refuse()
+        put_off(partial(_release_late, releases, flow))
+        return None  # type: ignore[return-value]  # as said above
     if put_off_work:
         catch_up()
     events = sys.modules.get("asyncio.events")  # it is not imported for that
@@ -61,16 +66,7 @@ def run_inline(flow: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("a blocking flow suspended")
 
 
-def run_release(_port: object, handle: object, flow: Coroutine[Any, Any, T]) -> T | None:
-    """Run a flow whose caller can go on without its result: if necessary, after the unlock.
-
-    Its twin for asyncio does it in the background of the port.
-    None when it was put off; then its errors are logged. The handle is kept until then.
-    """
-    if not mutexes.owned():
-        return run_blocking(flow)
-    put_off(partial(_release_late, handle, flow))
-    return None
+run_release = run_blocking  # tasks.py has another, whose port does in the background what is late
 
 
 def _release_late(handle: object, flow: Coroutine[Any, Any, object]) -> None:

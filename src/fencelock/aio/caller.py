@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
-from functools import partial, wraps
+from collections.abc import Awaitable, Callable
+from functools import partial
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from fencelock._io import tasks
@@ -23,7 +24,7 @@ from fencelock._io.select_asyncio import LoopPorts, port_maker
 if TYPE_CHECKING:
     from fencelock._core.lock.history import Recorder
 
-Method = TypeVar("Method", bound=Callable[..., Coroutine[Any, Any, Any]])
+Method = TypeVar("Method", bound=Callable[..., Any])
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # A callback may be a coroutine function, and a lost lease may cancel the body that relies on it.
@@ -34,25 +35,15 @@ home_of: Callable[..., Any] = tasks.home_of
 in_loop_of: Callable[..., Any] = tasks.in_loop_of
 later: Callable[[Any, float, Callable[[], None]], bool] = tasks.later
 
-# Tasks of ``wait_for``, by the task that waits in it.
-_callers: dict[asyncio.Task[Any], asyncio.Task[Any]] = {}
+# Of the methods whose caller matters, where ``wait_for`` runs them in a task of its own.
+_by_caller: set[CodeType] = set()
 
 
 def by_caller(method: Method) -> Method:
     """Decorate a method that acquires or releases: around it, ``wait_for`` changes nothing."""
-    if sys.version_info >= (3, 12):
-        return method
-
-    @wraps(method)
-    def call(*args: Any, **options: Any) -> Coroutine[Any, Any, Any]:
-        if len(args) != 1 or options:
-            method(*args, **options).close()  # arguments that do not fit are an error here
-        return _as_caller(task_now(), method, args, options)
-
-    # As ``asyncio.coroutine`` marked it: for ``asyncio.iscoroutinefunction``.
-    mark: Any = asyncio.coroutines
-    call._is_coroutine = mark._is_coroutine  # type: ignore[attr-defined]  # noqa: SLF001 - see above
-    return call  # type: ignore[return-value]  # it is called and awaited as the method is
+    if sys.version_info < (3, 12):
+        _by_caller.add(method.__code__)
+    return method
 
 
 def from_first_instruction(function: Function) -> Function:
@@ -62,50 +53,38 @@ def from_first_instruction(function: Function) -> Function:
 
 def caller() -> asyncio.Task[Any]:
     """Return the task that makes this call."""
-    task = task_now()
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no loop runs
+        task = None
     if task is None:
         raise RuntimeError("fencelock's asyncio face must be used from a task")
+    if _by_caller and getattr(task.get_coro(), "cr_code", None) in _by_caller:
+        return _who_waits_for(task)
     return task
 
 
 def task_now() -> asyncio.Task[Any] | None:
-    """Return the task that makes this call; None where no loop runs."""
+    """Return the task that makes this call; None where there is none."""
     try:
-        task = asyncio.current_task()
-    except RuntimeError:  # no loop runs yet, as for ``asyncio.run(lock.acquire())``
+        return caller()
+    except RuntimeError:
         return None
-    return _callers.get(task, task) if _callers and task is not None else task
 
 
-async def _as_caller(
-    task: asyncio.Task[Any] | None,
-    method: Callable[..., Coroutine[Any, Any, Any]],
-    args: tuple[Any, ...],
-    options: dict[str, Any],
-) -> Any:
-    """Run a method; its coroutine is made here, as a task may be cancelled before it begins."""
-    current = asyncio.current_task()
-    if task is current or task is None or current is None or not _waits_for(task, current):
-        return await method(*args, **options)
-    _callers[current] = task
-    try:
-        return await method(*args, **options)
-    finally:
-        del _callers[current]
+def _who_waits_for(task: Any) -> asyncio.Task[Any]:
+    """Return the task that waits for this one in Python 3.11's ``wait_for``, or this one.
 
-
-def _waits_for(task: asyncio.Task[Any], other: asyncio.Task[Any]) -> bool:
-    """Return True if a task waits for the other one in ``asyncio.wait_for``."""
-    coroutine: Any = task.get_coro()
-    while coroutine is not None:
-        if getattr(coroutine, "cr_code", None) is asyncio.wait_for.__code__:
-            waited = coroutine.cr_frame.f_locals.get("fut")
-            if waited is other:
-                return True
-            coroutine = waited.get_coro() if isinstance(waited, asyncio.Task) else None
-        else:
-            coroutine = getattr(coroutine, "cr_await", None)
-    return False
+    ``wait_for`` waits for a future, which is set when its task is done; what is called then knows
+    the future, and what is called when that is set knows the task that waits.
+    """
+    for done, _ in task._callbacks or ():  # noqa: SLF001 - as said above
+        if getattr(done, "func", None) is asyncio.tasks._release_waiter:  # type: ignore[attr-defined]  # noqa: SLF001 - as above
+            for wake, _ in done.args[0]._callbacks or ():  # noqa: SLF001 - as above
+                waiting: Any = wake.__self__
+                within = getattr(waiting.get_coro(), "cr_code", None) is asyncio.wait_for.__code__
+                return _who_waits_for(waiting) if within else waiting
+    return task  # type: ignore[no-any-return]  # it is one
 
 
 class Cancellable(Protocol):

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Self
 
 from fencelock import options
 from fencelock._handles import introspection
-from fencelock._handles.lock import defaults
 from fencelock._runtime.hints import absent, with_hints
 from fencelock._runtime.later import Later
 from fencelock.aio.caller import later, opened
 from fencelock.aio.decorators import AsyncDecorators
-from fencelock.options import AsyncSource, Cohort, History, Seconds
+from fencelock.options import AsyncSource, Cohort, History, LeaseOptions, Seconds
 
 if TYPE_CHECKING:
     from fencelock._core.lock.history import Recorder
@@ -92,24 +91,24 @@ class AsyncClient(AsyncDecorators):
                 blocking ones, ``AsyncClient`` those of asyncio.
             ValueError: an option or URL that cannot work.
         """
-        given = defaults(
-            key_prefix=key_prefix,
-            ttl=ttl,
-            label=label,
-            server_timeout=server_timeout,
-            cohort=cohort,
-            deadlock_after=deadlock_after,
+        self._prefix = options.key_prefix(key_prefix)
+        self._server_timeout = options.positive("server_timeout", server_timeout)
+        given = LeaseOptions(
+            ttl=options.lease_ttl(ttl),
+            label=None if label is None else options.text("label", label),
+            cohort=options.cohort(cohort),
+            deadlock_after=options.deadlock_after(deadlock_after),
         )
         kept = options.history(history)
         if kept is not None:
             from fencelock._core.lock.history import Recorder  # noqa: PLC0415 - few programs keep it
 
-            self._recorder = Recorder(given.key_prefix, kept, later)
+            self._recorder = Recorder(self._prefix, kept, later)
         self._port, quorum, server = opened(
             source,
             self._recorder,
-            prefix=given.key_prefix,
-            server_timeout=given.server_timeout,
+            prefix=self._prefix,
+            server_timeout=self._server_timeout,
             node_timeout=options.positive("node_timeout", node_timeout),
             replicas=options.acknowledgement(replicas, replicas_timeout),
         )
@@ -141,7 +140,7 @@ class AsyncClient(AsyncDecorators):
         """
         return await introspection.locks(
             self._port(),
-            self._defaults.key_prefix,
+            self._prefix,
             match,
             names,
             waiters=waiters,
@@ -159,8 +158,7 @@ class AsyncClient(AsyncDecorators):
             ServerError: as from acquiring.
             QuorumNotReached: too few nodes answered.
         """
-        prefix = self._defaults.key_prefix
-        return await introspection.status(self._port(), prefix, name, waiters)
+        return await introspection.status(self._port(), self._prefix, name, waiters)
 
     async def revoke(
         self, name: str, *, reason: str, only: tuple[str, int] | None = None
@@ -180,8 +178,7 @@ class AsyncClient(AsyncDecorators):
             OutcomeUnknown: the request may or may not have run; do it again.
             QuorumNotReached: too few nodes answered.
         """
-        prefix = self._defaults.key_prefix
-        return await introspection.revoke(self._port(), prefix, name, reason, only)
+        return await introspection.revoke(self._port(), self._prefix, name, reason, only)
 
     async def signals(
         self, match: str = "*", *, names: Iterable[str] | None = None
@@ -195,11 +192,8 @@ class AsyncClient(AsyncDecorators):
             TypeError, ValueError: an argument that cannot work; nothing was sent.
             ServerError: as from acquiring; ServerDenied without the permission for SCAN.
         """
-        given = self._defaults
-        flow = introspection.signals(
-            self._port(), given.key_prefix, match, names, quorum=given.quorum
-        )
-        return await flow
+        port, quorum = self._port(), self._defaults.quorum
+        return await introspection.signals(port, self._prefix, match, names, quorum=quorum)
 
     async def history(
         self, name: str | None = None, *, within: Seconds | None = None, limit: int = 1000
@@ -214,8 +208,7 @@ class AsyncClient(AsyncDecorators):
             ServerError: as from acquiring; ServerDenied without the permission for XREVRANGE.
             QuorumNotReached: too few nodes answered.
         """
-        prefix = self._defaults.key_prefix
-        return await introspection.history(self._port(), prefix, name, within, limit)
+        return await introspection.history(self._port(), self._prefix, name, within, limit)
 
     async def aclose(self, *, release: bool = False, timeout: Seconds = options.SHUTDOWN) -> None:
         """Close this loop's connection; leases that are still held end by their ttl.

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
+from fencelock._handles.lock import Holds
 from fencelock._handles.quorum_limits import refuse
 from fencelock._runtime import process
 from fencelock._runtime.dates import datetime
 from fencelock._runtime.later import Later
 from fencelock.aio.caller import ASYNCHRONOUS, result_of, task_now
 from fencelock.aio.factories import AsyncFactories
-from fencelock.aio.lease import AsyncLease
+from fencelock.aio.lease import AsyncHold, AsyncLease
 from fencelock.aio.lock import AsyncLock
 from fencelock.errors import NotAcquired
 from fencelock.options import Cohort, LockedOptions, OnceOptions, Queue, Seconds, Wait
@@ -124,11 +125,11 @@ class AsyncDecorators(AsyncFactories):
         Raises:
             TypeError, ValueError: the template, the function or an option cannot work.
         """
-        from fencelock._handles.decorator import HANDLES_KEPT, decorated_settings
+        from fencelock._handles.decorator import HANDLES_KEPT, decorated_options
         from fencelock._handles.name_template import NameTemplate, template_of
 
         pattern = template_of(name)
-        chosen = decorated_settings(
+        chosen = decorated_options(
             self._defaults,
             on_busy,
             pattern,
@@ -150,7 +151,8 @@ class AsyncDecorators(AsyncFactories):
         # Handles are kept for names that come again: making one costs as much as taking the lock.
         @lru_cache(maxsize=HANDLES_KEPT)
         def handle(name: str) -> AsyncLock:
-            return AsyncLock(self._port, LockKeys(self._defaults.key_prefix, name), chosen)
+            keys = LockKeys(self._prefix, name)
+            return AsyncLock(self._port, Holds(keys, chosen, AsyncHold))
 
         def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
             plan = NameTemplate(pattern, function, lease=lease, asynchronous=ASYNCHRONOUS)
@@ -261,5 +263,5 @@ class AsyncDecorators(AsyncFactories):
             template=template,
             cancels=ASYNCHRONOUS,
         )
-        prefix, title = self._defaults.key_prefix, options.lock_name(name)
+        prefix, title = self._prefix, options.lock_name(name)
         return AsyncOnce(self._port, prefix, title, chosen, run_settings)

@@ -11,7 +11,6 @@ from fencelock import options
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.release import take_and_release
 from fencelock._core.objects.election import (
-    ElectionKeys,
     Leader,
     LeaderCursor,
     announce,
@@ -24,13 +23,12 @@ from fencelock._core.objects.election import (
 from fencelock._handles.body import UNSURE
 from fencelock._handles.election import CandidateHolds, LeadershipUse
 from fencelock._handles.exit_errors import raise_release_error
-from fencelock._handles.lock import Settings
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.tasks import run_release
 from fencelock._runtime.hints import made_by_clients
 from fencelock._runtime.process import ProcessBound
 from fencelock.aio.caller import awaited, caller, from_first_instruction, was_stopped, watch
-from fencelock.aio.lease import AsyncHold, AsyncLease
+from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock
 from fencelock.errors import FencelockError, NotHeld
 from fencelock.options import Seconds
@@ -43,10 +41,6 @@ class AsyncLeaderLock(AsyncLock):
 
     _holds: CandidateHolds
 
-    def __init__(self, port: Callable[[], AioPort], holds: CandidateHolds) -> None:
-        super().__init__(port, holds.keys, holds.settings)
-        self._holds = holds
-
     async def obtain(self, use: LeadershipUse, seconds: float | None) -> Hold | None:
         """Stand for election; None when it was not elected in time."""
         return await self._enter(use, seconds)
@@ -55,8 +49,8 @@ class AsyncLeaderLock(AsyncLock):
         """Take back a campaign or body that was interrupted."""
         port = self._port()
         with port.mutex:
-            hold = self._holds.take_back(use)
-        if hold is not None:
+            left = self._holds.take_back(use)
+        for hold in left:
             give_up(port, hold)
 
 
@@ -75,15 +69,13 @@ class AsyncElection(ProcessBound):
     def __init__(
         self,
         port: Callable[[], AioPort],
-        keys: ElectionKeys,
-        settings: Settings,
+        holds: CandidateHolds,
         *,
-        candidate: str,
         on_elected: Callable[[AsyncLease], object] | None,
     ) -> None:
         self._port = port
-        self._holds = CandidateHolds(keys, settings, AsyncHold, candidate)
-        self._lock = AsyncLeaderLock(port, self._holds)
+        self._holds = holds
+        self._lock = AsyncLeaderLock(port, holds)
         self._on_elected = on_elected
 
     @property
@@ -222,7 +214,7 @@ class AsyncElection(ProcessBound):
         """
         use = LeadershipUse(sys._getframe().f_back, caller(), inside=True)  # noqa: SLF001 - see body.py
         try:
-            if not await self._stand(use, self._holds.settings.timeout):
+            if not await self._stand(use, self._holds.options.timeout):
                 raise self._holds.not_granted()
             if self._holds.cancels:
                 watch(use)
@@ -272,9 +264,8 @@ class AsyncElection(ProcessBound):
         """Give a leadership up, unless another task does; the error of a body goes first."""
         holds, port = self._holds, self._port()
         try:
-            await run_release(
-                port, self, take_and_release(port, lambda taken: holds.take_this(hold, taken))
-            )
+            flow = take_and_release(port, lambda taken: holds.take_this(hold, taken))
+            await run_release(flow, self, port)
         except NotHeld:
             return  # resigned, or handed over, in this moment
         except FencelockError as trouble:

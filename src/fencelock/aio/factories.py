@@ -6,7 +6,7 @@ Rules of this file:
 - What few programs use is imported when its factory is first called: a command of the shell pays
   for each module when it starts.
 - An option that several factories take is explained in ``lock``, and checked in
-  ``handles.settings``.
+  ``handles.lease_options``.
 """
 # ruff: noqa: PLC0415 - as said above
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fencelock import options
 from fencelock._core.keys import LockKeys, SignalKeys
-from fencelock._handles.lock import Defaults, Settings, settings
+from fencelock._handles.lock import Holds, ReentrantHolds, lease_options
 from fencelock._handles.quorum_limits import refuse
 from fencelock._io.port_asyncio import AioPort
 from fencelock._runtime.dates import datetime
@@ -26,7 +26,7 @@ from fencelock._runtime.process import ProcessBound
 from fencelock.aio.caller import ASYNCHRONOUS
 from fencelock.aio.lease import AsyncHold, AsyncLease, AsyncMultiLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock
-from fencelock.options import Cohort, Queue, Seconds, Wait
+from fencelock.options import Cohort, LeaseOptions, Queue, Seconds, Wait
 
 if TYPE_CHECKING:
     from fencelock._handles.rwlock import SideHolds, SideTable
@@ -53,23 +53,25 @@ class AsyncFactories(ProcessBound):
     """The factories of a client, and what they need of it."""
 
     _port: Callable[[], AioPort]
-    _defaults: Defaults
+    _defaults: LeaseOptions
+    _prefix: str
+    _server_timeout: float
     # The holds of reader/writer locks.
     _sides: SideTable
 
     def __shared__(self) -> tuple[Callable[[], AioPort], str]:
         """Return its port and the prefix of its keys, for what operators ask."""
-        return self._port, self._defaults.key_prefix
+        return self._port, self._prefix
 
     def _keys(self, name: str) -> LockKeys:
-        return LockKeys(self._defaults.key_prefix, options.lock_name(name))
+        return LockKeys(self._prefix, options.lock_name(name))
 
     def _signal_keys(self, name: str) -> SignalKeys:
-        return SignalKeys(self._defaults.key_prefix, options.lock_name(name))
+        return SignalKeys(self._prefix, options.lock_name(name))
 
-    def _without_cohort(self, kind: str, **given: Any) -> Settings:
+    def _without_cohort(self, kind: str, **given: Any) -> LeaseOptions:
         """Check the options of an object whose waiters each stand in line for themselves."""
-        return settings(self._defaults, cohort=None, kind=kind, cancels=ASYNCHRONOUS, **given)
+        return lease_options(self._defaults, cohort=None, kind=kind, cancels=ASYNCHRONOUS, **given)
 
     def lock(
         self,
@@ -112,7 +114,7 @@ class AsyncFactories(ProcessBound):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        chosen = settings(
+        chosen = lease_options(
             self._defaults,
             ttl=ttl,
             renew=renew,
@@ -129,7 +131,7 @@ class AsyncFactories(ProcessBound):
             deadlock_after=deadlock_after,
             cancels=ASYNCHRONOUS,
         )
-        return AsyncLock(self._port, self._keys(name), chosen)
+        return AsyncLock(self._port, Holds(self._keys(name), chosen, AsyncHold))
 
     def rlock(
         self,
@@ -159,7 +161,7 @@ class AsyncFactories(ProcessBound):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        chosen = settings(
+        chosen = lease_options(
             self._defaults,
             owner=owner,
             ttl=ttl,
@@ -177,7 +179,7 @@ class AsyncFactories(ProcessBound):
             kind="rlock",
             cancels=ASYNCHRONOUS,
         )
-        return AsyncRLock(self._port, self._keys(name), chosen)
+        return AsyncRLock(self._port, ReentrantHolds(self._keys(name), chosen, AsyncHold))
 
     def semaphore(
         self,
@@ -203,7 +205,7 @@ class AsyncFactories(ProcessBound):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        from fencelock._handles.semaphore import checked_limit
+        from fencelock._handles.semaphore import SemaphoreHolds
 
         refuse(self._defaults.quorum, "semaphore")
         chosen = self._without_cohort(
@@ -218,7 +220,8 @@ class AsyncFactories(ProcessBound):
             template=template,
             deadlock_after=deadlock_after,
         )
-        return AsyncSemaphore(self._port, self._keys(name), chosen, checked_limit(limit))
+        permits = SemaphoreHolds(self._keys(name), chosen, AsyncHold, limit, bounded=False)
+        return AsyncSemaphore(self._port, permits)
 
     def bounded_semaphore(
         self,
@@ -242,7 +245,7 @@ class AsyncFactories(ProcessBound):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        from fencelock._handles.semaphore import checked_limit
+        from fencelock._handles.semaphore import SemaphoreHolds
 
         refuse(self._defaults.quorum, "semaphore")
         chosen = self._without_cohort(
@@ -257,7 +260,8 @@ class AsyncFactories(ProcessBound):
             template=template,
             deadlock_after=deadlock_after,
         )
-        return AsyncBoundedSemaphore(self._port, self._keys(name), chosen, checked_limit(limit))
+        permits = SemaphoreHolds(self._keys(name), chosen, AsyncHold, limit, bounded=True)
+        return AsyncBoundedSemaphore(self._port, permits)
 
     def rwlock(
         self,
@@ -368,7 +372,7 @@ class AsyncFactories(ProcessBound):
         refuse(self._defaults.quorum, "barrier")
         count = options.count("parties", parties)
         options.callback("action", action, asynchronous=ASYNCHRONOUS, given="")
-        seconds, server_timeout = options.wait_timeout(timeout), self._defaults.server_timeout
+        seconds, server_timeout = options.wait_timeout(timeout), self._server_timeout
         kept = options.idle_ttl(idle_ttl)
         spec = BarrierSpec(self._signal_keys(name), count, kept, action is not None, server_timeout)
         return AsyncBarrier(self._port, spec, action, seconds)
@@ -400,7 +404,7 @@ class AsyncFactories(ProcessBound):
             TypeError, ValueError: names or an option that cannot work; nothing was sent.
         """
         refuse(self._defaults.quorum, "multi")
-        from fencelock._handles.multi import parts_of
+        from fencelock._handles.multi import MultiHolds, parts_of
         from fencelock.aio.rwlock import AsyncReadLock, AsyncWriteLock
         from fencelock.aio.semaphore import AsyncSemaphore
 
@@ -417,8 +421,9 @@ class AsyncFactories(ProcessBound):
             deadlock_after=deadlock_after,
         )
         kinds = (AsyncLock, AsyncReadLock, AsyncWriteLock, AsyncSemaphore)
-        parts = parts_of(self._defaults.key_prefix, names, port=self._port, kinds=kinds)
-        return AsyncMultiLock(self._port, parts, chosen)
+        parts = parts_of(self._prefix, names, port=self._port, kinds=kinds)
+        holds = MultiHolds(parts, chosen, (AsyncHold, AsyncMultiLease))
+        return AsyncMultiLock(self._port, holds)
 
     def election(
         self,
@@ -445,7 +450,7 @@ class AsyncFactories(ProcessBound):
         """
         refuse(self._defaults.quorum, "election")
         from fencelock._core.objects.election import ElectionKeys
-        from fencelock._handles.election import candidate_name
+        from fencelock._handles.election import CandidateHolds
 
         chosen = self._without_cohort(
             "election",
@@ -455,7 +460,7 @@ class AsyncFactories(ProcessBound):
             label=label,
             template=template,
         )
-        keys = ElectionKeys(self._defaults.key_prefix, options.lock_name(name))
-        known_as = candidate_name(candidate)
+        keys = ElectionKeys(self._prefix, options.lock_name(name))
         options.callback("on_elected", on_elected, asynchronous=ASYNCHRONOUS)
-        return AsyncElection(self._port, keys, chosen, candidate=known_as, on_elected=on_elected)
+        holds = CandidateHolds(keys, chosen, AsyncHold, candidate)
+        return AsyncElection(self._port, holds, on_elected=on_elected)

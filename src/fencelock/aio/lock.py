@@ -9,7 +9,6 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from fencelock import options
-from fencelock._core.keys import LockKeys
 from fencelock._core.lock.acquire import acquire, withdraw
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.inspect import holder_of
@@ -22,7 +21,7 @@ from fencelock._core.lock.release import (
 from fencelock._core.lock.renew import renew_now
 from fencelock._handles.body import UNSURE, Body
 from fencelock._handles.exit_errors import raise_release_error
-from fencelock._handles.lock import DropFinalizer, Holds, ReentrantHolds, Settings
+from fencelock._handles.lock import DropFinalizer, Holds
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.tasks import run_release
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, unnamed
@@ -36,17 +35,15 @@ from fencelock.aio.caller import (
     was_stopped,
     watch,
 )
-from fencelock.aio.lease import AsyncHold, AsyncLease
+from fencelock.aio.lease import AsyncLease
 from fencelock.errors import FencelockError
 
 
 @unnamed
-class AsyncLockBase(ProcessBound):
-    """What ``AsyncLock`` and ``AsyncRLock`` share."""
+class AsyncHandle(ProcessBound):
+    """What all handles share that hold leases."""
 
     __slots__ = ("__weakref__", "_finalizer", "_holds", "_port")
-
-    _kind = Holds
 
     if not TYPE_CHECKING:
         extend = Elsewhere(RENEW)
@@ -54,9 +51,41 @@ class AsyncLockBase(ProcessBound):
         refresh = Elsewhere(RENEW)
 
     @made_by_clients
-    def __init__(self, port: Callable[[], AioPort], keys: LockKeys, settings: Settings) -> None:
+    def __init__(self, port: Callable[[], AioPort], holds: Any) -> None:
         self._port = port
-        self._holds = self._kind(keys, settings, AsyncHold)
+        self._holds = holds
+
+    def _undo(self, body: Body) -> None:
+        """Take back what a body holds, or an acquire whose caller never got it."""
+        port = self._port()
+        for hold in self._holds.take_back(body):
+            retire(port, hold)
+            release_in_background(port, hold)
+
+    def _abandon(self, known: dict[str, Any], frame: FrameType | None) -> None:
+        """Take back what is left of a body whose end raised, perhaps before it was looked for."""
+        body = known["body"] if "body" in known else self._holds.bodies.ending(frame, caller())
+        if body is not None:
+            self._undo(body)
+
+    def __repr__(self) -> str:
+        """Show name, state and fence, as this process knows them."""
+        return self._holds.show(self)  # type: ignore[no-any-return]  # of any kind of holds
+
+    def __del__(self) -> None:
+        """Stop renewing holds that no code can release any more."""
+        holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
+        if holds is not None and holds.newest() is not None:
+            self._finalizer = DropFinalizer(holds)
+
+
+@unnamed
+class AsyncLockBase(AsyncHandle):
+    """What ``AsyncLock`` and ``AsyncRLock`` share."""
+
+    __slots__ = ()
+
+    _holds: Holds
 
     def __shared__(self) -> tuple[Callable[[], AioPort], Holds]:
         """Return its port and its holds, for what else this client makes of the handle."""
@@ -114,7 +143,7 @@ class AsyncLockBase(ProcessBound):
         """
         body = Body(sys._getframe().f_back, caller())  # noqa: SLF001 - see body.py
         try:
-            lease = self._entered(body, await self._enter(body, self._holds.settings.timeout))
+            lease = self._entered(body, await self._enter(body, self._holds.options.timeout))
         except BaseException:
             self._undo(body)
             raise
@@ -129,20 +158,12 @@ class AsyncLockBase(ProcessBound):
             watch(hold)
         return hold  # type: ignore[return-value]  # acquire() was given its type
 
-    def _undo(self, body: Body) -> None:
-        """Take back what a body holds, or an acquire whose caller never got it."""
-        hold = self._holds.take_back(body)
-        if hold is not None:
-            port = self._port()
-            retire(port, hold)
-            release_in_background(port, hold)
-
     async def _give_back(self, *, only_own: bool = False) -> int:
         port, task = self._port(), caller()
         if port.elsewhere:
             port = home_of(self._holds.lease_for(task), port)
         flow = take_and_release(port, partial(self._holds.take, task, only_own=only_own))
-        return await run_release(port, self, flow) or 0
+        return await run_release(flow, self, port) or 0
 
     @from_first_instruction
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -159,12 +180,6 @@ class AsyncLockBase(ProcessBound):
         except BaseException:
             self._abandon(locals(), sys._getframe().f_back)  # noqa: SLF001 - as above
             raise
-
-    def _abandon(self, known: dict[str, Any], frame: FrameType | None) -> None:
-        """Take back what is left of a body whose end raised, perhaps before it was looked for."""
-        body = known["body"] if "body" in known else self._holds.bodies.ending(frame, caller())
-        if body is not None:
-            self._undo(body)
 
     async def _end(self, body: Body | None, error: BaseException | None) -> None:
         """End a body; the error of the body goes first."""
@@ -194,21 +209,11 @@ class AsyncLockBase(ProcessBound):
             if port.elsewhere:
                 port = home_of(hold, port)
             flow = take_and_release(port, partial(holds.take_of_body, body))
-            await run_release(port, self, flow)
+            await run_release(flow, self, port)
 
     async def release(self) -> int | None:
         """Release; see the subclasses."""
         raise NotImplementedError
-
-    def __repr__(self) -> str:
-        """Show name, state and fence, as this process knows them."""
-        return self._holds.show(self)
-
-    def __del__(self) -> None:
-        """Stop renewing holds that no code can release any more."""
-        holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
-        if holds is not None and holds.newest() is not None:
-            self._finalizer = DropFinalizer(holds)
 
 
 class AsyncLock(AsyncLockBase):
@@ -237,10 +242,10 @@ class AsyncLock(AsyncLockBase):
         """
         usual = blocking is True and timeout == -1
         seconds = None if usual else options.acquire_timeout(timeout, blocking=blocking)
-        if self._holds.settings.lone_timeout:
+        if self._holds.options.lone_timeout:
             self._holds.doubt_timeout()
         port, holds, unit = self._port(), self._holds, caller()
-        if holds.settings.strict:
+        if holds.options.strict:
             holds.refuse_second(unit)
         attempt = holds.attempt(port, unit)
         try:
@@ -263,7 +268,10 @@ class AsyncLock(AsyncLockBase):
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the lease ends by its ttl at the latest.
         """
-        await self._give_back()
+        port, holds, task = self._port(), self._holds, caller()
+        if port.elsewhere:
+            port = home_of(holds.lease_for(task), port)
+        await run_release(take_and_release(port, partial(holds.take, task)), self, port)
 
 
 class AsyncRLock(AsyncLockBase):
@@ -274,8 +282,6 @@ class AsyncRLock(AsyncLockBase):
     """
 
     __slots__ = ()
-
-    _kind = ReentrantHolds
 
     @by_caller
     async def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
@@ -288,7 +294,7 @@ class AsyncRLock(AsyncLockBase):
             ServerError, OutcomeUnknown, ValueError, OverflowError: as ``AsyncLock.acquire``.
         """
         seconds = options.acquire_timeout(timeout, blocking=blocking)
-        if self._holds.settings.lone_timeout:
+        if self._holds.options.lone_timeout:
             self._holds.doubt_timeout()
         body = Body(None, caller())
         try:
@@ -313,7 +319,7 @@ class AsyncRLock(AsyncLockBase):
             hold.count -= 1
             hold.check()
             return hold.count
-        if self._holds.settings.owner is None:
+        if self._holds.options.owner is None:
             return await self._give_back(only_own=True)
         if self._holds.newest() is not None:
             return await self._give_back()

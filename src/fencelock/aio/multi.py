@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
 from fencelock import options
-from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.release import release_in_background, retire
 from fencelock._core.objects.multi import acquire_all
 from fencelock._handles.body import UNSURE, Body
 from fencelock._handles.exit_errors import raise_release_error
-from fencelock._handles.lock import DropFinalizer, Holds, Settings
 from fencelock._handles.multi import MultiHold, MultiHolds, is_busy, is_owned
-from fencelock._io.port_asyncio import AioPort
 from fencelock._io.tasks import run_release
-from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients
-from fencelock._runtime.process import ProcessBound
 from fencelock.aio.caller import (
     by_caller,
     caller,
@@ -28,12 +20,13 @@ from fencelock.aio.caller import (
     was_stopped,
     watch,
 )
-from fencelock.aio.lease import AsyncHold, AsyncMultiLease
+from fencelock.aio.lease import AsyncMultiLease
+from fencelock.aio.lock import AsyncHandle
 from fencelock.errors import FencelockError
 from fencelock.options import Seconds
 
 
-class AsyncMultiLock(ProcessBound):
+class AsyncMultiLock(AsyncHandle):
     """Several locks that are taken and given back together; ``AsyncClient.multi`` makes it.
 
     Parts may also be sides of reader/writer locks and permits of semaphores. Acquiring again in
@@ -41,19 +34,9 @@ class AsyncMultiLock(ProcessBound):
     plain ``AsyncLock`` of one of the names is excluded, and excludes.
     """
 
-    __slots__ = ("__weakref__", "_finalizer", "_holds", "_port")
+    __slots__ = ()
 
-    if not TYPE_CHECKING:
-        extend = Elsewhere(RENEW)
-        reacquire = Elsewhere(RENEW)
-        refresh = Elsewhere(RENEW)
-
-    @made_by_clients
-    def __init__(
-        self, port: Callable[[], AioPort], parts: Sequence[LockKeys | Holds], settings: Settings
-    ) -> None:
-        self._port = port
-        self._holds = MultiHolds(parts, settings, (AsyncHold, AsyncMultiLease))
+    _holds: MultiHolds
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -107,7 +90,7 @@ class AsyncMultiLock(ProcessBound):
                 background, and the leases end by their ttl at the latest.
         """
         port, task = self._port(), caller()
-        await run_release(port, self, self._holds.release(port, task))
+        await run_release(self._holds.release(port, task), self, port)
 
     async def locked(self) -> bool:
         """Ask the server whether any of them would have to be waited for now; one command each.
@@ -145,13 +128,6 @@ class AsyncMultiLock(ProcessBound):
         body.held = None if granted is None else holds.group(granted, unit)
         return body.held  # type: ignore[no-any-return]  # see above
 
-    def _undo(self, body: Body) -> None:
-        """Take back what a body holds, or an acquire whose caller never got it."""
-        port = self._port()
-        for hold in self._holds.take_back(body):
-            retire(port, hold)
-            release_in_background(port, hold)
-
     async def __aenter__(self) -> AsyncMultiLease:
         """Acquire all within the handle's ``timeout`` and return the lease.
 
@@ -160,10 +136,10 @@ class AsyncMultiLock(ProcessBound):
         """
         body = Body(sys._getframe().f_back, caller())  # noqa: SLF001 - see body.py
         try:
-            group = await self._obtain(body, self._holds.settings.timeout)
+            group = await self._obtain(body, self._holds.options.timeout)
             if group is None:
                 raise self._holds.not_granted()
-            if self._holds.settings.options.on_lost == "cancel":
+            if self._holds.options.on_lost == "cancel":
                 for hold in group.holds:
                     watch(hold)
             self._holds.bodies.begin(body)
@@ -188,12 +164,6 @@ class AsyncMultiLock(ProcessBound):
             self._abandon(locals(), sys._getframe().f_back)  # noqa: SLF001 - as above
             raise
 
-    def _abandon(self, known: dict[str, Any], frame: FrameType | None) -> None:
-        """Take back what is left of a body whose end raised, perhaps before it was looked for."""
-        body = known["body"] if "body" in known else self._holds.bodies.ending(frame, caller())
-        if body is not None:
-            self._undo(body)
-
     async def _end(self, body: Body | None, error: BaseException | None) -> None:
         """End a body; the error of the body goes first."""
         port, task, stopped = self._port(), caller(), [False]
@@ -204,16 +174,10 @@ class AsyncMultiLock(ProcessBound):
             # Each of them that was lost has cancelled the body, and takes that back.
             watched = [hold for hold in group.holds if hold.body is not None] if group else []
             stopped = [was_stopped(hold, error) for hold in watched]
-            await run_release(port, self, self._holds.release(port, task, body))
+            await run_release(self._holds.release(port, task, body), self, port)
         except FencelockError as trouble:
             raise_release_error(trouble, error, f"release of {self.names!r}", stopped=any(stopped))
 
     def __repr__(self) -> str:
         """Show names and state, as this process knows them."""
         return self._holds.show(self)
-
-    def __del__(self) -> None:
-        """Stop renewing holds that no code can release any more."""
-        holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
-        if holds is not None and holds.newest() is not None:
-            self._finalizer = DropFinalizer(holds)

@@ -20,7 +20,6 @@ from fencelock._core.objects.once import (
 )
 from fencelock._handles.body import Body
 from fencelock._handles.decorator import OnceSettings, RunningCalls, nested_call_error
-from fencelock._handles.lock import Settings
 from fencelock._handles.name_template import NameTemplate
 from fencelock._handles.once import NOTHING, OnceHolds, Outcome, encoded
 from fencelock._io.port_asyncio import AioPort
@@ -30,6 +29,7 @@ from fencelock._runtime.process import ProcessBound
 from fencelock.aio.caller import ASYNCHRONOUS, caller, result_of
 from fencelock.aio.lease import AsyncHold, AsyncLease
 from fencelock.aio.lock import AsyncLock
+from fencelock.options import LeaseOptions
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class AsyncOnce(ProcessBound, Generic[Given]):
     ``Outcome``.
     """
 
-    __slots__ = ("_port", "_prefix", "_run_settings", "_settings", "name")
+    __slots__ = ("_chosen", "_port", "_prefix", "_run_settings", "name")
 
     @made_by_clients
     def __init__(
@@ -53,13 +53,13 @@ class AsyncOnce(ProcessBound, Generic[Given]):
         port: Callable[[], AioPort],
         prefix: str,
         name: str,
-        settings: Settings,
+        chosen: LeaseOptions,
         run_settings: OnceSettings,
     ) -> None:
         self._port = port
         self._prefix = prefix
         self.name: str = name
-        self._settings = settings
+        self._chosen = chosen
         self._run_settings = run_settings
 
     def __repr__(self) -> str:
@@ -159,12 +159,12 @@ class AsyncOnce(ProcessBound, Generic[Given]):
     async def _run(
         self, name: str, plan: NameTemplate, body: Callable[[object], Any]
     ) -> Outcome[Any]:
-        holds = OnceHolds(self._keys(name), self._settings, AsyncHold)
+        holds = OnceHolds(self._keys(name), self._chosen, AsyncHold)
         run = AsyncOnceLock(self._port, holds)
         me = (process.generation, caller(), holds.keys.lock)
         mark = RunningCalls(self._run_settings.under_way, me)
         if mark.found and self._run_settings.wait:
-            raise nested_call_error(name, holds.settings.server)
+            raise nested_call_error(name, holds.options.server)
         try:  # whatever comes from here on, what is held is given back
             begun = await run.begin()
             if not isinstance(begun, Hold):
@@ -191,10 +191,6 @@ class AsyncOnceLock(AsyncLock):
 
     _holds: OnceHolds
 
-    def __init__(self, port: Callable[[], AioPort], holds: OnceHolds) -> None:
-        super().__init__(port, holds.keys, holds.settings)
-        self._holds = holds
-
     def entered(self, hold: Hold) -> AsyncLease:
         """Return the lease for the body."""
         body = Body(sys._getframe().f_back, caller())  # noqa: SLF001 - see body.py
@@ -206,7 +202,7 @@ class AsyncOnceLock(AsyncLock):
         port, holds, unit = self._port(), self._holds, caller()
         attempt = holds.attempt(port, unit)
         try:
-            return await start(port, attempt, holds.settings.timeout)
+            return await start(port, attempt, holds.options.timeout)
         except BaseException:  # a signal's exception may come when the flow had ended
             withdraw(port, attempt)
             raise

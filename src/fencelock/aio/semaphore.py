@@ -8,19 +8,15 @@ from types import FrameType
 from typing import Any, cast
 
 from fencelock import options
-from fencelock._core.keys import LockKeys
 from fencelock._core.lock.acquire import acquire
 from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.semaphore_rwlock import held_of, release_permits, set_limit
 from fencelock._handles.body import UNSURE, Bodies, Body
 from fencelock._handles.exit_errors import raise_release_error
-from fencelock._handles.lock import Settings
-from fencelock._handles.semaphore import SemaphoreHolds, checked_limit
-from fencelock._io.port_asyncio import AioPort
+from fencelock._handles.semaphore import SemaphoreHolds
 from fencelock._io.tasks import run_release
-from fencelock._runtime.hints import made_by_clients
 from fencelock.aio.caller import by_caller, caller, from_first_instruction, was_stopped, watch
-from fencelock.aio.lease import AsyncHold, AsyncLease
+from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLockBase
 from fencelock.errors import FencelockError, ServerUnsuitable
 
@@ -38,14 +34,6 @@ class AsyncSemaphore(AsyncLockBase):
     __slots__ = ()
 
     _holds: SemaphoreHolds
-    _bounded = False
-
-    @made_by_clients
-    def __init__(
-        self, port: Callable[[], AioPort], keys: LockKeys, settings: Settings, limit: int
-    ) -> None:
-        self._port = port
-        self._holds = SemaphoreHolds(keys, settings, AsyncHold, limit, bounded=self._bounded)
 
     @property
     def limit(self) -> int:
@@ -97,7 +85,7 @@ class AsyncSemaphore(AsyncLockBase):
         """
         port, task = self._port(), caller()
         flow = release_permits(port, lambda taken: self._holds.take_permits(task, n, taken))
-        await run_release(port, self, flow)
+        await run_release(flow, self, port)
 
     async def locked(self) -> bool:
         """Ask the server whether a permit would have to be waited for now.
@@ -142,7 +130,7 @@ class AsyncSemaphore(AsyncLockBase):
             ServerUnsuitable: the name is another kind of object.
             ServerError, OutcomeUnknown: the server refuses, or no answer came; call it again.
         """
-        wanted = checked_limit(limit)
+        wanted = options.count("limit", limit)
         port = self._port()
         agreed = await set_limit(port, self._holds.terms(port), wanted)
         self._holds.changed_limit(wanted, agreed)
@@ -151,7 +139,7 @@ class AsyncSemaphore(AsyncLockBase):
         """Give back the permit of a body."""
         port, holds = self._port(), self._holds
         flow = release_permits(port, lambda taken: holds.take_permits_of_body(body, taken))
-        await run_release(port, self, flow)
+        await run_release(flow, self, port)
 
     def permits(self, n: int) -> AsyncPermitsContext:
         """Return a context manager for ``n`` permits, acquired at once and as one lease.
@@ -204,7 +192,7 @@ class AsyncPermitsContext:
         """
         body = Body(sys._getframe().f_back, caller())  # noqa: SLF001 - see body.py
         try:
-            hold = await self._take(body, self._holds.settings.timeout, self._permits)
+            hold = await self._take(body, self._holds.options.timeout, self._permits)
             if hold is None:
                 raise self._holds.not_granted()
             self._bodies.begin(body)
@@ -248,7 +236,7 @@ class AsyncPermitsContext:
             stopped = body.held.body is not None and was_stopped(body.held, error)
             port, bodies = self._port(), self._bodies
             flow = release_permits(port, lambda taken: holds.take_rest(body, bodies, taken))
-            await run_release(port, self._semaphore, flow)
+            await run_release(flow, self._semaphore, port)
         except FencelockError as trouble:
             name = self._semaphore.name
             raise_release_error(trouble, error, f"release of {name!r}", stopped=stopped)
@@ -262,5 +250,3 @@ class AsyncBoundedSemaphore(AsyncSemaphore):
     """
 
     __slots__ = ()
-
-    _bounded = True

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Self
 
 from fencelock import options
 from fencelock._handles import introspection
-from fencelock._handles.lock import defaults
 from fencelock._io.threads import run_blocking
 from fencelock._runtime.hints import absent, with_hints
 from fencelock._runtime.later import Later
 from fencelock.blocking.caller import later, opened
 from fencelock.blocking.decorators import Decorators
-from fencelock.options import Cohort, History, Seconds, Source
+from fencelock.options import Cohort, History, LeaseOptions, Seconds, Source
 
 if TYPE_CHECKING:
     from fencelock._core.lock.history import Recorder
@@ -93,24 +92,24 @@ class Client(Decorators):
                 blocking ones, ``AsyncClient`` those of asyncio.
             ValueError: an option or URL that cannot work.
         """
-        given = defaults(
-            key_prefix=key_prefix,
-            ttl=ttl,
-            label=label,
-            server_timeout=server_timeout,
-            cohort=cohort,
-            deadlock_after=deadlock_after,
+        self._prefix = options.key_prefix(key_prefix)
+        self._server_timeout = options.positive("server_timeout", server_timeout)
+        given = LeaseOptions(
+            ttl=options.lease_ttl(ttl),
+            label=None if label is None else options.text("label", label),
+            cohort=options.cohort(cohort),
+            deadlock_after=options.deadlock_after(deadlock_after),
         )
         kept = options.history(history)
         if kept is not None:
             from fencelock._core.lock.history import Recorder  # noqa: PLC0415 - few programs keep it
 
-            self._recorder = Recorder(given.key_prefix, kept, later)
+            self._recorder = Recorder(self._prefix, kept, later)
         self._port, quorum, server = opened(
             source,
             self._recorder,
-            prefix=given.key_prefix,
-            server_timeout=given.server_timeout,
+            prefix=self._prefix,
+            server_timeout=self._server_timeout,
             node_timeout=options.positive("node_timeout", node_timeout),
             replicas=options.acknowledgement(replicas, replicas_timeout),
         )
@@ -143,7 +142,7 @@ class Client(Decorators):
         return run_blocking(
             introspection.locks(
                 self._port,
-                self._defaults.key_prefix,
+                self._prefix,
                 match,
                 names,
                 waiters=waiters,
@@ -162,8 +161,7 @@ class Client(Decorators):
             ServerError: as from acquiring.
             QuorumNotReached: too few nodes answered.
         """
-        prefix = self._defaults.key_prefix
-        return run_blocking(introspection.status(self._port, prefix, name, waiters))
+        return run_blocking(introspection.status(self._port, self._prefix, name, waiters))
 
     def revoke(
         self, name: str, *, reason: str, only: tuple[str, int] | None = None
@@ -183,8 +181,7 @@ class Client(Decorators):
             OutcomeUnknown: the request may or may not have run; do it again.
             QuorumNotReached: too few nodes answered.
         """
-        prefix = self._defaults.key_prefix
-        return run_blocking(introspection.revoke(self._port, prefix, name, reason, only))
+        return run_blocking(introspection.revoke(self._port, self._prefix, name, reason, only))
 
     def signals(
         self, match: str = "*", *, names: Iterable[str] | None = None
@@ -198,11 +195,8 @@ class Client(Decorators):
             TypeError, ValueError: an argument that cannot work; nothing was sent.
             ServerError: as from acquiring; ServerDenied without the permission for SCAN.
         """
-        given = self._defaults
-        flow = introspection.signals(
-            self._port, given.key_prefix, match, names, quorum=given.quorum
-        )
-        return run_blocking(flow)
+        port, quorum = self._port, self._defaults.quorum
+        return run_blocking(introspection.signals(port, self._prefix, match, names, quorum=quorum))
 
     def history(
         self, name: str | None = None, *, within: Seconds | None = None, limit: int = 1000
@@ -217,8 +211,7 @@ class Client(Decorators):
             ServerError: as from acquiring; ServerDenied without the permission for XREVRANGE.
             QuorumNotReached: too few nodes answered.
         """
-        prefix = self._defaults.key_prefix
-        return run_blocking(introspection.history(self._port, prefix, name, within, limit))
+        return run_blocking(introspection.history(self._port, self._prefix, name, within, limit))
 
     def close(self, *, release: bool = False, timeout: Seconds = options.SHUTDOWN) -> None:
         """Close idle connections; leases that are still held end by their ttl.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
+from fencelock._handles.lock import Holds
 from fencelock._handles.quorum_limits import refuse
 from fencelock._runtime import process
 from fencelock._runtime.dates import datetime
@@ -17,7 +18,7 @@ from fencelock._runtime.later import Later
 from fencelock._runtime.process import here
 from fencelock.blocking.caller import ASYNCHRONOUS, result_of
 from fencelock.blocking.factories import Factories
-from fencelock.blocking.lease import Lease
+from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock
 from fencelock.errors import NotAcquired
 from fencelock.options import Cohort, LockedOptions, OnceOptions, Queue, Seconds, Wait
@@ -126,11 +127,11 @@ class Decorators(Factories):
         Raises:
             TypeError, ValueError: the template, the function or an option cannot work.
         """
-        from fencelock._handles.decorator import HANDLES_KEPT, decorated_settings
+        from fencelock._handles.decorator import HANDLES_KEPT, decorated_options
         from fencelock._handles.name_template import NameTemplate, template_of
 
         pattern = template_of(name)
-        chosen = decorated_settings(
+        chosen = decorated_options(
             self._defaults,
             on_busy,
             pattern,
@@ -152,7 +153,8 @@ class Decorators(Factories):
         # Handles are kept for names that come again: making one costs as much as taking the lock.
         @lru_cache(maxsize=HANDLES_KEPT)
         def handle(name: str) -> Lock:
-            return Lock(self._port, LockKeys(self._defaults.key_prefix, name), chosen)
+            keys = LockKeys(self._prefix, name)
+            return Lock(self._port, Holds(keys, chosen, BlockingHold))
 
         def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
             plan = NameTemplate(pattern, function, lease=lease, asynchronous=ASYNCHRONOUS)
@@ -263,5 +265,5 @@ class Decorators(Factories):
             template=template,
             cancels=ASYNCHRONOUS,
         )
-        prefix, title = self._defaults.key_prefix, options.lock_name(name)
+        prefix, title = self._prefix, options.lock_name(name)
         return Once(self._port, prefix, title, chosen, run_settings)

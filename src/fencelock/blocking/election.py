@@ -12,7 +12,6 @@ from fencelock import options
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.release import take_and_release
 from fencelock._core.objects.election import (
-    ElectionKeys,
     Leader,
     LeaderCursor,
     announce,
@@ -25,13 +24,12 @@ from fencelock._core.objects.election import (
 from fencelock._handles.body import UNSURE
 from fencelock._handles.election import CandidateHolds, LeadershipUse
 from fencelock._handles.exit_errors import raise_release_error
-from fencelock._handles.lock import Settings
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking, run_release
 from fencelock._runtime.hints import made_by_clients
 from fencelock._runtime.process import ProcessBound, here
 from fencelock.blocking.caller import awaited, from_first_instruction, was_stopped, watch
-from fencelock.blocking.lease import BlockingHold, Lease
+from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock
 from fencelock.errors import FencelockError, NotHeld
 from fencelock.options import Seconds
@@ -44,10 +42,6 @@ class LeaderLock(Lock):
 
     _holds: CandidateHolds
 
-    def __init__(self, port: BlockingPort, holds: CandidateHolds) -> None:
-        super().__init__(port, holds.keys, holds.settings)
-        self._holds = holds
-
     def obtain(self, use: LeadershipUse, seconds: float | None) -> Hold | None:
         """Stand for election; None when it was not elected in time."""
         return self._enter(use, seconds)
@@ -56,8 +50,8 @@ class LeaderLock(Lock):
         """Take back a campaign or body that was interrupted."""
         port = self._port
         with port.mutex:
-            hold = self._holds.take_back(use)
-        if hold is not None:
+            left = self._holds.take_back(use)
+        for hold in left:
             give_up(port, hold)
 
 
@@ -76,15 +70,13 @@ class Election(ProcessBound):
     def __init__(
         self,
         port: BlockingPort,
-        keys: ElectionKeys,
-        settings: Settings,
+        holds: CandidateHolds,
         *,
-        candidate: str,
         on_elected: Callable[[Lease], object] | None,
     ) -> None:
         self._port = port
-        self._holds = CandidateHolds(keys, settings, BlockingHold, candidate)
-        self._lock = LeaderLock(port, self._holds)
+        self._holds = holds
+        self._lock = LeaderLock(port, holds)
         self._on_elected = on_elected
 
     @property
@@ -223,7 +215,7 @@ class Election(ProcessBound):
         """
         use = LeadershipUse(sys._getframe().f_back, here.unit, inside=True)  # noqa: SLF001 - see body.py
         try:
-            if not self._stand(use, self._holds.settings.timeout):
+            if not self._stand(use, self._holds.options.timeout):
                 raise self._holds.not_granted()
             if self._holds.cancels:
                 watch(use)
@@ -273,9 +265,8 @@ class Election(ProcessBound):
         """Give a leadership up, unless another thread does; the error of a body goes first."""
         holds, port = self._holds, self._port
         try:
-            run_release(
-                port, self, take_and_release(port, lambda taken: holds.take_this(hold, taken))
-            )
+            flow = take_and_release(port, lambda taken: holds.take_this(hold, taken))
+            run_release(flow, self, port)
         except NotHeld:
             return  # resigned, or handed over, in this moment
         except FencelockError as trouble:

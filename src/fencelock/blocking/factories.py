@@ -7,7 +7,7 @@ Rules of this file:
 - What few programs use is imported when its factory is first called: a command of the shell pays
   for each module when it starts.
 - An option that several factories take is explained in ``lock``, and checked in
-  ``handles.settings``.
+  ``handles.lease_options``.
 """
 # ruff: noqa: PLC0415 - as said above
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencelock import options
 from fencelock._core.keys import LockKeys, SignalKeys
-from fencelock._handles.lock import Defaults, Settings, settings
+from fencelock._handles.lock import Holds, ReentrantHolds, lease_options
 from fencelock._handles.quorum_limits import refuse
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._runtime.dates import datetime
@@ -27,7 +27,7 @@ from fencelock._runtime.process import ProcessBound
 from fencelock.blocking.caller import ASYNCHRONOUS
 from fencelock.blocking.lease import BlockingHold, Lease, MultiLease
 from fencelock.blocking.lock import Lock, RLock
-from fencelock.options import Cohort, Queue, Seconds, Wait
+from fencelock.options import Cohort, LeaseOptions, Queue, Seconds, Wait
 
 if TYPE_CHECKING:
     from fencelock._handles.rwlock import SideHolds, SideTable
@@ -54,23 +54,25 @@ class Factories(ProcessBound):
     """The factories of a client, and what they need of it."""
 
     _port: BlockingPort
-    _defaults: Defaults
+    _defaults: LeaseOptions
+    _prefix: str
+    _server_timeout: float
     # The holds of reader/writer locks.
     _sides: SideTable
 
     def __shared__(self) -> tuple[BlockingPort, str]:
         """Return its port and the prefix of its keys, for what operators ask."""
-        return self._port, self._defaults.key_prefix
+        return self._port, self._prefix
 
     def _keys(self, name: str) -> LockKeys:
-        return LockKeys(self._defaults.key_prefix, options.lock_name(name))
+        return LockKeys(self._prefix, options.lock_name(name))
 
     def _signal_keys(self, name: str) -> SignalKeys:
-        return SignalKeys(self._defaults.key_prefix, options.lock_name(name))
+        return SignalKeys(self._prefix, options.lock_name(name))
 
-    def _without_cohort(self, kind: str, **given: Any) -> Settings:
+    def _without_cohort(self, kind: str, **given: Any) -> LeaseOptions:
         """Check the options of an object whose waiters each stand in line for themselves."""
-        return settings(self._defaults, cohort=None, kind=kind, cancels=ASYNCHRONOUS, **given)
+        return lease_options(self._defaults, cohort=None, kind=kind, cancels=ASYNCHRONOUS, **given)
 
     def lock(
         self,
@@ -113,7 +115,7 @@ class Factories(ProcessBound):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        chosen = settings(
+        chosen = lease_options(
             self._defaults,
             ttl=ttl,
             renew=renew,
@@ -130,7 +132,7 @@ class Factories(ProcessBound):
             deadlock_after=deadlock_after,
             cancels=ASYNCHRONOUS,
         )
-        return Lock(self._port, self._keys(name), chosen)
+        return Lock(self._port, Holds(self._keys(name), chosen, BlockingHold))
 
     def rlock(
         self,
@@ -160,7 +162,7 @@ class Factories(ProcessBound):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        chosen = settings(
+        chosen = lease_options(
             self._defaults,
             owner=owner,
             ttl=ttl,
@@ -178,7 +180,7 @@ class Factories(ProcessBound):
             kind="rlock",
             cancels=ASYNCHRONOUS,
         )
-        return RLock(self._port, self._keys(name), chosen)
+        return RLock(self._port, ReentrantHolds(self._keys(name), chosen, BlockingHold))
 
     def semaphore(
         self,
@@ -204,7 +206,7 @@ class Factories(ProcessBound):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        from fencelock._handles.semaphore import checked_limit
+        from fencelock._handles.semaphore import SemaphoreHolds
 
         refuse(self._defaults.quorum, "semaphore")
         chosen = self._without_cohort(
@@ -219,7 +221,8 @@ class Factories(ProcessBound):
             template=template,
             deadlock_after=deadlock_after,
         )
-        return Semaphore(self._port, self._keys(name), chosen, checked_limit(limit))
+        permits = SemaphoreHolds(self._keys(name), chosen, BlockingHold, limit, bounded=False)
+        return Semaphore(self._port, permits)
 
     def bounded_semaphore(
         self,
@@ -243,7 +246,7 @@ class Factories(ProcessBound):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        from fencelock._handles.semaphore import checked_limit
+        from fencelock._handles.semaphore import SemaphoreHolds
 
         refuse(self._defaults.quorum, "semaphore")
         chosen = self._without_cohort(
@@ -258,7 +261,8 @@ class Factories(ProcessBound):
             template=template,
             deadlock_after=deadlock_after,
         )
-        return BoundedSemaphore(self._port, self._keys(name), chosen, checked_limit(limit))
+        permits = SemaphoreHolds(self._keys(name), chosen, BlockingHold, limit, bounded=True)
+        return BoundedSemaphore(self._port, permits)
 
     def rwlock(
         self,
@@ -369,7 +373,7 @@ class Factories(ProcessBound):
         refuse(self._defaults.quorum, "barrier")
         count = options.count("parties", parties)
         options.callback("action", action, asynchronous=ASYNCHRONOUS, given="")
-        seconds, server_timeout = options.wait_timeout(timeout), self._defaults.server_timeout
+        seconds, server_timeout = options.wait_timeout(timeout), self._server_timeout
         kept = options.idle_ttl(idle_ttl)
         spec = BarrierSpec(self._signal_keys(name), count, kept, action is not None, server_timeout)
         return Barrier(self._port, spec, action, seconds)
@@ -401,7 +405,7 @@ class Factories(ProcessBound):
             TypeError, ValueError: names or an option that cannot work; nothing was sent.
         """
         refuse(self._defaults.quorum, "multi")
-        from fencelock._handles.multi import parts_of
+        from fencelock._handles.multi import MultiHolds, parts_of
         from fencelock.blocking.rwlock import ReadLock, WriteLock
         from fencelock.blocking.semaphore import Semaphore
 
@@ -418,8 +422,9 @@ class Factories(ProcessBound):
             deadlock_after=deadlock_after,
         )
         kinds = (Lock, ReadLock, WriteLock, Semaphore)
-        parts = parts_of(self._defaults.key_prefix, names, port=self._port, kinds=kinds)
-        return MultiLock(self._port, parts, chosen)
+        parts = parts_of(self._prefix, names, port=self._port, kinds=kinds)
+        holds = MultiHolds(parts, chosen, (BlockingHold, MultiLease))
+        return MultiLock(self._port, holds)
 
     def election(
         self,
@@ -446,7 +451,7 @@ class Factories(ProcessBound):
         """
         refuse(self._defaults.quorum, "election")
         from fencelock._core.objects.election import ElectionKeys
-        from fencelock._handles.election import candidate_name
+        from fencelock._handles.election import CandidateHolds
 
         chosen = self._without_cohort(
             "election",
@@ -456,7 +461,7 @@ class Factories(ProcessBound):
             label=label,
             template=template,
         )
-        keys = ElectionKeys(self._defaults.key_prefix, options.lock_name(name))
-        known_as = candidate_name(candidate)
+        keys = ElectionKeys(self._prefix, options.lock_name(name))
         options.callback("on_elected", on_elected, asynchronous=ASYNCHRONOUS)
-        return Election(self._port, keys, chosen, candidate=known_as, on_elected=on_elected)
+        holds = CandidateHolds(keys, chosen, BlockingHold, candidate)
+        return Election(self._port, holds, on_elected=on_elected)

@@ -9,7 +9,6 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from fencelock import options
-from fencelock._core.keys import LockKeys
 from fencelock._core.lock.acquire import acquire, withdraw
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.inspect import holder_of
@@ -22,7 +21,7 @@ from fencelock._core.lock.release import (
 from fencelock._core.lock.renew import renew_now
 from fencelock._handles.body import UNSURE, Body
 from fencelock._handles.exit_errors import raise_release_error
-from fencelock._handles.lock import DropFinalizer, Holds, ReentrantHolds, Settings
+from fencelock._handles.lock import DropFinalizer, Holds
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking, run_release
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, unnamed
@@ -33,17 +32,15 @@ from fencelock.blocking.caller import (
     was_stopped,
     watch,
 )
-from fencelock.blocking.lease import BlockingHold, Lease
+from fencelock.blocking.lease import Lease
 from fencelock.errors import FencelockError
 
 
 @unnamed
-class LockBase(ProcessBound):
-    """What ``Lock`` and ``RLock`` share."""
+class Handle(ProcessBound):
+    """What all handles share that hold leases."""
 
     __slots__ = ("__weakref__", "_finalizer", "_holds", "_port")
-
-    _kind = Holds
 
     if not TYPE_CHECKING:
         extend = Elsewhere(RENEW)
@@ -51,9 +48,41 @@ class LockBase(ProcessBound):
         refresh = Elsewhere(RENEW)
 
     @made_by_clients
-    def __init__(self, port: BlockingPort, keys: LockKeys, settings: Settings) -> None:
+    def __init__(self, port: BlockingPort, holds: Any) -> None:
         self._port = port
-        self._holds = self._kind(keys, settings, BlockingHold)
+        self._holds = holds
+
+    def _undo(self, body: Body) -> None:
+        """Take back what a body holds, or an acquire whose caller never got it."""
+        port = self._port
+        for hold in self._holds.take_back(body):
+            retire(port, hold)
+            release_in_background(port, hold)
+
+    def _abandon(self, known: dict[str, Any], frame: FrameType | None) -> None:
+        """Take back what is left of a body whose end raised, perhaps before it was looked for."""
+        body = known["body"] if "body" in known else self._holds.bodies.ending(frame, here.unit)
+        if body is not None:
+            self._undo(body)
+
+    def __repr__(self) -> str:
+        """Show name, state and fence, as this process knows them."""
+        return self._holds.show(self)  # type: ignore[no-any-return]  # of any kind of holds
+
+    def __del__(self) -> None:
+        """Stop renewing holds that no code can release any more."""
+        holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
+        if holds is not None and holds.newest() is not None:
+            self._finalizer = DropFinalizer(holds)
+
+
+@unnamed
+class LockBase(Handle):
+    """What ``Lock`` and ``RLock`` share."""
+
+    __slots__ = ()
+
+    _holds: Holds
 
     def __shared__(self) -> tuple[BlockingPort, Holds]:
         """Return its port and its holds, for what else this client makes of the handle."""
@@ -111,7 +140,7 @@ class LockBase(ProcessBound):
         """
         body = Body(sys._getframe().f_back, here.unit)  # noqa: SLF001 - see body.py
         try:
-            lease = self._entered(body, self._enter(body, self._holds.settings.timeout))
+            lease = self._entered(body, self._enter(body, self._holds.options.timeout))
         except BaseException:
             self._undo(body)
             raise
@@ -126,20 +155,12 @@ class LockBase(ProcessBound):
             watch(hold)
         return hold  # type: ignore[return-value]  # acquire() was given its type
 
-    def _undo(self, body: Body) -> None:
-        """Take back what a body holds, or an acquire whose caller never got it."""
-        hold = self._holds.take_back(body)
-        if hold is not None:
-            port = self._port
-            retire(port, hold)
-            release_in_background(port, hold)
-
     def _give_back(self, *, only_own: bool = False) -> int:
         port, thread = self._port, here.unit
         if port.elsewhere:
             port = home_of(self._holds.lease_for(thread), port)
         flow = take_and_release(port, partial(self._holds.take, thread, only_own=only_own))
-        return run_release(port, self, flow) or 0
+        return run_release(flow, self, port) or 0
 
     @from_first_instruction
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -156,12 +177,6 @@ class LockBase(ProcessBound):
         except BaseException:
             self._abandon(locals(), sys._getframe().f_back)  # noqa: SLF001 - as above
             raise
-
-    def _abandon(self, known: dict[str, Any], frame: FrameType | None) -> None:
-        """Take back what is left of a body whose end raised, perhaps before it was looked for."""
-        body = known["body"] if "body" in known else self._holds.bodies.ending(frame, here.unit)
-        if body is not None:
-            self._undo(body)
 
     def _end(self, body: Body | None, error: BaseException | None) -> None:
         """End a body; the error of the body goes first."""
@@ -191,21 +206,11 @@ class LockBase(ProcessBound):
             if port.elsewhere:
                 port = home_of(hold, port)
             flow = take_and_release(port, partial(holds.take_of_body, body))
-            run_release(port, self, flow)
+            run_release(flow, self, port)
 
     def release(self) -> int | None:
         """Release; see the subclasses."""
         raise NotImplementedError
-
-    def __repr__(self) -> str:
-        """Show name, state and fence, as this process knows them."""
-        return self._holds.show(self)
-
-    def __del__(self) -> None:
-        """Stop renewing holds that no code can release any more."""
-        holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
-        if holds is not None and holds.newest() is not None:
-            self._finalizer = DropFinalizer(holds)
 
 
 class Lock(LockBase):
@@ -233,10 +238,10 @@ class Lock(LockBase):
         """
         usual = blocking is True and timeout == -1
         seconds = None if usual else options.acquire_timeout(timeout, blocking=blocking)
-        if self._holds.settings.lone_timeout:
+        if self._holds.options.lone_timeout:
             self._holds.doubt_timeout()
         port, holds, unit = self._port, self._holds, here.unit
-        if holds.settings.strict:
+        if holds.options.strict:
             holds.refuse_second(unit)
         attempt = holds.attempt(port, unit)
         try:
@@ -257,7 +262,10 @@ class Lock(LockBase):
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the lease ends by its ttl at the latest.
         """
-        self._give_back()
+        port, holds, thread = self._port, self._holds, here.unit
+        if port.elsewhere:
+            port = home_of(holds.lease_for(thread), port)
+        run_release(take_and_release(port, partial(holds.take, thread)), self, port)
 
 
 class RLock(LockBase):
@@ -269,8 +277,6 @@ class RLock(LockBase):
 
     __slots__ = ()
 
-    _kind = ReentrantHolds
-
     def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
         """Acquire the lock, or enter it once more; otherwise as ``Lock.acquire``.
 
@@ -281,7 +287,7 @@ class RLock(LockBase):
             ServerError, OutcomeUnknown, ValueError, OverflowError: as ``Lock.acquire``.
         """
         seconds = options.acquire_timeout(timeout, blocking=blocking)
-        if self._holds.settings.lone_timeout:
+        if self._holds.options.lone_timeout:
             self._holds.doubt_timeout()
         body = Body(None, here.unit)
         try:
@@ -305,7 +311,7 @@ class RLock(LockBase):
             hold.count -= 1
             hold.check()
             return hold.count
-        if self._holds.settings.owner is None:
+        if self._holds.options.owner is None:
             return self._give_back(only_own=True)
         if self._holds.newest() is not None:
             return self._give_back()

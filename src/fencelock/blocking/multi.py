@@ -5,33 +5,27 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from types import FrameType
-from typing import TYPE_CHECKING, Any
 
 from fencelock import options
-from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.release import release_in_background, retire
 from fencelock._core.objects.multi import acquire_all
 from fencelock._handles.body import UNSURE, Body
 from fencelock._handles.exit_errors import raise_release_error
-from fencelock._handles.lock import DropFinalizer, Holds, Settings
 from fencelock._handles.multi import MultiHold, MultiHolds, is_busy, is_owned
-from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking, run_release
-from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients
-from fencelock._runtime.process import ProcessBound, here
+from fencelock._runtime.process import here
 from fencelock.blocking.caller import (
     from_first_instruction,
     was_stopped,
     watch,
 )
-from fencelock.blocking.lease import BlockingHold, MultiLease
+from fencelock.blocking.lease import MultiLease
+from fencelock.blocking.lock import Handle
 from fencelock.errors import FencelockError
 from fencelock.options import Seconds
 
 
-class MultiLock(ProcessBound):
+class MultiLock(Handle):
     """Several locks that are taken and given back together; ``Client.multi`` makes it.
 
     Parts may also be sides of reader/writer locks and permits of semaphores. Acquiring again in
@@ -39,19 +33,9 @@ class MultiLock(ProcessBound):
     plain ``Lock`` of one of the names is excluded, and excludes.
     """
 
-    __slots__ = ("__weakref__", "_finalizer", "_holds", "_port")
+    __slots__ = ()
 
-    if not TYPE_CHECKING:
-        extend = Elsewhere(RENEW)
-        reacquire = Elsewhere(RENEW)
-        refresh = Elsewhere(RENEW)
-
-    @made_by_clients
-    def __init__(
-        self, port: BlockingPort, parts: Sequence[LockKeys | Holds], settings: Settings
-    ) -> None:
-        self._port = port
-        self._holds = MultiHolds(parts, settings, (BlockingHold, MultiLease))
+    _holds: MultiHolds
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -102,7 +86,7 @@ class MultiLock(ProcessBound):
                 background, and the leases end by their ttl at the latest.
         """
         port, thread = self._port, here.unit
-        run_release(port, self, self._holds.release(port, thread))
+        run_release(self._holds.release(port, thread), self, port)
 
     def locked(self) -> bool:
         """Ask the server whether any of them would have to be waited for now; one command each.
@@ -140,13 +124,6 @@ class MultiLock(ProcessBound):
         body.held = None if granted is None else holds.group(granted, unit)
         return body.held  # type: ignore[no-any-return]  # see above
 
-    def _undo(self, body: Body) -> None:
-        """Take back what a body holds, or an acquire whose caller never got it."""
-        port = self._port
-        for hold in self._holds.take_back(body):
-            retire(port, hold)
-            release_in_background(port, hold)
-
     def __enter__(self) -> MultiLease:
         """Acquire all within the handle's ``timeout`` and return the lease.
 
@@ -155,10 +132,10 @@ class MultiLock(ProcessBound):
         """
         body = Body(sys._getframe().f_back, here.unit)  # noqa: SLF001 - see body.py
         try:
-            group = self._obtain(body, self._holds.settings.timeout)
+            group = self._obtain(body, self._holds.options.timeout)
             if group is None:
                 raise self._holds.not_granted()
-            if self._holds.settings.options.on_lost == "cancel":
+            if self._holds.options.on_lost == "cancel":
                 for hold in group.holds:
                     watch(hold)
             self._holds.bodies.begin(body)
@@ -183,12 +160,6 @@ class MultiLock(ProcessBound):
             self._abandon(locals(), sys._getframe().f_back)  # noqa: SLF001 - as above
             raise
 
-    def _abandon(self, known: dict[str, Any], frame: FrameType | None) -> None:
-        """Take back what is left of a body whose end raised, perhaps before it was looked for."""
-        body = known["body"] if "body" in known else self._holds.bodies.ending(frame, here.unit)
-        if body is not None:
-            self._undo(body)
-
     def _end(self, body: Body | None, error: BaseException | None) -> None:
         """End a body; the error of the body goes first."""
         port, thread, stopped = self._port, here.unit, [False]
@@ -199,16 +170,10 @@ class MultiLock(ProcessBound):
             # Each of them that was lost has cancelled the body, and takes that back.
             watched = [hold for hold in group.holds if hold.body is not None] if group else []
             stopped = [was_stopped(hold, error) for hold in watched]
-            run_release(port, self, self._holds.release(port, thread, body))
+            run_release(self._holds.release(port, thread, body), self, port)
         except FencelockError as trouble:
             raise_release_error(trouble, error, f"release of {self.names!r}", stopped=any(stopped))
 
     def __repr__(self) -> str:
         """Show names and state, as this process knows them."""
         return self._holds.show(self)
-
-    def __del__(self) -> None:
-        """Stop renewing holds that no code can release any more."""
-        holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
-        if holds is not None and holds.newest() is not None:
-            self._finalizer = DropFinalizer(holds)

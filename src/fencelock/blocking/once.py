@@ -21,7 +21,6 @@ from fencelock._core.objects.once import (
 )
 from fencelock._handles.body import Body
 from fencelock._handles.decorator import OnceSettings, RunningCalls, nested_call_error
-from fencelock._handles.lock import Settings
 from fencelock._handles.name_template import NameTemplate
 from fencelock._handles.once import NOTHING, OnceHolds, Outcome, encoded
 from fencelock._io.port_blocking import BlockingPort
@@ -32,6 +31,7 @@ from fencelock._runtime.process import ProcessBound, here
 from fencelock.blocking.caller import ASYNCHRONOUS, result_of
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock
+from fencelock.options import LeaseOptions
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class Once(ProcessBound, Generic[Given]):
     ``Outcome``.
     """
 
-    __slots__ = ("_port", "_prefix", "_run_settings", "_settings", "name")
+    __slots__ = ("_chosen", "_port", "_prefix", "_run_settings", "name")
 
     @made_by_clients
     def __init__(
@@ -55,13 +55,13 @@ class Once(ProcessBound, Generic[Given]):
         port: BlockingPort,
         prefix: str,
         name: str,
-        settings: Settings,
+        chosen: LeaseOptions,
         run_settings: OnceSettings,
     ) -> None:
         self._port = port
         self._prefix = prefix
         self.name: str = name
-        self._settings = settings
+        self._chosen = chosen
         self._run_settings = run_settings
 
     def __repr__(self) -> str:
@@ -155,12 +155,12 @@ class Once(ProcessBound, Generic[Given]):
         return NameTemplate(template, function, lease=lease, asynchronous=ASYNCHRONOUS)
 
     def _run(self, name: str, plan: NameTemplate, body: Callable[[object], Any]) -> Outcome[Any]:
-        holds = OnceHolds(self._keys(name), self._settings, BlockingHold)
+        holds = OnceHolds(self._keys(name), self._chosen, BlockingHold)
         run = OnceLock(self._port, holds)
         me = (process.generation, here.unit, holds.keys.lock)
         mark = RunningCalls(self._run_settings.under_way, me)
         if mark.found and self._run_settings.wait:
-            raise nested_call_error(name, holds.settings.server)
+            raise nested_call_error(name, holds.options.server)
         try:  # whatever comes from here on, what is held is given back
             begun = run.begin()
             if not isinstance(begun, Hold):
@@ -187,10 +187,6 @@ class OnceLock(Lock):
 
     _holds: OnceHolds
 
-    def __init__(self, port: BlockingPort, holds: OnceHolds) -> None:
-        super().__init__(port, holds.keys, holds.settings)
-        self._holds = holds
-
     def entered(self, hold: Hold) -> Lease:
         """Return the lease for the body."""
         body = Body(sys._getframe().f_back, here.unit)  # noqa: SLF001 - see body.py
@@ -202,7 +198,7 @@ class OnceLock(Lock):
         port, holds, unit = self._port, self._holds, here.unit
         attempt = holds.attempt(port, unit)
         try:
-            return run_blocking(start(port, attempt, holds.settings.timeout))
+            return run_blocking(start(port, attempt, holds.options.timeout))
         except BaseException:  # a signal's exception may come when the flow had ended
             withdraw(port, attempt)
             raise

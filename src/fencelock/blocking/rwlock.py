@@ -27,11 +27,6 @@ class RWLockSide(LockBase):
 
     _holds: SideHolds
 
-    @made_by_clients
-    def __init__(self, port: BlockingPort, holds: SideHolds) -> None:
-        self._port = port
-        self._holds = holds
-
     def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
         """Acquire this side, or enter it once more; True when granted, False when not in time.
 

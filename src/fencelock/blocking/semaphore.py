@@ -9,20 +9,16 @@ from types import FrameType
 from typing import Any, cast
 
 from fencelock import options
-from fencelock._core.keys import LockKeys
 from fencelock._core.lock.acquire import acquire
 from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.semaphore_rwlock import held_of, release_permits, set_limit
 from fencelock._handles.body import UNSURE, Bodies, Body
 from fencelock._handles.exit_errors import raise_release_error
-from fencelock._handles.lock import Settings
-from fencelock._handles.semaphore import SemaphoreHolds, checked_limit
-from fencelock._io.port_blocking import BlockingPort
+from fencelock._handles.semaphore import SemaphoreHolds
 from fencelock._io.threads import run_blocking, run_release
-from fencelock._runtime.hints import made_by_clients
 from fencelock._runtime.process import here
 from fencelock.blocking.caller import from_first_instruction, was_stopped, watch
-from fencelock.blocking.lease import BlockingHold, Lease
+from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import LockBase
 from fencelock.errors import FencelockError, ServerUnsuitable
 
@@ -40,12 +36,6 @@ class Semaphore(LockBase):
     __slots__ = ()
 
     _holds: SemaphoreHolds
-    _bounded = False
-
-    @made_by_clients
-    def __init__(self, port: BlockingPort, keys: LockKeys, settings: Settings, limit: int) -> None:
-        self._port = port
-        self._holds = SemaphoreHolds(keys, settings, BlockingHold, limit, bounded=self._bounded)
 
     @property
     def limit(self) -> int:
@@ -94,7 +84,7 @@ class Semaphore(LockBase):
         """
         port, thread = self._port, here.unit
         flow = release_permits(port, lambda taken: self._holds.take_permits(thread, n, taken))
-        run_release(port, self, flow)
+        run_release(flow, self, port)
 
     def locked(self) -> bool:
         """Ask the server whether a permit would have to be waited for now.
@@ -139,7 +129,7 @@ class Semaphore(LockBase):
             ServerUnsuitable: the name is another kind of object.
             ServerError, OutcomeUnknown: the server refuses, or no answer came; call it again.
         """
-        wanted = checked_limit(limit)
+        wanted = options.count("limit", limit)
         port = self._port
         agreed = run_blocking(set_limit(port, self._holds.terms(port), wanted))
         self._holds.changed_limit(wanted, agreed)
@@ -148,7 +138,7 @@ class Semaphore(LockBase):
         """Give back the permit of a body."""
         port, holds = self._port, self._holds
         flow = release_permits(port, lambda taken: holds.take_permits_of_body(body, taken))
-        run_release(port, self, flow)
+        run_release(flow, self, port)
 
     def permits(self, n: int) -> PermitsContext:
         """Return a context manager for ``n`` permits, acquired at once and as one lease.
@@ -201,7 +191,7 @@ class PermitsContext:
         """
         body = Body(sys._getframe().f_back, here.unit)  # noqa: SLF001 - see body.py
         try:
-            hold = self._take(body, self._holds.settings.timeout, self._permits)
+            hold = self._take(body, self._holds.options.timeout, self._permits)
             if hold is None:
                 raise self._holds.not_granted()
             self._bodies.begin(body)
@@ -245,7 +235,7 @@ class PermitsContext:
             stopped = body.held.body is not None and was_stopped(body.held, error)
             port, bodies = self._port, self._bodies
             flow = release_permits(port, lambda taken: holds.take_rest(body, bodies, taken))
-            run_release(port, self._semaphore, flow)
+            run_release(flow, self._semaphore, port)
         except FencelockError as trouble:
             name = self._semaphore.name
             raise_release_error(trouble, error, f"release of {name!r}", stopped=stopped)
@@ -259,5 +249,3 @@ class BoundedSemaphore(Semaphore):
     """
 
     __slots__ = ()
-
-    _bounded = True

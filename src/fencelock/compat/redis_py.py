@@ -269,7 +269,7 @@ class Lock(_RedisPyLock):
         hold = self._hold(_bytes(expected_token), port)
         flow = take_and_release(port, lambda taken: holds.take_out(hold, hold, taken))
         with _as_redis_py(_text(self.name)):
-            run_release(port, self._handle, flow)
+            run_release(flow, self._handle)
 
     def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:  # noqa: FBT001, FBT002 - as redis-py has it
         """Add seconds to what is left of the lease, or let them replace it.
@@ -370,7 +370,7 @@ class AsyncLock(_RedisPyLock):
         hold = self._hold(_bytes(expected_token), port)
         flow = take_and_release(port, lambda taken: holds.take_out(hold, hold, taken))
         with _as_redis_py(_text(self.name)):
-            await run_release_in_loop(port, self._handle, flow)
+            await run_release_in_loop(flow, self._handle, port)
 
     async def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:  # noqa: FBT001, FBT002 - as redis-py has it
         """Add seconds to what is left of the lease, or let them replace it; see ``Lock.extend``."""

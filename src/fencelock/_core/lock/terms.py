@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from math import inf
-from typing import Any, Protocol
+from typing import Protocol
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.keys import LockKeys
 from fencelock._core.seat import Stray
 from fencelock._core.types import Call
-from fencelock._runtime.records import NamedTuple
 from fencelock.errors import ServerUnreachable
-from fencelock.options import Cohort
+from fencelock.options import LeaseOptions
 from fencelock.scripts import (
     ABANDON,
     ACQUIRE,
@@ -45,35 +44,6 @@ TRIES = b"?"
 # Kinds of holds: one command renews those of locks (LOCKS), those of their explicit owners (OWNED),
 # those of what many may have at once (SHARES), and one each the plain ones.
 LOCKS, OWNED, PLAIN, SHARES = range(4)
-
-
-class LeaseOptions(NamedTuple):
-    """How a lock is to be held: the validated options of a handle."""
-
-    ttl: float
-    renew: bool
-    max_hold: float | None = None
-    max_renewals: int | None = None
-    on_lost: Any = None
-    fixed_end: bool = False  # until an instant: nothing prolongs it
-    cohort: Cohort | None = None  # how long this client's waiters may take turns by themselves
-    linger: float = 0.0  # for how long the client keeps a lease that it does not use; see kept.py
-    # A wait of so many seconds looks for a deadlock; None: it takes no part, nor does its lease.
-    deadlock_after: float | None = None
-    plain: bool = False  # Poll: plain commands, no line, no fence
-    interval: float = 0.0  # of Poll
-    max_tries: int | None = None  # of Poll
-    kind: str = "lock"  # of object, for events
-    template: str = ""  # the class of the name, for events
-
-    def first_ttl(self) -> float:
-        """Return the length of the first lease: ``max_hold`` bounds it too."""
-        return self.ttl if self.max_hold is None else min(self.ttl, self.max_hold)
-
-    def unlimited(self) -> bool:
-        """Return True if a lease is renewed for as long as it is held, each time for its ttl."""
-        limited = self.max_hold is not None or self.max_renewals is not None
-        return self.renew and not limited and not self.plain
 
 
 class Asked(Protocol):

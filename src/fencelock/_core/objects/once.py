@@ -25,13 +25,14 @@ from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, HoldRegistry
 from fencelock._core.lock.release import lost_as, retire, settled, undo_owed
 from fencelock._core.lock.show import show
-from fencelock._core.lock.terms import LeaseOptions, Terms, milliseconds
+from fencelock._core.lock.terms import Terms, milliseconds
 from fencelock._core.port import Port
 from fencelock._core.retry import answer_by, ask, persist
 from fencelock._core.seat import Seat
 from fencelock._core.types import Reply
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, ServerUnsuitable
+from fencelock.options import LeaseOptions
 from fencelock.scripts import ONCE_FINISH, ONCE_FORGET, ONCE_START
 
 # A result is kept for this long after the run, however long the run took: waiters can read it, and

@@ -22,13 +22,13 @@ from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.release import judge, retire, settled, take_and_release
 from fencelock._core.lock.renew import lose
-from fencelock._core.lock.terms import SHARES, Asked, LeaseOptions, Terms
+from fencelock._core.lock.terms import SHARES, Asked, Terms
 from fencelock._core.port import Port
 from fencelock._core.retry import ask
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply
 from fencelock.errors import FencelockError, LeaseLost, ServerUnsuitable
-from fencelock.options import PERMITS_MAX
+from fencelock.options import PERMITS_MAX, LeaseOptions
 from fencelock.scripts import (
     SHARES_ABANDON,
     SHARES_ACQUIRE,

@@ -122,7 +122,7 @@ class _NamedByRequest:
             raise HTTPException(BAD_REQUEST, f"no name of a lock: {error}") from error
         if not self._timeout:  # one try, for which a slow server has time to answer
             _, holds = lock.__shared__()
-            holds.settings = holds.settings._replace(timeout=ONE_TRY)
+            holds.options = holds.options._replace(timeout=ONE_TRY)
         try:
             lease = await lock.__aenter__()
         except NotAcquired:
