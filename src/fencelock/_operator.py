@@ -144,7 +144,7 @@ class Operator:
         attempt = holds.attempt(port, "")
         attempt.id = attempt.holder_id = holder.encode()
         if port.nodes:
-            from fencelock._core.quorum.adopt import adopted
+            from fencelock._core.quorum.lease import adopted
 
             hold: Any = adopted(port, attempt, ttl, BlockingHold)
         else:

@@ -89,7 +89,7 @@ SEEDS = (
     ),
     seed(
         "a cancelled multi over two slots that keeps its first lock",
-        Without("engine.release_later", by="joint.in_order"),
+        Without("engine.release_later", by="joint.undo"),
         TWO[0].under(cancel=1),
         "I9",
     ),

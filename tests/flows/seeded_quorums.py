@@ -40,7 +40,7 @@ SEEDS = (
     ),
     seed(
         "a quorum: the vote of a node that was restarted meanwhile counts",
-        Fault("quorum.voting", lambda _real, attempt, grants: len(grants) >= attempt.port.needed),
+        Fault("quorum.voting", lambda _real, self: len(self.grants) >= self.port.needed),
         worlds.ABSENT.under(restart=1),
         "I1",
     ),
@@ -70,7 +70,7 @@ SEEDS = (
         "a quorum: a silent node is not undone after a grant",
         Statement(
             "quorum.ask_others",
-            "undo(port, [ask for ask in asks if ask.node not in grants], all_of_them=True)",
+            "undo(port, [ask for ask in self.asks if ask.node not in grants], all_of_them=True)",
             "pass",
         ),
         worlds.TWO.under(late=1),
@@ -79,7 +79,7 @@ SEEDS = (
     ),
     seed(
         "a quorum: votes are not undone after a cancellation",
-        Statement("quorum.ask_others", "undo(port, asks, all_of_them=True)", "pass"),
+        Statement("quorum.undo", "undo(self.port, self.asks, all_of_them=True)", "pass"),
         worlds.ALONE.under(cancel=1).threads(),
         "I9",
     ),
@@ -140,7 +140,7 @@ SEEDS = (
     ),
     seed(
         "a quorum: a client that waits for a majority never retries",
-        Statement("quorum.pause", "retry_delay(quorum_attempt.rounds, port.jitter())", "50.0"),
+        Statement("quorum.pause", "retry_delay(self.rounds, port.jitter())", "50.0"),
         worlds.TWO.under(late=1),
         "I6",
     ),

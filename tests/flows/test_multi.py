@@ -140,7 +140,7 @@ SEEDS = [
     ),
     Seed(
         "a cancelled wait keeps what it has",
-        Without("engine.release_later", by="joint.in_order"),
+        Without("engine.release_later", by="joint.undo"),
         multis.BESIDE_LAST.under(cancel=1),
         frozenset({"I9"}),
     ),
@@ -152,7 +152,7 @@ SEEDS = [
     ),
     Seed(
         "it is granted with a lease that is lost",
-        Statement("joint.acquire", "holds is None or not any(hold.lost for hold in holds)", "True"),
+        Statement("joint.acquire", "not granted or not any(hold.lost for hold in holds)", "True"),
         multis.BESIDE_LAST_IMPATIENT.under(pause=1),
         frozenset({"I8"}),
         daily="multi",

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from contextlib import nullcontext
-from itertools import permutations
+from itertools import chain, permutations, repeat
 from math import inf
 from types import SimpleNamespace
 
@@ -16,8 +16,8 @@ from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.terms import LeaseOptions, Terms
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.quorum import acquire as flow
-from fencelock._core.quorum.attempt import QuorumAttempt
-from fencelock._core.quorum.broadcast import Ballot, post_all, undo
+from fencelock._core.quorum.acquire import QuorumAttempt
+from fencelock._core.quorum.broadcast import Ballot, retry_in_background, undo
 from fencelock._core.quorum.lease import Majority, end_node_leases
 from fencelock._core.quorum.maintain import hand_back
 from fencelock._core.quorum.membership import Membership, parse_info
@@ -290,31 +290,32 @@ def test_a_node_that_fails_after_a_wait_in_its_line_stands_for_a_refusal(
     monkeypatch, waited, refused
 ):
     """Time was up because others held the lock, not because a node failed."""
-    instants = iter([10.0, 10.0 + waited, 10.0 + waited])
+    instants = chain([10.0, 10.0], repeat(10.0 + waited))
 
     async def queue(_port, _attempt, _asks, _give_up_at, *, outlasts):
         assert outlasts is False
         raise OutcomeUnknown("silent")
 
     monkeypatch.setattr(flow, "queue", queue)
-    nodes = [SimpleNamespace(server_timeout=0.2) for _ in range(3)]
-    quorum_attempt = SimpleNamespace(
-        port=SimpleNamespace(nodes=nodes, needed=2, now=lambda: next(instants)),
-        attempt=SimpleNamespace(unit=None, at_once=False, give_up_at=10.3),
-        candidates=lambda: [0, 1, 2],
-        order=[0, 1, 2],
-        attempts=[SimpleNamespace(wait=None) for _ in range(3)],
-        failures={},
-        refused=[],
-        stood=False,
-        rename=lambda: None,
+    on_nodes = [SimpleNamespace(wait=None) for _ in range(3)]
+    monkeypatch.setattr(QuorumAttempt, "_on_nodes", lambda _quorum_attempt: on_nodes)
+    monkeypatch.setattr(QuorumAttempt, "rename", lambda _quorum_attempt: None)
+    port = SimpleNamespace(
+        labels=URLS,
+        nodes=[SimpleNamespace(server_timeout=0.2) for _ in range(3)],
+        needed=2,
+        now=lambda: next(instants),
+        suspect={},
+        mutex=nullcontext(),
+        membership=SimpleNamespace(without_vote=lambda _nodes: []),
     )
-    quorum_attempt.fail = quorum_attempt.failures.__setitem__
-    asked = flow._round(quorum_attempt)
+    attempt = SimpleNamespace(keys=LockKeys("p:", "a"), unit=None, at_once=False, give_up_at=10.3)
+    quorum_attempt = QuorumAttempt(port, attempt)
+    asked = quorum_attempt._round()
     with pytest.raises(StopIteration) as ended:
         asked.send(None)
     assert ended.value.value is None
-    assert quorum_attempt.refused == refused
+    assert quorum_attempt.refused == [quorum_attempt.order[each] for each in refused]
 
 
 def test_a_lost_lease_gives_its_claim_up():
@@ -468,7 +469,8 @@ def begun(*grants: Grant, **options) -> list[float]:
     terms = Terms(keys=LockKeys("p:", "a"), options=told, client_channel=b"h", ttl=30.0)
     attempts = [Attempt(terms, b"w") for _ in grants]
     parts = Majority(port, SimpleNamespace(fence=9), first=0)
-    flow._begin_parts(SimpleNamespace(port=port, attempts=attempts), dict(enumerate(grants)), parts)
+    whole = SimpleNamespace(port=port, attempts=attempts, grants=dict(enumerate(grants)))
+    QuorumAttempt._begin_parts(whole, parts)
     assert [(part.fence, part.deadline) for part in parts] == [(9, g.deadline) for g in grants]
     assert [part.short for part in parts] == [g.lease < 30.0 for g in grants]
     return due
@@ -506,5 +508,5 @@ def test_an_undo_is_sent_once_and_no_other_request_follows_on_its_connection():
     ask.fail(NoReply("silent", sent=True, undo_connection="its connection"))
     undo(port, [ask])
     undo(port, [ask], all_of_them=True)  # the caller was cancelled afterwards
-    post_all(port, [ask])
+    retry_in_background(port, [ask])
     assert posted == ["its connection", None]

@@ -14,6 +14,8 @@ Rules of this file:
 - In a Cluster the locks may lie in several slots; then each is requested separately. A proxy in
   front of a Cluster refuses a common request (CROSSSLOT).
 - Parts are released in parallel: a silent node holds up only its own parts.
+- Each call undoes in one place: ``acquire_all`` what was asked for or granted, ``release_all`` what
+  is not released yet.
 """
 
 from __future__ import annotations
@@ -61,99 +63,105 @@ async def acquire_all(port: Port, attempts: Attempts, timeout: float | None) -> 
     give_up_at = FOR_EVER if timeout is None or timeout < 0 else port.now() + timeout
     while True:
         asked = attempts()
+        seat = Seat.of(asked[0].keys, asked[0].id)
         for attempt in asked:
             attempt.at_once, attempt.give_up_at = at_once, give_up_at
         if events.hooks:
             events.all_requested(port, asked, asked[0].who, waits=not at_once)
         try:
-            holds = await _acquire_once(port, asked, timeout, give_up_at)
+            granted = await _acquire_once(port, asked, seat, timeout, give_up_at)
+            holds = _held(asked)
+            if not granted or not any(hold.lost for hold in holds):
+                return holds if granted else None
+            await _drop(port, asked, give_up_at)
         except BaseException as error:
+            _undo(port, asked, seat)
+            if isinstance(error, FencelockError):
+                describe_error(port, error, ", ".join(each.keys.name for each in asked))
             for attempt in asked:
                 events.failed(attempt, error)
             raise
-        if asked[0].event is not None:
-            _tell(port, asked, holds, give_up_at, at_once=at_once)
-        if holds is None or not any(hold.lost for hold in holds):
-            return holds
-        await _drop(port, holds, asked, give_up_at)
+        finally:
+            port.close(seat)
         if at_once or port.now() >= give_up_at:
             return None
 
 
-def _tell(
-    port: Port,
-    attempts: Sequence[Attempt],
-    holds: Sequence[Hold] | None,
-    give_up_at: float,
-    *,
-    at_once: bool,
-) -> None:
-    """Report how the attempts at all parts have ended, as far as that is not known yet."""
-    for number, attempt in enumerate(attempts):
-        attempt.at_once, attempt.give_up_at = at_once, give_up_at  # those of all together
-        tell(port, attempt, holds[number] if holds else None)
+def _held(attempts: Sequence[Attempt]) -> list[Hold]:
+    """Return the holds of the parts that were granted and not given back."""
+    return [attempt.hold for attempt in attempts if attempt.hold is not None]
+
+
+def _undo(port: Port, attempts: Sequence[Attempt], seat: Seat) -> None:
+    """Undo what was asked for and granted, the last part first.
+
+    Each step notes that it is done, so a second call finishes one that was interrupted. A part
+    stays in its registry until it is released: there its handle finds it, too.
+    """
+    if seat.began:
+        port.run_in_background(*_release(attempts), seat.path)
+        seat.began = False
+    for attempt in reversed(attempts):
+        if attempt.hold is not None:
+            retire(port, attempt.hold)
+            release_in_background(port, attempt.hold)
+            attempt.registry.remove(attempt.hold)
+            attempt.hold = None
 
 
 async def _acquire_once(
-    port: Port, attempts: Sequence[Attempt], timeout: float | None, give_up_at: float
-) -> list[Hold] | None:
-    """Acquire all by one script if they are free, else one after the other."""
-    at_once = timeout is not None and timeout <= 0
-    try:
-        holds, free = None, True
-        if _by_one_script(port, [attempt.terms for attempt in attempts]):
-            holds, free = await _together(port, attempts, give_up_at)
-    except FencelockError as error:
-        names = ", ".join(attempt.keys.name for attempt in attempts)
-        describe_error(port, error, names)
-        raise
-    if holds is not None or (at_once and not free):
-        return holds
-    return await _in_order(port, attempts, timeout if at_once else give_up_at)
+    port: Port, attempts: Sequence[Attempt], seat: Seat, timeout: float | None, give_up_at: float
+) -> bool:
+    """Acquire all by one script if they are free, else one after the other; report how it ends."""
+    at_once, granted = attempts[0].at_once, None
+    if _by_one_script(port, [attempt.terms for attempt in attempts]):
+        granted = await _together(port, attempts, seat, give_up_at)
+    if granted is None or not (granted or at_once):
+        granted = await _in_order(port, attempts, timeout if at_once else give_up_at)
+    for attempt in attempts:
+        attempt.at_once, attempt.give_up_at = at_once, give_up_at  # those of all together
+        if attempt.event is not None:
+            tell(port, attempt, attempt.hold)
+    return granted
 
 
 async def _together(
-    port: Port, attempts: Sequence[Attempt], give_up_at: float
-) -> tuple[list[Hold] | None, bool]:
-    """Request all at once; return the holds, or None and whether each may still be free."""
-    until = answer_by(port, port.now(), give_up_at)
-    seat = Seat.of(attempts[0].keys, attempts[0].id)
+    port: Port, attempts: Sequence[Attempt], seat: Seat, give_up_at: float
+) -> bool | None:
+    """Request all at once; None when each may still be free."""
+    until, ttl = answer_by(port, port.now(), give_up_at), min(each.ttl for each in attempts)
     keys = [key for attempt in attempts for key in attempt.keys.grant]
 
     async def once() -> tuple[float, Reply]:
         if seat.undo_connection is not None:
-            _start_over(port, attempts, seat)
+            # Undo what a silent connection may still deliver; continue with new ids, as acquire.py.
+            _undo(port, attempts, seat)
+            port.close(seat)
+            for attempt in attempts:
+                attempt.rename()
         await port.open(seat, until, listen=False)
         seat.begin()
         asked_at = port.now()
         reply = await port.call(MULTI_ACQUIRE, keys, _acquire_args(attempts), until, seat)
         if not isinstance(reply, int):
-            ends = min(asked_at + validity(attempt.ttl) for attempt in attempts)
-            await confirm(port, seat, ends, give_up_at)
+            await confirm(port, seat, asked_at + validity(ttl), give_up_at)
         return asked_at, reply
 
     try:
         asked_at, reply = await persist(port, once, until, seat)
-        if isinstance(reply, int):
-            return None, reply < 0
-        grants = [
-            Grant(int(fence), asked_at + validity(attempt.ttl), attempt.ttl)
-            for attempt, fence in zip(attempts, reply, strict=True)
-        ]
-        for attempt, grant in zip(attempts, grants, strict=True):
-            if grant.deadline <= port.now():
-                raise too_late(attempt.ttl)
-        return _begin_all(port, attempts, grants), True
     except ServerError as error:
         if error.code != APART:
-            _undo(port, attempts, seat)
             raise
-        return None, True
-    except BaseException:
-        _undo(port, attempts, seat)
-        raise
-    finally:
-        port.close(seat)
+        asked_at, reply = 0.0, -1
+    granted = not isinstance(reply, int)
+    if granted:
+        if asked_at + validity(ttl) <= port.now():
+            raise too_late(ttl)
+        for attempt, fence in zip(attempts, reply, strict=True):
+            begin(port, attempt, Grant(int(fence), asked_at + validity(attempt.ttl), attempt.ttl))
+    seat.began = False
+    port.close(seat)
+    return granted or (None if reply < 0 else False)
 
 
 def _acquire_args(attempts: Sequence[Attempt]) -> list[bytes | int]:
@@ -169,83 +177,36 @@ def _acquire_args(attempts: Sequence[Attempt]) -> list[bytes | int]:
     ]
 
 
-def _start_over(port: Port, attempts: Sequence[Attempt], seat: Seat) -> None:
-    """Undo what a silent connection may still deliver; continue with new ids, as acquire.py."""
-    _undo(port, attempts, seat)
-    port.close(seat)
-    for attempt in attempts:
-        attempt.rename()
-
-
-def _undo(port: Port, attempts: Sequence[Attempt], seat: Seat) -> None:
-    if seat.began:
-        port.run_in_background(*_release(attempts), seat.path)
-
-
-def _begin_all(port: Port, attempts: Sequence[Attempt], grants: Sequence[Grant]) -> list[Hold]:
-    holds: list[Hold] = []
-    try:
-        for attempt, grant in zip(attempts, grants, strict=True):
-            holds.append(begin(port, attempt, grant))
-    except BaseException:
-        for attempt, hold in zip(attempts, holds, strict=False):
-            attempt.registry.remove(hold)
-            retire(port, hold)
-        raise  # the caller undoes the request
-    return holds
-
-
-async def _in_order(
-    port: Port, attempts: Sequence[Attempt], limit: float | None
-) -> list[Hold] | None:
+async def _in_order(port: Port, attempts: Sequence[Attempt], limit: float | None) -> bool:
     """Acquire one after the other, until the instant ``limit``; below 0: one try each."""
-    holds: list[Hold] = []
-    ends = limit if limit and limit > 0 else FOR_EVER
-    try:
-        for attempt in attempts:
-            timeout = limit
-            if limit is not None and limit >= 0:
-                timeout = None if limit == FOR_EVER else max(0.0, limit - port.now())
-            hold = await acquire(port, attempt, timeout)
-            if hold is None:
-                await _drop(port, holds, attempts, ends)
-                if attempt.under is not None:
-                    raise lost_nested(port, attempt.under)
-                return None
-            holds.append(hold)
-    except BaseException:
-        _forget(port, holds, attempts)
-        for hold in reversed(holds):
-            release_in_background(port, hold)
-        raise
-    return holds
+    for attempt in attempts:
+        timeout = limit
+        if limit is not None and limit >= 0:
+            timeout = None if limit == FOR_EVER else max(0.0, limit - port.now())
+        if await acquire(port, attempt, timeout) is None:
+            await _drop(port, attempts, limit if limit and limit > 0 else FOR_EVER)
+            if attempt.under is not None:
+                raise lost_nested(port, attempt.under)
+            return False
+    return True
 
 
-async def _drop(
-    port: Port, holds: Sequence[Hold], attempts: Sequence[Attempt], give_up_at: float
-) -> None:
+async def _drop(port: Port, attempts: Sequence[Attempt], give_up_at: float) -> None:
     """Release the parts of a multi that was not granted; takes a short time, whatever happens."""
-    _forget(port, holds, attempts)
-    _end(holds)
-    if not holds:
-        return
-    given, now = _Given(), port.now()
-    until = min(now + LEAVING_SECONDS, max(now, give_up_at + DROPPING_SECONDS))
-    try:
-        await _give_back(port, holds, given, until)
-    except BaseException as error:
-        given.post_rest(port, holds, error)
-        if not isinstance(error, (OutcomeUnknown, ServerError)):
-            raise
-    finally:
-        for hold in holds:
-            undo_owed(port, hold)
-
-
-def _forget(port: Port, holds: Sequence[Hold], attempts: Sequence[Attempt]) -> None:
+    holds, given, now = _held(attempts), _Given(), port.now()
     for hold, attempt in zip(holds, attempts, strict=False):
         attempt.registry.remove(hold)
         retire(port, hold)
+    _end(holds)
+    until = min(now + LEAVING_SECONDS, max(now, give_up_at + DROPPING_SECONDS))
+    try:
+        if holds:
+            await _give_back(port, holds, given, until)
+    except (OutcomeUnknown, ServerError) as error:
+        given.post_rest(port, holds, error)
+    for hold, attempt in zip(holds, attempts, strict=False):
+        undo_owed(port, hold)
+        attempt.hold = None
 
 
 def _release(parts: Sequence[Asked]) -> Call:

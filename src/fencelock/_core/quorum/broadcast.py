@@ -13,6 +13,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 from typing import Protocol
 
 from fencelock._core.lock.hold import Hold
@@ -128,28 +129,6 @@ class QuorumPort(Port, Protocol):
         """Schedule a tracked hold for ``when``."""
 
 
-class _AnswerLimit:
-    """Until when answers are awaited: for ``node_timeout`` from the one that decided."""
-
-    def __init__(self, port: QuorumPort, asks: Sequence[Ballot], needed: int, last: float) -> None:
-        self._port, self._asks = port, asks
-        self._needed, self._last = needed, last
-        self._until: float | None = None
-
-    def limit(self) -> float:
-        """Return the instant, as the answers stand now."""
-        if self._until is not None:
-            return self._until
-        good = undecided = 0
-        for ask in self._asks:
-            good += ask.good
-            undecided += not ask.ended
-        if not decided(good, undecided, self._needed):
-            return self._last
-        self._until = min(self._last, self._port.now() + self._port.node_timeout)
-        return self._until
-
-
 async def broadcast(
     port: QuorumPort,
     asks: Sequence[Ballot],
@@ -169,20 +148,55 @@ async def broadcast(
         last = latest if patient else min(last, latest)
     for ask in asks:
         ask.judge = good
-    over = _AnswerLimit(port, asks, needed, last)
-    await port.exchange(asks, last, over.limit)
+    until = inf  # the answers decide: the others are awaited for ``node_timeout`` from then on
+
+    def limit() -> float:
+        nonlocal until
+        if until == inf:
+            undecided = sum([not ask.ended for ask in asks])
+            if decided(sum([ask.good for ask in asks]), undecided, needed):
+                until = min(last, port.now() + port.node_timeout)
+        return min(last, until)
+
+    await port.exchange(asks, last, limit)
     good_ones = [ask for ask in asks if ask.good]
     if len(good_ones) < len(asks):
         broken = [ask for ask in asks if ask.cut_off]
-        if broken and port.now() < over.limit():
+        if broken and port.now() < limit():
             port.put_back(broken)
             for ask in broken:
                 ask.ask_anew()
-            await port.exchange(broken, last, over.limit)
+            await port.exchange(broken, last, limit)
             good_ones = [ask for ask in asks if ask.good]
     if len(good_ones) < len(asks) or port.suspect:
         _note_ill(port, asks)
     return good_ones
+
+
+async def ask_nodes(
+    port: QuorumPort,
+    asks: Sequence[Ballot],
+    good: Good,
+    needed: int,
+    latest: float | None = None,
+    *,
+    patient: bool = False,
+) -> list[Ballot]:
+    """Do as ``broadcast``, where nothing has to be undone: put the asks back."""
+    try:
+        return await broadcast(port, asks, good, needed, latest, patient=patient)
+    finally:
+        port.put_back(asks)
+
+
+def failures_of(asks: Iterable[Ballot]) -> dict[int, Exception]:
+    """Return the errors of the nodes that failed."""
+    return {ask.node: ask.error for ask in asks if ask.error is not None}
+
+
+def granted(ask: Ballot) -> bool:
+    """Return True if the answer of a further node is a grant."""
+    return isinstance(ask.reply, bytes)
 
 
 def _note_ill(port: QuorumPort, asks: Sequence[Ballot]) -> None:
@@ -225,39 +239,14 @@ def not_reached(port: QuorumPort, what: str, failures: dict[int, Exception]) -> 
     return QuorumNotReached(f"{what}: no majority of {len(port.nodes)} nodes: {words}", causes)
 
 
-async def settle(port: QuorumPort, asks: Sequence[Ballot]) -> None:
-    """Carry out requests, in the background if a node does not answer soon."""
-    if not asks:
-        return
-    try:
-        await broadcast(port, asks, lambda _: True, len(asks), port.now() + port.node_timeout)
-    except BaseException:
-        post_all(port, asks)
-        raise
-    else:
-        retry_in_background(port, asks)
-    finally:
-        port.put_back(asks)
-
-
 def retry_in_background(port: QuorumPort, asks: Sequence[Ballot]) -> None:
-    """Repeat in the background the requests without an answer."""
+    """Repeat in the background the requests without an answer, behind them where that is known."""
     for ask in asks:
         if isinstance(ask.error, (NoReply, ServerUnreachable, ClientClosed)):
-            _post(port, ask)
-
-
-def post_all(port: QuorumPort, asks: Iterable[Ballot]) -> None:
-    """Carry out all requests in the background, on the connections that they were sent on."""
-    for ask in asks:
-        _post(port, ask)
-
-
-def _post(port: QuorumPort, ask: Ballot) -> None:
-    call = ask.call
-    if isinstance(call, bytes):  # of these only a release is repeated: see ``released``
-        call = ask.about.terms.release(ask.about)
-    port.nodes[ask.node].run_in_background(*call, ask.follow())
+            call = ask.call
+            if isinstance(call, bytes):  # of these only a release is repeated: see ``released``
+                call = ask.about.terms.release(ask.about)
+            port.nodes[ask.node].run_in_background(*call, ask.follow())
 
 
 def released(node: int, part: Hold) -> Ballot:

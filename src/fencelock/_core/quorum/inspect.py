@@ -11,7 +11,13 @@ from typing import Any, TypeVar
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.show import agreed
 from fencelock._core.port import Port
-from fencelock._core.quorum.broadcast import Ballot, QuorumPort, broadcast, not_reached
+from fencelock._core.quorum.broadcast import (
+    Ballot,
+    QuorumPort,
+    ask_nodes,
+    failures_of,
+    not_reached,
+)
 from fencelock._core.types import Call, Reply
 from fencelock.errors import FencelockError, ServerUnsuitable
 from fencelock.scripts import SHOW
@@ -37,18 +43,10 @@ async def replies(port: QuorumPort, name: str, call: Call) -> list[Reply]:
     well = [node for node in range(len(port.nodes)) if port.suspect.get(node, 0.0) <= now]
     nodes = well if len(well) >= port.needed else range(len(port.nodes))
     asks = [Ballot(node, None, call) for node in nodes]
-    try:
-        good = await broadcast(port, asks, lambda _: True, port.needed, now + port.server_timeout)
-    finally:
-        port.put_back(asks)
+    good = await ask_nodes(port, asks, lambda _: True, port.needed, now + port.server_timeout)
     if len(good) < port.needed:
-        raise _too_few(port, name, asks)
+        raise not_reached(port, f"no node answers about {name!r}", failures_of(asks))
     return [ask.reply for ask in good]
-
-
-def _too_few(port: QuorumPort, name: str, asks: Sequence[Ballot]) -> FencelockError:
-    failures: dict[int, Exception] = {ask.node: ask.error for ask in asks if ask.error is not None}
-    return not_reached(port, f"no node answers about {name!r}", failures)
 
 
 async def holder_of(port: QuorumPort, keys: LockKeys) -> bytes | None:

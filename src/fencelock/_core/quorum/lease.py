@@ -17,13 +17,15 @@ from math import inf
 from typing import TYPE_CHECKING, cast
 
 from fencelock._core.deadlines import renewal_delay
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, HoldRegistry, Observer
 from fencelock._core.lock.release import release_call, retire
 from fencelock._core.lock.renew import lose
-from fencelock._core.lock.terms import Asked
+from fencelock._core.lock.terms import Asked, Terms
+from fencelock._core.port import Port
 from fencelock._core.quorum.membership import LONG_SECONDS, Claimant, Membership
 from fencelock._core.quorum.refresh import claim, give_up_claim
-from fencelock._core.quorum.votes import proved_until
+from fencelock._core.quorum.votes import order, proved_until
 
 if TYPE_CHECKING:
     from fencelock._core.quorum.broadcast import QuorumPort
@@ -198,6 +200,42 @@ def make_hold(
     """Return a hold without parts."""
     hold = kind(port, asked, fence, -inf, unit)
     hold.parts = Majority(port, hold, first=first)
+    return hold
+
+
+def node_terms(port: QuorumPort, terms: Terms) -> Sequence[Terms]:
+    """Return a handle's terms at each node, made once."""
+    made: Sequence[Terms] | None = getattr(terms, "nodes", None)
+    if made is None:
+        options = terms.options._replace(on_lost=None)
+        made = terms.nodes = tuple(
+            Terms(
+                keys=terms.keys,
+                options=options,
+                client_channel=node.client_channel,
+                ttl=terms.ttl,
+                ends=terms.ends,
+            )
+            for node in port.nodes
+        )
+    return made
+
+
+def adopted(port: Port, attempt: Attempt, ttl: float, hold_type: type[Hold]) -> Hold:
+    """Return the hold of another process, known by its id, with a part at every node.
+
+    Which of them granted it is not known. A node that did not grant it does no harm: it refuses,
+    and a majority decides.
+    """
+    many = cast("QuorumPort", port)
+    first = order(attempt.keys.lock, many.labels)[0]
+    hold = make_hold(many, attempt, 0, hold_type, None, first=first)
+    for node, terms in enumerate(node_terms(many, attempt.terms)):
+        one = attempt.on(terms)
+        one.id = one.holder_id = attempt.holder_id
+        part = NodeHold(port, one, 0, port.now() + ttl)
+        part.port = None  # nothing renews it
+        majority_of(hold).join(node, part)
     return hold
 
 

@@ -29,18 +29,26 @@ from fencelock._core.lock.renew import (
     track_renewed,
 )
 from fencelock._core.lock.renew_request import renewal_request
-from fencelock._core.quorum.attempt import granted, node_terms
 from fencelock._core.quorum.broadcast import (
     Ballot,
     QuorumPort,
+    ask_nodes,
     broadcast,
+    failures_of,
+    granted,
     not_reached,
-    post_all,
     released,
     retry_in_background,
     undo,
 )
-from fencelock._core.quorum.lease import PARTS, Majority, drop_node_leases, majority_of, retire_all
+from fencelock._core.quorum.lease import (
+    PARTS,
+    Majority,
+    drop_node_leases,
+    majority_of,
+    node_terms,
+    retire_all,
+)
 from fencelock._core.quorum.refresh import claim as claim_long
 from fencelock._core.quorum.refresh import give_up_claim, longest_of, refresh, refresh_while_held
 from fencelock._core.seat import Seat
@@ -98,23 +106,17 @@ async def _reacquire(port: QuorumPort, hold: Hold) -> None:
             asks.append(Ballot(node, attempt, packed))
     try:
         if asks:
-            good = await broadcast(port, asks, granted, len(asks))
-            undo(
-                port,
-                [ask for ask in asks if not _joined(port, hold, ask, good, ttl)],
-                all_of_them=True,
-            )
-    except BaseException:
-        undo(port, asks, all_of_them=True)
-        raise
-    finally:
+            for ask in await broadcast(port, asks, granted, len(asks)):
+                _join(port, hold, ask, ttl)
+    finally:  # what is no part of the hold is undone, also after an interrupt
+        joined = {part.id for part in parts if part is not None}
+        undo(port, [ask for ask in asks if ask.id not in joined], all_of_them=True)
         port.put_back(asks)
         parts.plan_reacquire(port.now())
 
 
-def _joined(port: QuorumPort, hold: Hold, ask: Ballot, good: Sequence[Ballot], ttl: float) -> bool:
-    if ask not in good:
-        return False
+def _join(port: QuorumPort, hold: Hold, ask: Ballot, ttl: float) -> None:
+    """Make what a node granted a part of the hold, unless it is too late for that."""
     node = port.nodes[ask.node]
     deadline = ask.asked_at + validity(ttl)
     part = begin(node, cast("Attempt", ask.about), Grant(hold.fence, deadline, ttl))
@@ -124,7 +126,6 @@ def _joined(port: QuorumPort, hold: Hold, ask: Ballot, good: Sequence[Ballot], t
         joined = parts.join(ask.node, part)
     if not joined:
         retire(node, part)
-    return joined
 
 
 async def give_back(port: QuorumPort, hold: Hold, log: Seat) -> int:  # noqa: ARG001 - each node's request has its own
@@ -147,9 +148,6 @@ async def give_back(port: QuorumPort, hold: Hold, log: Seat) -> int:  # noqa: AR
             if group:
                 await broadcast(port, group, _given_back, needed)
         retry_in_background(port, asks)
-    except BaseException:
-        post_all(port, asks)
-        raise
     finally:
         port.put_back(asks)
     _judge(port, hold, asks)
@@ -210,9 +208,9 @@ def _judge(port: QuorumPort, hold: Hold, asks: Sequence[Ballot]) -> None:
     given = sum([ask.good for ask in asks])
     if given >= port.needed:
         return
-    failed = {ask.node: ask.error for ask in asks if ask.error is not None}
+    failed = failures_of(asks)
     if given + len(failed) >= port.needed:
-        raise not_reached(port, f"release of {hold.name!r} was not confirmed", dict(failed))
+        raise not_reached(port, f"release of {hold.name!r} was not confirmed", failed)
     words = [ask.reply[1] for ask in asks if ask.error is None and not ask.good]
     # Report the most specific reason: revoked, then taken, then expired.
     word = max((word for word in words if word is not None), key=len, default=None)
@@ -246,10 +244,7 @@ async def renew(
         port.move(hold, whole.next_due())
     if sum(ask.error is None and ask.reply == [] for ask in asks) < port.needed:
         hold.check()
-        failed: dict[int, Exception] = {
-            ask.node: ask.error for ask in asks if ask.error is not None
-        }
-        raise not_reached(port, f"renewal of {hold.name!r}", failed)
+        raise not_reached(port, f"renewal of {hold.name!r}", failures_of(asks))
     hold.check()
 
 
@@ -264,10 +259,7 @@ async def _bound(
         return
     asks = [Ballot(node, renewal.hold, renewal.clock_call()) for node, renewal in renewals]
     asked_at = port.now()
-    try:
-        good = await broadcast(port, asks, lambda _: True, port.needed, until)
-    finally:
-        port.put_back(asks)
+    good = await ask_nodes(port, asks, lambda _: True, port.needed, until)
     for ask, (_, renewal) in zip(asks, renewals, strict=True):
         if ask in good:
             renewal.bound(ask.reply, asked_at, ask.answered_at, renewal.answered_by(until))
@@ -291,10 +283,7 @@ async def _renew_parts(
         )
         for node, renewal in parts.items()
     ]
-    try:
-        good = await broadcast(port, asks, lambda ask: ask.reply == [], port.needed, end)
-    finally:
-        port.put_back(asks)
+    good = await ask_nodes(port, asks, lambda ask: bool(ask.reply == []), port.needed, end)
     for ask in asks:
         renewal, at = parts[ask.node], port.nodes[ask.node]
         part = renewal.hold

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 from fencelock._core.deadlines import DRIFT_RATE
 from fencelock._core.lock.terms import Asked
-from fencelock._core.quorum.broadcast import Ballot, QuorumPort, broadcast, not_reached
+from fencelock._core.quorum.broadcast import (
+    Ballot,
+    QuorumPort,
+    ask_nodes,
+    failures_of,
+    not_reached,
+)
 from fencelock._core.quorum.membership import CLAIMED_TTLS, KEPT_SECONDS, LONG_SECONDS, Claimant
 from fencelock._core.types import Args, Call
 from fencelock._runtime.log import log
@@ -127,13 +133,8 @@ async def _ask(
     if len(nodes) < port.needed or not avoid:
         nodes = list(range(len(port.nodes)))
     asks = [Ballot(node, one, call) for node in nodes]
-    try:
-        if all_of_them:
-            good = await broadcast(port, asks, lambda _: True, len(asks), latest)
-        else:
-            good = await broadcast(port, asks, lambda _: True, port.needed, latest, patient=True)
-    finally:
-        port.put_back(asks)
+    needed = len(asks) if all_of_them else port.needed
+    good = await ask_nodes(port, asks, lambda _: True, needed, latest, patient=not all_of_them)
     claims: list[tuple[float, float]] = []
     with port.mutex:
         for ask in good:
@@ -147,10 +148,7 @@ async def _ask(
                 for claimant in membership.claimants:
                     claimant.claim_renewed()
     if len(good) < port.needed:
-        failures: dict[int, Exception] = {
-            ask.node: ask.error for ask in asks if ask.error is not None
-        }
-        raise not_reached(port, f"{one.terms.keys.name!r} was not asked for", failures)
+        raise not_reached(port, f"{one.terms.keys.name!r} was not asked for", failures_of(asks))
 
 
 async def refresh_while_held(port: QuorumPort, one: Asked) -> None:
