@@ -383,13 +383,8 @@ def requested(
 def all_requested(port: Wire, attempts: Sequence[Asking], unit: object, *, waits: bool) -> None:
     """Report the requests of a multi."""
     group = None
-    try:
-        for attempt in attempts:
-            group = requested(port, attempt, unit, waits=waits, group=group).group
-    except BaseException as error:
-        for attempt in attempts:
-            failed(attempt, error)
-        raise
+    for attempt in attempts:
+        group = requested(port, attempt, unit, waits=waits, group=group).group
 
 
 def failed(attempt: Asking, error: BaseException) -> None:

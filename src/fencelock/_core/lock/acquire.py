@@ -30,7 +30,7 @@ from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.acknowledge import confirm
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, first_due
-from fencelock._core.lock.release import release_call, release_in_background, retire, undo_owed
+from fencelock._core.lock.release import release_in_background, retire, undo_owed
 from fencelock._core.lock.renew import lose
 from fencelock._core.lock.tenure import Tenure
 from fencelock._core.lock.terms import TRIES, Asked, too_late
@@ -423,6 +423,8 @@ def begin(
     ``asked``: by whose ids the server knows it, if not by the attempt's own. ``turn``: the fence,
     if it is a turn that another waiter of this client passed on.
 
+    Whatever it raises, the attempt has the hold: who undoes the attempt ends it.
+
     Full leases of one handle that are granted within a sixtieth of their length are due together,
     as their renewals would be: so nearly always it is known when.
     """
@@ -437,22 +439,16 @@ def begin(
     terms, now = hold.terms, hold.granted_at
     hold.short = grant.lease < attempt.ttl - ROUNDING_SECONDS  # it was handed over, and is to grow
     attempt.hold = hold
-    try:
-        registry.add(hold)
-        if hold.steady and not (hold.short or turn):
-            if now >= terms.due_until:
-                terms.due_at = first_due(hold, grant.lease, port.jitter(), now)
-                terms.due_until = now + grant.lease / BATCHES
-            port.track(hold, terms.due_at)
-        else:
-            port.track(hold, first_due(hold, grant.lease, port.jitter(), now))
-        if port.lines.closed:  # while it was granted: nothing would give it back
-            raise closed()
-    except BaseException:
-        registry.remove(hold)
-        retire(port, hold)
-        port.run_in_background(*release_call(hold, grant.fence))
-        raise
+    registry.add(hold)
+    if hold.steady and not (hold.short or turn):
+        if now >= terms.due_until:
+            terms.due_at = first_due(hold, grant.lease, port.jitter(), now)
+            terms.due_until = now + grant.lease / BATCHES
+        port.track(hold, terms.due_at)
+    else:
+        port.track(hold, first_due(hold, grant.lease, port.jitter(), now))
+    if port.lines.closed:  # while it was granted: nothing would give it back
+        raise closed()
     if port.lines.revoked:
         revoked_before(port, hold)
     return hold

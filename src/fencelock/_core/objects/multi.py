@@ -66,9 +66,9 @@ async def acquire_all(port: Port, attempts: Attempts, timeout: float | None) -> 
         seat = Seat.of(asked[0].keys, asked[0].id)
         for attempt in asked:
             attempt.at_once, attempt.give_up_at = at_once, give_up_at
-        if events.hooks:
-            events.all_requested(port, asked, asked[0].who, waits=not at_once)
         try:
+            if events.hooks:
+                events.all_requested(port, asked, asked[0].who, waits=not at_once)
             granted = await _acquire_once(port, asked, seat, timeout, give_up_at)
             holds = _held(asked)
             if not granted or not any(hold.lost for hold in holds):

@@ -60,14 +60,12 @@ class Majority(list[Hold | None], Observer, Claimant):
         # of a long lease: relied on as long as it is claimed
         self._claims: Membership | None = None
 
-    def join(self, node: int, part: Hold) -> bool:
-        """Add a node's lease; return False if it is too late for that. Under the port's mutex."""
+    def join(self, node: int, part: Hold) -> None:
+        """Add a node's lease unless it is too late for that. Under the port's mutex."""
         hold = self.hold
-        if not hold.open or hold.notified or hold.loss is not None:
-            return False
-        self[node] = part
-        self.unite()
-        return True
+        if hold.open and not hold.notified and hold.loss is None:
+            self[node] = part
+            self.unite()
 
     def unite(self) -> None:
         """Form one lease of the present parts. Under the port's mutex."""

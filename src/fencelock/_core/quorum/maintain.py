@@ -110,6 +110,10 @@ async def _reacquire(port: QuorumPort, hold: Hold) -> None:
                 _join(port, hold, ask, ttl)
     finally:  # what is no part of the hold is undone, also after an interrupt
         joined = {part.id for part in parts if part is not None}
+        for ask in asks:
+            part = cast("Attempt", ask.about).hold
+            if part is not None and ask.id not in joined:
+                retire(port.nodes[ask.node], part)
         undo(port, [ask for ask in asks if ask.id not in joined], all_of_them=True)
         port.put_back(asks)
         parts.plan_reacquire(port.now())
@@ -123,9 +127,7 @@ def _join(port: QuorumPort, hold: Hold, ask: Ballot, ttl: float) -> None:
     parts = majority_of(hold)
     parts.check_gap(port.now())
     with port.mutex:
-        joined = parts.join(ask.node, part)
-    if not joined:
-        retire(node, part)
+        parts.join(ask.node, part)
 
 
 async def give_back(port: QuorumPort, hold: Hold, log: Seat) -> int:  # noqa: ARG001 - each node's request has its own
