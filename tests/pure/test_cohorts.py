@@ -109,7 +109,7 @@ def test_a_try_whose_kept_lease_is_over_as_it_begins_waits_in_no_line(port, monk
     monkeypatch.setattr(turns, "in_time", lambda turn, now: False)
     mine = waiter(port, 2, linger=0.2)
     mine.at_once = True
-    assert run_blocking(turns._taken(port, mine, None)) is None
+    assert run_blocking(turns._in_turn(port, mine, try_kept(port, mine))) is None
     assert (port.posted, port.lines.cohorts) == (["release"], {})
 
 

@@ -297,7 +297,8 @@ def test_a_node_that_fails_after_a_wait_in_its_line_stands_for_a_refusal(
         raise OutcomeUnknown("silent")
 
     monkeypatch.setattr(flow, "queue", queue)
-    on_nodes = [SimpleNamespace(wait=None) for _ in range(3)]
+    nothing = {"hold": None, "tenure": None, "asks": None}
+    on_nodes = [SimpleNamespace(wait=None, **nothing) for _ in range(3)]
     monkeypatch.setattr(QuorumAttempt, "_on_nodes", lambda _quorum_attempt: on_nodes)
     monkeypatch.setattr(QuorumAttempt, "rename", lambda _quorum_attempt: None)
     port = SimpleNamespace(
