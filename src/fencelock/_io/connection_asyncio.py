@@ -133,7 +133,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
             self._watch_until(due)
         return answer
 
-    # A reply that counts, or a ReplyError for ``refused``: nearly everywhere what is answered.
+    # Ends with a reply that counts, or a ReplyError for ``refused``; with one server, each counts.
     run: Callable[..., Awaitable[Any]] = request
 
     def resumes(self, answer: asyncio.Future[Any], resume: Resume) -> bool:
