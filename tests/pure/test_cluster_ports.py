@@ -551,7 +551,8 @@ def test_a_waiter_that_lost_its_connection_gets_no_reply(lost):
 def test_of_several_answers_the_first_that_comes_is_read_and_any_when_time_is_up():
     """The one that is read then says that no answer came."""
     pairs = [socket.socketpair() for _ in range(3)]
-    pendings = [SimpleNamespace(connection=mine) for mine, _ in pairs]
+    connections = [SimpleNamespace(descriptor=mine.fileno()) for mine, _ in pairs]
+    pendings = [SimpleNamespace(connection=each) for each in connections]
     assert io_blocking._first(pendings, now() + AT_ONCE) in pendings
     pairs[1][1].send(b"+OK")
     assert io_blocking._first(pendings, now() + SOON) is pendings[1]

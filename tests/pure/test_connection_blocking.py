@@ -4,10 +4,12 @@ import socket
 
 import pytest
 
+from fencelock import ServerError, ServerUnsuitable
 from fencelock._core.types import NoReply
 from fencelock._io.connection_blocking import Connection
-from fencelock._io.wire import INCOMPLETE
+from fencelock._io.wire import INCOMPLETE, pack, pack_call
 from fencelock._runtime.clock import now
+from fencelock.scripts import RELEASE
 
 SOON = 10.0
 
@@ -97,3 +99,33 @@ def test_an_interrupt_between_question_and_answer_leaves_it_unsound(monkeypatch)
     assert not connection.sound
     connection.close()
     theirs.close()
+
+
+def test_a_call_hears_pushes_before_its_answer_and_a_refusal_is_an_answer():
+    heard = []
+    connection, theirs = used(heard.append)
+    theirs.sendall(b":1\r\n")
+    assert connection.answer(now() + SOON) == 1
+    theirs.sendall(b">2\r\n$4\r\nnews\r\n$1\r\na\r\n-WRONGTYPE no lock\r\n")
+    with pytest.raises(ServerUnsuitable):
+        connection.command((b"PING",), now() + SOON)
+    assert heard == [[b"news", b"a"]]
+    assert (connection.owed, connection.sound) == (0, True)
+    theirs.close()
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("asked", "again"), [(pack_call(RELEASE, [b"key"], [b"holder"]), 1), (pack((b"PING",)), 0)]
+)
+def test_a_script_that_is_unknown_is_sent_once_more_with_its_source(asked, again):
+    connection, theirs = used()
+    theirs.sendall(b":1\r\n" + b"-NOSCRIPT unknown\r\n" * 3)
+    assert connection.answer(now() + SOON) == 1
+    theirs.recv(100)
+    with pytest.raises(ServerError, match="NOSCRIPT"):
+        connection.run(asked, now() + SOON)
+    sent = theirs.recv(1 << 20)
+    assert (sent.startswith(asked), sent.count(RELEASE.source)) == (True, again)
+    theirs.close()
+    connection.close()

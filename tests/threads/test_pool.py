@@ -14,6 +14,6 @@ def test_a_connection_with_an_unread_answer_is_not_kept(client):
     assert connection.sound
     assert connection.answer(now() + WITHIN_SECONDS) == b"for the last call"
     pool.give(connection)
-    assert connection.fileno() < 0, "it is closed"
+    assert connection._sock.fileno() < 0, "it is closed"
     with client.lock("a") as lease:
         lease.check()

@@ -155,19 +155,18 @@ class CleanupQueue:
 
 
 def _do(port: Delivers, job: Job) -> None:
-    if job.undo_connection is not None and _settled(port, job, job.undo_connection):
+    sent_on = job.undo_connection
+    if (
+        sent_on is not None
+        and _answered(sent_on, min(job.until, now() + UNDO_SECONDS))
+        and port.settles(sent_on, job.keys[0], job.asked_at)
+    ):
         return
     token = cleaning_up.set(True)
     try:
         run_blocking(port.deliver(job.script, job.keys, job.args, job.until))
     finally:
         cleaning_up.reset(token)
-
-
-def _settled(port: Delivers, job: Job, undo_connection: Connection) -> bool:
-    """Return True if the undo connection answered, and its answer counts."""
-    answered = _answered(undo_connection, min(job.until, now() + UNDO_SECONDS))
-    return answered and port.settles(undo_connection, job.keys[0], job.asked_at)
 
 
 def _sent_behind(undo_connection: Connection, script: Script, keys: Keys, args: Args) -> bool:

@@ -9,7 +9,7 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
 from typing import Any
 
@@ -26,24 +26,21 @@ from fencelock._runtime.log import log
 from fencelock._topology import cluster
 from fencelock._topology.cluster import ANYWHERE, ClusterPort
 from fencelock._topology.master_check import NodeAddress
-from fencelock._topology.slots import MAP_SECONDS, SLOTS, ClusterSource
-
-Pushed = Callable[[AsyncConnection, list[bytes]], None]
-Lost = Callable[[AsyncConnection], None]
+from fencelock._topology.slots import MAP_SECONDS, SLOTS
 
 
 class NodeLink(Link):
     """A connection to one node that reconnects, and the channels that are heard on it."""
 
-    def __init__(self, nodes: AsyncioNodes, node: NodeAddress) -> None:
+    def __init__(self, port: AsyncioClusterPort, node: NodeAddress) -> None:
         super().__init__(
-            nodes.source.at(node),
-            nodes.client_channel,
-            lambda message: None if self.mux is None else nodes.pushed(self.mux, message),
-            nodes.unplugged,
-            server_timeout=nodes.server_timeout,
+            port.source.at(node),
+            port.client_channel,
+            lambda message: None if self.mux is None else port.pushed_on(self.mux, message),
+            port.unplugged,
+            server_timeout=port.server_timeout,
         )
-        self._lost_one = nodes.lost
+        self._lost_one = port.lost
         self.node = node
         self.room = 0  # how many channels are heard before idle ones are left; 0: as many as usual
 
@@ -79,23 +76,9 @@ class AsyncioNodes(AsyncioIo):
     mux: AsyncConnection | None = None  # there is none for all keys
     closed = False
 
-    def __init__(
-        self,
-        source: ClusterSource,
-        client_channel: bytes,
-        *,
-        pushed: Pushed,
-        lost: Lost,
-        unplugged: Callable[[], None],
-        server_timeout: float,
-    ) -> None:
+    def __init__(self, port: AsyncioClusterPort) -> None:
         super().__init__()
-        self.source = source
-        self.client_channel = client_channel
-        self.pushed = pushed
-        self.lost = lost
-        self.unplugged = unplugged
-        self.server_timeout = server_timeout
+        self._port = port
         self.links: dict[NodeAddress, NodeLink] = {}
 
     def idle(self, node: NodeAddress) -> AsyncConnection | None:
@@ -110,7 +93,7 @@ class AsyncioNodes(AsyncioIo):
             raise closed()
         link = self.links.get(node)
         if link is None:
-            link = self.links[node] = NodeLink(self, node)
+            link = self.links[node] = NodeLink(self._port, node)
         return await link.connected(until)
 
     def give_back(self, connection: AsyncConnection) -> None:
@@ -151,20 +134,14 @@ class AsyncioClusterPort(ClusterPort, AioPort):
     link: AsyncioNodes  # type: ignore[assignment]  # several links in one
 
     def _new_link(self) -> AsyncioNodes:  # type: ignore[override]  # as above
-        nodes = AsyncioNodes(
-            self.source,
-            self.client_channel,
-            pushed=self._pushed_on,
-            lost=self.lost,
-            unplugged=self._unplugged,
-            server_timeout=self.server_timeout,
-        )
+        nodes = AsyncioNodes(self)
         self._use(self.source, nodes)
         return nodes
 
     wake = AioPort.wake
+    attend_by = AioPort.attend_by
 
-    def _unplugged(self) -> None:
+    def unplugged(self) -> None:
         """Have revocations heard at another node."""
         if self.renewals.busy and not self.link.listening:
             self._listen_soon()
@@ -205,12 +182,9 @@ class AsyncioClusterPort(ClusterPort, AioPort):
         if link.mux is mux and len(mux.channels) > link.room:
             link.leave_idle({each.channel for each in self.seated(mux)})
 
-    def _pushed_on(self, mux: AsyncConnection, message: list[bytes]) -> None:
+    def pushed_on(self, mux: AsyncConnection, message: list[bytes]) -> None:
+        """Take a push, and wake the waiter that it was for."""
         taken = self.taken(mux, message)
         waiter = None if taken is None else dispatch(self, taken, partial(self.seated_as, mux))
         if waiter is not None:
             self.wake(waiter)
-
-    def attend_by(self, when: float) -> None:
-        """Set the timer for leases that were put back into the renewal schedule."""
-        self._set_timer(when)

@@ -112,6 +112,7 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
 
     close = BlockingPort.close
     wake = BlockingPort.wake
+    attend_by = BlockingPort.attend_by
 
     def take_any(self, until: float) -> Connection:
         """Return a connection to any master: revocations go to all nodes."""
@@ -144,10 +145,6 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
         taken = self.taken(connection, message)
         if taken is not None:
             BlockingPort.pushed(self, connection, taken)
-
-    def attend_by(self, when: float) -> None:
-        """Have the renewal thread awake in time for leases put back into the schedule."""
-        self._renewal_thread.mind(when)
 
 
 if TYPE_CHECKING:

@@ -65,9 +65,12 @@ async def open_tcp(sockets: Sockets, address: Address, until: float) -> socket.s
     trouble: OSError = OSError(f"{address.host} has no address")
     try:
         for number, (family, kind, protocol, _, where) in enumerate(found):
+            seconds, untried = max(0.001, until - now()), len(found) - number
+            if untried > 1:
+                seconds = min(ADDRESS_SECONDS, seconds / untried)
             sock = own(socket.socket(family, kind, protocol))
             try:
-                await sockets.connect(sock, where, share(until, len(found) - number))
+                await sockets.connect(sock, where, seconds)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             except OSError as error:
@@ -99,16 +102,16 @@ async def _resolved(sockets: Sockets, address: Address, until: float) -> list[Fo
     found = numeric(address)
     if found is not None:
         return found
+    host, port = _host(address), address.port
+
+    def ask() -> list[Found]:
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+
     try:
-        return await sockets.look_up(until, *look_up(address))
+        return await sockets.look_up(until, ("name", host, port), ask)
     except TimeoutError as error:
-        raise unresolved(address) from error
-
-
-def share(until: float, addresses: int) -> float:
-    """Return how many seconds an address gets while so many are left to be tried, it included."""
-    left = max(0.001, until - now())
-    return left if addresses == 1 else min(ADDRESS_SECONDS, left / addresses)
+        text = f"{address}: the resolver does not answer for this name"
+        raise NoReply(text, sent=False) from error
 
 
 def numeric(address: Address) -> list[Found] | None:
@@ -119,21 +122,6 @@ def numeric(address: Address) -> list[Found] | None:
         )
     except socket.gaierror:
         return None
-
-
-def look_up(address: Address) -> tuple[Hashable, Callable[[], list[Found]]]:
-    """Return a key for a name's look-up, and how it is done."""
-    host, port = _host(address), address.port
-
-    def ask() -> list[Found]:
-        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-
-    return ("name", host, port), ask
-
-
-def unresolved(address: Address) -> NoReply:
-    """Return the error for a resolver that is silent."""
-    return NoReply(f"{address}: the resolver does not answer for this name", sent=False)
 
 
 def _host(address: Address) -> str | bytes:

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 from fencelock._core.types import NoReply, Reply
 from fencelock._io.bounded_call import Work, WorkClaim, under_way
 from fencelock._io.connect import RESOLVER, Found, greet, open_tcp, reported
-from fencelock._io.connection_asyncio import AsyncConnection, Pushed
+from fencelock._io.connection_asyncio import AsyncConnection, Pushed, set_done
 from fencelock._io.sources.kinds import Bridged, Cloned, Direct, One, instead_of, silence
-from fencelock._io.sources.url import GREETING, Address
+from fencelock._io.sources.url import GREETING
 from fencelock._runtime.clock import now
 from fencelock._runtime.mutex import mutex
 
@@ -75,7 +75,10 @@ SOCKETS = AsyncioSockets()
 
 
 async def _direct(source: Direct, mux: AsyncConnection, until: float) -> None:
-    address = await _located(source, mux.loop, until)
+    if source.label == "the embedded server":  # off the loop: it may have to be started
+        address = await mux.loop.run_in_executor(None, source.locate, until)
+    else:
+        address = source.locate(until)
     with reported(address):
         if address.path:
             await mux.loop.create_unix_connection(lambda: mux, address.path)
@@ -83,13 +86,6 @@ async def _direct(source: Direct, mux: AsyncConnection, until: float) -> None:
             sock = await open_tcp(SOCKETS, address, until)
             await mux.loop.create_connection(lambda: mux, sock=sock)
     await greet(SOCKETS, mux, address.handshake(), str(address), until)
-
-
-async def _located(source: Direct, loop: asyncio.AbstractEventLoop, until: float) -> Address:
-    """Find the address; off the loop when finding it may start a server."""
-    if source.label == "the embedded server":
-        return await loop.run_in_executor(None, source.locate, until)
-    return source.locate(until)
 
 
 async def _bridged(source: Bridged, mux: AsyncConnection, until: float) -> None:
@@ -113,7 +109,8 @@ async def _adopted(source: Cloned, mux: AsyncConnection, until: float) -> None:
         await theirs.connect()
         writer = _taken(theirs)
     except BaseException as error:
-        _drop(theirs)
+        if (left := _taken(theirs)) is not None:  # after a cancellation it stays open
+            left.transport.abort()
         if isinstance(error, Exception):
             raise cloned.failure(source, error) from error
         raise
@@ -134,13 +131,6 @@ def _taken(theirs: Any) -> Any:
     for name in ("_reader", "_writer"):  # slots: not in the object's ``__dict__``
         setattr(theirs, name, None)
     return writer
-
-
-def _drop(theirs: Any) -> None:
-    """Close a client's connection that is not ours yet: after a cancellation it stays open."""
-    writer = _taken(theirs)
-    if writer is not None:
-        writer.transport.abort()
 
 
 class Credentials:
@@ -179,7 +169,7 @@ async def _within(
 
     def ring() -> None:
         with contextlib.suppress(RuntimeError):  # the loop may be closed by now
-            loop.call_soon_threadsafe(_set_done, bell)
+            loop.call_soon_threadsafe(set_done, bell)
 
     claim: WorkClaim[T] = WorkClaim()
     try:
@@ -197,8 +187,3 @@ async def _within(
         return work.result()
     finally:
         del work, claim
-
-
-def _set_done(bell: asyncio.Future[None]) -> None:
-    if not bell.done():
-        bell.set_result(None)

@@ -74,20 +74,15 @@ def _connected(address: Address, until: float) -> socket.socket:
     """Return a connected socket; NoReply when there was none by ``until``."""
     with reported(address):
         if address.path:
-            sock = _open_unix(address, until)
+            sock = own(socket.socket(socket.AF_UNIX))
+            try:
+                sock.settimeout(max(0.001, until - now()))
+                sock.connect(address.path)
+            except BaseException:
+                sock.close()
+                raise
         else:
             sock = run_inline(open_tcp(SOCKETS, address, until))
     sock.settimeout(None)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 1, 0))
-    return sock
-
-
-def _open_unix(address: Address, until: float) -> socket.socket:
-    sock = own(socket.socket(socket.AF_UNIX))
-    try:
-        sock.settimeout(max(0.001, until - now()))
-        sock.connect(address.path)
-    except BaseException:
-        sock.close()
-        raise
     return sock

@@ -133,7 +133,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
             self._watch_until(due)
         return answer
 
-    # A reply that counts, or a ReplyError for ``refused``: nearly everywhere what is answered.
+    # Ends with a reply that counts, or a ReplyError for ``refused``; with one server, each counts.
     run: Callable[..., Awaitable[Any]] = request
 
     def resumes(self, answer: asyncio.Future[Any], resume: Resume) -> bool:
@@ -339,3 +339,9 @@ class AsyncConnection(asyncio.BufferedProtocol):
             if self.sound and not self.fresh:
                 pending.append(current + max(0.01, self.silence - self.silent_for(current)))
             self._watch_until(min(pending))
+
+
+def set_done(bell: asyncio.Future[None]) -> None:
+    """Ring a bell, unless it was rung or its waiter is gone."""
+    if not bell.done():
+        bell.set_result(None)

@@ -163,8 +163,11 @@ class Connection:
         if not data:
             return INCOMPLETE
         self._reader.feed(data)
-        while type(reply := self._parsed()) is Push:
-            self.pushed(self, reply)
+        try:
+            while type(reply := self._reader.gets()) is Push:
+                self.pushed(self, reply)
+        except ConnectionError as error:
+            raise self._foreign(error) from error
         if reply is not INCOMPLETE:
             self.owed -= 1
         return reply
@@ -236,10 +239,6 @@ class Connection:
         if type(reply) is ReplyError:
             raise server_error(reply)
         self.channel = channel
-
-    def fileno(self) -> int:
-        """Return the socket's file descriptor, to wait for several."""
-        return self._sock.fileno()
 
     def interrupt(self) -> None:
         """Make the thread that reads find the connection closed; may be called by any thread."""

@@ -141,7 +141,7 @@ class BlockingIo:
 
 def _first(pendings: Sequence[Written], until: float) -> Written:
     """Return the first to which something comes; any of them at the instant."""
-    waiting = {each.connection.fileno(): each for each in pendings}
+    waiting = {each.connection.descriptor: each for each in pendings}
     poll = select.poll()
     for number in waiting:
         poll.register(number, select.POLLIN)

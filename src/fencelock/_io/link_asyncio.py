@@ -16,7 +16,6 @@ from fencelock.errors import ServerUnreachable
 
 if TYPE_CHECKING:
     from fencelock._io.sentinel_asyncio import AsyncioDialer
-    from fencelock._io.sources.kinds import SentinelService
     from fencelock._topology.master_monitor import MasterMonitor
 
 
@@ -125,19 +124,15 @@ class Link:
         source = self._source
         if isinstance(source, One):
             return await dial(source, self._pushed, until, stall=self._server_timeout)
-        mux: AsyncConnection = await self._following(source).connect(until, self._pushed)
-        return mux
-
-    def _following(self, service: SentinelService) -> MasterMonitor:
-        """Return what follows the master of a service; made at its first use."""
         if self._monitor is None:
             # Only for Sentinels:
             from fencelock._io.sentinel_asyncio import AsyncioDialer  # noqa: PLC0415 - as said above
             from fencelock._topology.master_monitor import MasterMonitor  # noqa: PLC0415 - as above
 
             self._io = AsyncioDialer(stall=self._server_timeout)
-            self._monitor = MasterMonitor(service, self._io)
-        return self._monitor
+            self._monitor = MasterMonitor(source, self._io)
+        mux: AsyncConnection = await self._monitor.connect(until, self._pushed)
+        return mux
 
     def _lost(self) -> None:
         self.listening = False

@@ -30,7 +30,7 @@ from fencelock._core.pushes import dispatch
 from fencelock._core.retry import ask, left_behind
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
-from fencelock._io.connection_asyncio import AsyncConnection
+from fencelock._io.connection_asyncio import AsyncConnection, set_done
 from fencelock._io.link_asyncio import Link
 from fencelock._io.loss_callbacks import call_on_lost, notifying
 from fencelock._io.process_ports import RandomIds, joined, watch
@@ -103,7 +103,7 @@ class AioPort(Engine):
         watch(self)
 
     def _new_link(self) -> Link:
-        told = (self._pushed, self._unplugged)
+        told = (self._pushed, self.unplugged)
         return Link(self.source, self.client_channel, *told, server_timeout=self.server_timeout)
 
     # -- clock, ids, tables ---------------------------------------------------------------------
@@ -145,7 +145,7 @@ class AioPort(Engine):
         mux = await self.link.connected(until)
         return await mux.command(args, until)
 
-    def _unplugged(self) -> None:
+    def unplugged(self) -> None:
         """Make every waiter ask again: pushes in between are lost."""
         self._rouse()
         if self.renewals.busy:
@@ -196,7 +196,7 @@ class AioPort(Engine):
             await self._listen_home(now() + self.server_timeout)
             self._refused_until = 0.0
             await recheck(self)
-            self._set_timer(now())
+            self.attend_by(now())
         except (NoReply, FencelockError) as error:
             tell = log.debug if self._refused_until else log.info
             tell("for now, revocations are noticed at the next renewal only: %s", error)
@@ -244,7 +244,7 @@ class AioPort(Engine):
         current = now()
         for bell, until in self._bells.items():
             if until <= current:
-                _set_done(bell)
+                set_done(bell)
         left = [until for until in self._bells.values() if until > current]
         if left:
             self._set_alarm(max(min(left), current + RING_SECONDS))
@@ -256,9 +256,9 @@ class AioPort(Engine):
             return
         if waiter.local and not self.is_here:
             with suppress(RuntimeError):  # the loop is closed
-                self.loop.call_soon_threadsafe(_set_done, bell)
+                self.loop.call_soon_threadsafe(set_done, bell)
         else:
-            _set_done(bell)
+            set_done(bell)
 
     @property
     def is_here(self) -> bool:
@@ -281,13 +281,14 @@ class AioPort(Engine):
         with self.mutex:
             self.renewals.add(hold, when)
         if self._timer is None or when < self._timer_at:
-            self._set_timer(when)
+            self.attend_by(when)
         if self._ticking is None:
             self._tick()
         if not self.link.listening:
             self._listen_soon()
 
-    def _set_timer(self, when: float | None) -> None:
+    def attend_by(self, when: float | None) -> None:
+        """Set the timer of all leases, unless it is earlier."""
         if when is None or self.link.closed or (self._timer is not None and when >= self._timer_at):
             return
         if self._timer is not None:
@@ -311,7 +312,7 @@ class AioPort(Engine):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._set_timer(self._next_at())
+        self.attend_by(self._next_at())
 
     def _next_at(self) -> float | None:
         with self.mutex:
@@ -324,7 +325,7 @@ class AioPort(Engine):
         flow.go_on()
         self._begun(flow.rest(), "fencelock-leases").add_done_callback(flow.end)
         # It has taken out the due leases; others may become due before it ends.
-        self._set_timer(self._next_at())
+        self.attend_by(self._next_at())
 
     async def _maintain(self) -> None:
         began = now()
@@ -333,7 +334,7 @@ class AioPort(Engine):
             if (mux := self.link.mux) is not None and mux.sound and mux.silent_since(began):
                 mux.retire()  # the next try must not wait on a connection that went silent
         finally:
-            self._set_timer(self._next_at())
+            self.attend_by(self._next_at())
 
     def spawn(self, flow: Coroutine[Any, Any, None], name: str) -> None:
         """Run a flow in a task of the port."""
@@ -375,10 +376,6 @@ class AioPort(Engine):
         if self._hearing is not None:
             self._hearing.cancel()
         self._hearing = self.loop.call_later(0, self._hear_now)
-
-    def attend_by(self, when: float) -> None:
-        """Set the timer."""
-        self._set_timer(when)
 
     def notify_loss(self, hold: Hold) -> None:
         """Cancel the body or call ``on_lost``, as asked; what it raises is logged."""
@@ -440,8 +437,11 @@ class AioPort(Engine):
     ) -> None:
         until = now() + CLEANUP_SECONDS
         try:
-            if slot is not None and await _done(slot) and settled():
-                return
+            if slot is not None:
+                with suppress(NoReply):
+                    reply = await slot
+                    if not (isinstance(reply, ReplyError) and not_now(reply)) and settled():
+                        return
             await ask(self, script, keys, args, until)
         except FencelockError as error:
             left_behind(script, error)
@@ -540,17 +540,3 @@ async def let_act() -> None:
     """Let tasks whose requests have ended send their clean-ups."""
     for _ in range(TURNS):
         await asyncio.sleep(0)
-
-
-async def _done(slot: asyncio.Future[Any]) -> bool:
-    """Return True if a posted request was answered, and not with "not now"."""
-    try:
-        reply = await slot
-    except NoReply:
-        return False
-    return not (isinstance(reply, ReplyError) and not_now(reply))
-
-
-def _set_done(bell: asyncio.Future[None]) -> None:
-    if not bell.done():
-        bell.set_result(None)

@@ -49,23 +49,12 @@ class _IdentifiedLink(Link):
 class _AsyncNodePort(AioPort):
     """The port of one node."""
 
+    link: _IdentifiedLink
     is_node = True
 
-    def __init__(
-        self,
-        several: QuorumSource,
-        number: int,
-        *,
-        client_channel: str,
-        server_timeout: float,
-        saw: Identified,
-    ) -> None:
-        source = several.sources[number]
-        super().__init__(source, client_channel=client_channel, server_timeout=server_timeout)
-        self.link = link = _IdentifiedLink(
-            source, self.client_channel, self._pushed, self._unplugged, server_timeout=DIAL_SECONDS
-        )
-        link.saw = saw
+    def _new_link(self) -> _IdentifiedLink:
+        told = (self._pushed, self.unplugged)
+        return _IdentifiedLink(self.source, self.client_channel, *told, server_timeout=DIAL_SECONDS)
 
 
 class _AnswerSlot:
@@ -192,6 +181,8 @@ class _Exchange:
 class AioQuorum(QuorumPortRules, AioPort):
     """Implements ``_core.quorum.broadcast.QuorumPort`` for the tasks of one event loop."""
 
+    attend_by = AioPort.attend_by
+
     def __init__(
         self,
         several: QuorumSource,
@@ -204,16 +195,13 @@ class AioQuorum(QuorumPortRules, AioPort):
         source: Any = several  # nothing is dialled
         super().__init__(source, client_channel=client_channel, server_timeout=server_timeout)
         self.begin_quorum(several.labels, prefix, node_timeout)
-        self.nodes = [
-            _AsyncNodePort(
-                several,
-                number,
-                client_channel=client_channel,
-                server_timeout=self.first_seconds,
-                saw=self.identified(number),
-            )
-            for number in range(len(several.sources))
+        nodes = [
+            _AsyncNodePort(each, client_channel=client_channel, server_timeout=self.first_seconds)
+            for each in several.sources
         ]
+        for number, node in enumerate(nodes):
+            node.link.saw = self.identified(number)
+        self.nodes = nodes
 
     async def exchange(
         self, asks: Sequence[Ballot], latest: float, limit: Callable[[], float]
@@ -241,10 +229,6 @@ class AioQuorum(QuorumPortRules, AioPort):
 
     def _listen_soon(self, after: float = 0.0) -> None:
         """Do nothing: the nodes' ports listen for revocations."""
-
-    def attend_by(self, when: float) -> None:
-        """Set the timer."""
-        self._set_timer(when)
 
     async def shut(self, within: float = CLOSE_SECONDS, *, release: bool = False) -> bool:
         """Close all nodes' ports; see ``AioPort.shut``."""

@@ -135,7 +135,7 @@ class _IdentifiedPool(Pool):
         self.left: list[_Dial] = []  # those whose callers gave up
 
     def dial(self, bell: socket.socket | None = None) -> _Dial:
-        """Begin to open a connection, or continue with one that a caller has left."""
+        """Begin to open a connection, or go on with one that was left; its end rings the bell."""
         with self.dials:
             if self.left:
                 dial = self.left.pop()
@@ -165,25 +165,10 @@ class _NodePort(BlockingPort):
 
     pool: _IdentifiedPool
     is_node = True
-
-    def __init__(
-        self, several: QuorumSource, number: int, *, client_channel: str, server_timeout: float
-    ) -> None:
-        self._number = number
-        self.saw: Identified = lambda _run_id, _uptime, _now: None
-        super().__init__(
-            several.sources[number], client_channel=client_channel, server_timeout=server_timeout
-        )
+    saw: Identified = staticmethod(lambda _run_id, _uptime, _now: None)  # the quorum says it
 
     def _new_pool(self) -> _IdentifiedPool:
-        return _IdentifiedPool(self.source, self._ear, self._saw)
-
-    def dial(self, bell: socket.socket) -> _Dial:
-        """Begin to open a connection, which rings the bell when it has ended."""
-        return self.pool.dial(bell)
-
-    def _saw(self, run_id: bytes, uptime: float, asked_at: float) -> None:
-        self.saw(run_id, uptime, asked_at)
+        return _IdentifiedPool(self.source, self._ear, lambda *seen: self.saw(*seen))  # noqa: PLW0108 - it is set later
 
 
 class _QuorumRenewalThread(RenewalThread):
@@ -247,12 +232,12 @@ class _Exchange:
             self._waiting[number] = ask
             self._poll.register(number, select.POLLIN)
 
-    def dial(self, ask: Ballot, node: _NodePort) -> None:
+    def dial(self, ask: Ballot, pool: _IdentifiedPool) -> None:
         """Send a request as soon as a connection is open, without holding up others."""
         if self._bell is None:
             self._bell, self._heard = socket.socketpair()
             self._poll.register(self._heard, select.POLLIN)
-        self._dials[ask] = node.dial(self._bell)
+        self._dials[ask] = pool.dial(self._bell)
 
     def hear(self, limit: Callable[[], float]) -> None:
         """Take answers as they come, until all have come or the instant is reached."""
@@ -299,6 +284,7 @@ class BlockingQuorum(QuorumPortRules, BlockingPort):
     """Implements ``_core.quorum.broadcast.QuorumPort`` for threads."""
 
     nodes: Sequence[_NodePort] = ()
+    attend_by = BlockingPort.attend_by
 
     def __init__(
         self,
@@ -311,10 +297,8 @@ class BlockingQuorum(QuorumPortRules, BlockingPort):
     ) -> None:
         self.begin_quorum(several.labels, prefix, node_timeout)
         self.nodes = [
-            _NodePort(
-                several, number, client_channel=client_channel, server_timeout=self.first_seconds
-            )
-            for number in range(len(several.sources))
+            _NodePort(each, client_channel=client_channel, server_timeout=self.first_seconds)
+            for each in several.sources
         ]
         source: Any = several  # nothing is dialled
         super().__init__(source, client_channel=client_channel, server_timeout=server_timeout)
@@ -356,7 +340,7 @@ class BlockingQuorum(QuorumPortRules, BlockingPort):
                 if ask.connection is not None:
                     exchange.await_answer(ask)
                 elif not ask.ended:
-                    exchange.dial(ask, self.nodes[ask.node])
+                    exchange.dial(ask, self.nodes[ask.node].pool)
             exchange.hear(limit)
         finally:
             exchange.end()
@@ -371,10 +355,6 @@ class BlockingQuorum(QuorumPortRules, BlockingPort):
             if connection is not None:
                 connection.waiter = None
                 self.nodes[ask.node].pool.give(connection)
-
-    def attend_by(self, when: float) -> None:
-        """Have the renewal thread awake by an instant."""
-        self._renewal_thread.mind(when)
 
     def shut(self, within: float = CLOSE_SECONDS, *, release: bool = False) -> bool:
         """Close all nodes' ports; see ``BlockingPort.shut``."""

@@ -210,25 +210,17 @@ class RenewalThread:
         pipe = self._pipe
         if pipe is None:
             return
-        if ear is None:
-            poll = select.poll()
-            poll.register(pipe[0], select.POLLIN)
-            if poll.poll(max(0.0, until - now()) * 1000):
-                os.read(pipe[0], 4096)
-            return
         try:
-            if ear.readable(pipe[0], until - now()):
+            if ear is not None and ear.readable(pipe[0], until - now()):
                 ear.settle()
-            else:
-                self._drain(pipe[0])
+                return
         except NoReply:
             self._hang_up()
-
-    def _drain(self, pipe: int) -> None:
+            return
         poll = select.poll()
-        poll.register(pipe, select.POLLIN)
-        if poll.poll(0):
-            os.read(pipe, 4096)
+        poll.register(pipe[0], select.POLLIN)
+        if poll.poll(0 if ear is not None else max(0.0, until - now()) * 1000):
+            os.read(pipe[0], 4096)
 
     def _listening(self, port: RenewedPort, until: float) -> Connection | None:
         """Return the connection that hears revocations, opened once a lease lasts."""

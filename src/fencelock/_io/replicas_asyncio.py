@@ -11,8 +11,9 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from math import inf
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from fencelock._core.keys import LockKeys
@@ -25,6 +26,7 @@ from fencelock._io.replicas_blocking import ANSWER_SECONDS, LATE_SECONDS, mark, 
 from fencelock._io.sources.kinds import Source
 from fencelock._io.wire import ReplyError
 from fencelock._runtime.clock import now
+from fencelock._topology.slots import ClusterSource
 from fencelock.errors import FencelockError
 from fencelock.options import Acknowledgement
 
@@ -38,26 +40,20 @@ class AckRequest(NamedTuple):
     answer: asyncio.Future[int]
 
 
-class AsyncReplicas:
-    """Implements ``_core.port.Replicas``: one WAIT for all requests before it, then the next."""
+class Rounds:
+    """The rounds at one server: one WAIT for all requests before it, then the next."""
 
-    def __init__(self, link: Link, asked: Acknowledgement) -> None:
-        self.wanted, self.timeout = asked
-        self._loop = asyncio.get_running_loop()
+    def __init__(self, link: Link, wanted: int) -> None:
         self.link = link
+        self._wanted = wanted
+        self._loop = asyncio.get_running_loop()
         self._acks: list[AckRequest] = []  # those that share the next round
         self._task: asyncio.Task[None] | None = None
         self._run_ids: WeakKeyDictionary[AsyncConnection, bytes] = WeakKeyDictionary()
 
-    async def acknowledge(self, waiter: Seat, until: float) -> int:
-        """Count for a waiter; see ``Replicas``."""
-        return await self.count(waiter.keys, waiter.origin, until)
-
-    async def count(self, keys: LockKeys, origin: AsyncConnection | None, until: float) -> int:
+    async def count(self, keys: LockKeys, origin: AsyncConnection, until: float) -> int:
         """Share the next round for what came on the connection ``origin``."""
         loop = self._loop
-        if not isinstance(origin, AsyncConnection):
-            raise NoReply("the connection of the request was lost", sent=False)
         if until <= now():
             return 0
         ack = AckRequest(keys, origin, until, loop.create_future())
@@ -92,7 +88,7 @@ class AsyncReplicas:
         answer_by = until + LATE_SECONDS
         slots = (
             mux.request(mark(acks[0].keys), answer_by),
-            mux.request(wait(self.wanted, until), answer_by),
+            mux.request(wait(self._wanted, until), answer_by),
         )
         replies = await asyncio.gather(*slots)
         for reply in replies:
@@ -102,7 +98,7 @@ class AsyncReplicas:
 
     def _judge(self, acks: list[AckRequest], count: int) -> None:
         """Answer requests with enough replicas or no time left; the others share the next round."""
-        enough, soon = count >= self.wanted, now() + ANSWER_SECONDS
+        enough, soon = count >= self._wanted, now() + ANSWER_SECONDS
         for ack in acks:
             if enough or ack.until <= soon:
                 _reply(ack, count)
@@ -141,16 +137,50 @@ class AsyncReplicas:
         await self.link.close()
 
 
-def replica_link(
-    source: Source, asked: Acknowledgement, client_channel: bytes, server_timeout: float
-) -> Link:
-    """Return a connection for rounds only."""
-    # A WAIT is silent for its whole timeout: that does not mean a dead connection.
-    link = Link(
-        source, client_channel, _unheard, _disconnected, server_timeout=server_timeout + asked[1]
-    )
-    link.silence = inf
-    return link
+class AsyncReplicas:
+    """Implements ``_core.port.Replicas``: asks at the server that a waiter was answered by.
+
+    Each node of a Cluster has replicas of its own, so each has rounds of its own: a node with a
+    silent replica holds up no other node.
+    """
+
+    def __init__(self, port: AioPort, at: Callable[[Any], Source], asked: Acknowledgement) -> None:
+        self.wanted, self.timeout = asked
+        self._at = at  # returns the source of a node
+        self._client_channel = port.client_channel
+        # A WAIT is silent for its whole timeout: that does not mean a dead connection.
+        self._seconds = port.server_timeout + self.timeout
+        self._rounds: dict[Any, Rounds] = {}  # by node; one server is None
+
+    async def acknowledge(self, waiter: Seat, until: float) -> int:
+        """Share the next round of the node; see ``Replicas``."""
+        mux = waiter.origin
+        if not isinstance(mux, AsyncConnection):
+            raise NoReply("the connection of the request was lost", sent=False)
+        rounds = self._rounds.get(mux.node)
+        if rounds is None:
+            source, seconds = self._at(mux.node), self._seconds
+            link = Link(
+                source, self._client_channel, _unheard, _disconnected, server_timeout=seconds
+            )
+            link.silence = inf
+            link.reached = mux.node is not None  # it answered just now: silence may be temporary
+            rounds = self._rounds[mux.node] = Rounds(link, self.wanted)
+        return await rounds.count(waiter.keys, mux, until)
+
+    @property
+    def asking(self) -> bool:
+        """Return True while a round is under way."""
+        return any(rounds.asking for rounds in self._rounds.values())
+
+    async def close(self) -> None:
+        """End what is under way, and close the connections."""
+        await asyncio.gather(*[rounds.close() for rounds in self._rounds.values()])
+
+    def after_fork(self) -> None:
+        """In a child: touch nothing of the parent's."""
+        for rounds in self._rounds.values():
+            rounds.link.closed = True
 
 
 def _reply(ack: AckRequest, count: int) -> None:
@@ -172,21 +202,22 @@ def _disconnected() -> None:
     """Leave it to the next round to connect again."""
 
 
-class Rounds(Protocol):
-    """The rounds of a port, as far as they matter at its end."""
-
-    @property
-    def asking(self) -> bool:
-        """Return True while a round is under way."""
-
-    async def close(self) -> None:
-        """End what is under way, and close the connections."""
-
-
 class PortWithRounds(AioPort):
     """The common part of the asyncio ports whose grants replicas acknowledge."""
 
-    replicas: Rounds  # type: ignore[assignment]  # what each of them has is both
+    replicas: AsyncReplicas
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        client_channel: str,
+        server_timeout: float,
+        replicas: Acknowledgement,
+    ) -> None:
+        super().__init__(source, client_channel=client_channel, server_timeout=server_timeout)
+        at = source.at if isinstance(source, ClusterSource) else lambda _node: source
+        self.replicas = AsyncReplicas(self, at, replicas)
 
     @property
     def asking(self) -> bool:
@@ -199,24 +230,14 @@ class PortWithRounds(AioPort):
         await let_act()
         await super().end_requests()
 
+    def after_fork(self) -> None:
+        """In a child: touch nothing of the parent's."""
+        super().after_fork()
+        self.replicas.after_fork()
+
 
 class AcknowledgedPort(PortWithRounds):
-    """An asyncio port whose grants replicas acknowledge."""
-
-    replicas: AsyncReplicas
-
-    def __init__(
-        self,
-        source: Source,
-        *,
-        client_channel: str,
-        server_timeout: float,
-        replicas: Acknowledgement,
-    ) -> None:
-        super().__init__(source, client_channel=client_channel, server_timeout=server_timeout)
-        self.replicas = AsyncReplicas(
-            replica_link(source, replicas, self.client_channel, server_timeout), replicas
-        )
+    """An asyncio port for one server whose grants replicas acknowledge."""
 
     def open_now(self, waiter: Seat, *, listen: bool) -> bool:
         """Note the connection that the waiter is about to use."""
@@ -227,8 +248,3 @@ class AcknowledgedPort(PortWithRounds):
         """Note the connection that the waiter is about to use."""
         await super().open(waiter, until, listen=listen)
         waiter.origin = self.link.mux
-
-    def after_fork(self) -> None:
-        """In a child: touch nothing of the parent's."""
-        super().after_fork()
-        self.replicas.link.closed = True

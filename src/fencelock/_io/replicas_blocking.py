@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from fencelock._core.keys import ACKNOWLEDGED_KINDS, LockKeys, derived
 from fencelock._core.seat import Seat
-from fencelock._core.types import NoReply, Reply
+from fencelock._core.types import NoReply
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.wire import ReplyError, pack, server_error
 from fencelock._runtime.clock import now
@@ -62,24 +62,20 @@ class BlockingReplicas:
             raise NoReply("the connection of the request was lost", sent=False)
         if until <= now():
             return 0
-        return _counted(connection, mark(waiter.keys) + wait(self.wanted, until), until)
-
-
-def _counted(connection: Connection, packed: bytes, until: float) -> int:
-    reply: Reply = None
-    try:
-        connection.asked_at = now()
-        connection.send(packed, 2)
-        for _ in range(2):
+        try:
+            connection.asked_at = now()
+            connection.send(mark(waiter.keys) + wait(self.wanted, until), 2)
             reply = connection.answer(until + ANSWER_SECONDS)
-            if type(reply) is ReplyError:
-                raise refused(reply)  # what is still owed ends the connection
-        return int(reply)
-    except NoReply as broken:
-        connection.sound = False
-        if broken.undo_connection is None:
+            if type(reply) is not ReplyError:
+                reply = connection.answer(until + ANSWER_SECONDS)
+        except NoReply as broken:
+            connection.sound = False
+            if broken.undo_connection is None:
+                raise
+            return 0
+        except BaseException:
+            connection.sound = False
             raise
-        return 0
-    except BaseException:
-        connection.sound = False
-        raise
+        if type(reply) is ReplyError:
+            raise refused(reply) from reply  # what is still owed ends the connection
+        return int(reply)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fencelock._io.sources.kinds import Cloned, Direct, check_face, is_plain
-from fencelock._io.sources.url import Address, from_settings
+from fencelock._io.sources.kinds import Cloned, Direct, check_face, settled
+from fencelock._io.sources.url import Address
 from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import ClusterSource
 
@@ -59,7 +59,7 @@ def _seed(text: str) -> NodeAddress:
 
 def _over_tls(
     username: str | None, password: str | None, query: str, *, asynchronous: bool
-) -> Callable[[NodeAddress], Cloned]:
+) -> Callable[[NodeAddress], Direct | Cloned]:
     """Return how to connect over TLS: through redis-py, with the URL's options."""
     import redis  # noqa: PLC0415 - redis-py takes 0.1 s to import: only where it is needed
     import redis.asyncio  # noqa: PLC0415 - as above
@@ -72,10 +72,10 @@ def _over_tls(
 
 def _cloning(
     connection_class: Any, settings: Mapping[str, Any], what: str
-) -> Callable[[NodeAddress], Cloned]:
-    def at(node: NodeAddress) -> Cloned:
+) -> Callable[[NodeAddress], Direct | Cloned]:
+    def at(node: NodeAddress) -> Direct | Cloned:
         own = {**settings, "host": node.host, "port": node.port}
-        return Cloned(connection_class, own, f"{what} {node}")
+        return settled(connection_class, own, f"{what} {node}")
 
     return at
 
@@ -88,20 +88,10 @@ def from_client(client: Any, *, asynchronous: bool) -> ClusterSource:
     check_face(client, connection_class, asynchronous=asynchronous)
     seeds = tuple(dict.fromkeys(NodeAddress(str(node.host), int(node.port)) for node in nodes))
     name = type(client).__name__
-    remap = _remap(getattr(known, "address_remap", None))
-    address = from_settings(settings) if is_plain(connection_class) else None
-    if address is None:
-        at: Callable[[NodeAddress], Direct | Cloned] = _cloning(
-            connection_class, settings, f"{name} node"
-        )
-        return ClusterSource(seeds, at, f"{name} client", remap)
-    known_address = address
-
-    def direct(node: NodeAddress) -> Direct:
-        own = known_address._replace(host=node.host, port=node.port, path="", db=0)
-        return Direct(lambda _: own, str(own))
-
-    return ClusterSource(seeds, direct, f"redis+cluster://{','.join(map(str, seeds))}", remap)
+    at = _cloning(connection_class, settings, f"{name} node")
+    plain = isinstance(at(seeds[0]), Direct)
+    label = f"redis+cluster://{','.join(map(str, seeds))}" if plain else f"{name} client"
+    return ClusterSource(seeds, at, label, _remap(getattr(known, "address_remap", None)))
 
 
 def _remap(theirs: Any) -> Callable[[NodeAddress], NodeAddress] | None:
