@@ -353,5 +353,5 @@ def test_a_later_thread_with_the_same_ident_owns_nothing(client):
         ended(each)
     assert idents[-1] == idents[0], "this system gives each thread another ident"
     assert outcomes == [False]
-    lock._holds.newest().unit = process.thread_unit()  # take it over, to give it back
+    lock._holds.newest().unit = process.here.unit  # take it over, to give it back
     lock.release()

@@ -103,12 +103,9 @@ class CandidateHolds(Holds):
     def rely(self, use: LeadershipUse, lease: Hold) -> None:
         """Note that a thread or task relies on this leadership. Under the port's mutex."""
         use.held = lease
-        if use.inside or not self._campaigned(use.unit, lease):
+        alike = [each for each in self._uses if each.unit == use.unit and each.held is lease]
+        if use.inside or all(each.inside for each in alike):
             self._uses.append(use)
-
-    def _campaigned(self, unit: object, lease: Hold) -> list[LeadershipUse]:
-        of_unit = [each for each in self._uses if each.unit == unit and each.held is lease]
-        return [each for each in of_unit if not each.inside]
 
     def ending(self, frame: FrameType | None, unit: object) -> LeadershipUse | None:
         """Return the body that a frame ends; see ``ending``."""
@@ -127,7 +124,7 @@ class CandidateHolds(Holds):
         if use.inside and not any(each.inside for each in alike):
             for each in alike:
                 self._uses.remove(each)
-        hold = self._hold_of(use.held)
+        hold: Hold | None = next((one for one in self._now() if one is use.held), None)
         relied_on = any(each.held is use.held for each in self._uses)
         if hold is None or relied_on or self.campaigning is not None:
             return None
@@ -146,9 +143,6 @@ class CandidateHolds(Holds):
             body.held = made
         hold = None if body.held is None else self.leave(body)  # type: ignore[arg-type]  # see aio/election.py
         return (hold,) if hold is not None and self.remove(hold) else ()
-
-    def _hold_of(self, lease: Hold) -> Hold | None:
-        return next((hold for hold in tuple(self._now()) if hold is lease), None)
 
     def forget(self, hold: Hold) -> None:
         """Forget who relies on a leadership that is over. Its bodies end by themselves."""

@@ -55,7 +55,10 @@ def revoke(
     from fencelock._core.lock.show import revoke
 
     keys = LockKeys(prefix, options.lock_name(name))
-    return revoke(port, keys, _reason(reason), _process(only))
+    why = options.text("reason", reason).strip()
+    if not why:
+        raise ValueError("reason must not be empty: it is what the holder will read")
+    return revoke(port, keys, why, _process(only))
 
 
 def signals(
@@ -92,14 +95,6 @@ def _chosen(match: str, names: Iterable[str] | None) -> list[str] | None:
     if isinstance(names, (str, bytes)):
         raise TypeError(f"names must be several names, such as [{names!r}], not {names!r}")
     return [options.lock_name(name) for name in names]
-
-
-def _reason(reason: str) -> str:
-    """Return why a lock is revoked: its holder reads it."""
-    chosen = options.text("reason", reason).strip()
-    if not chosen:
-        raise ValueError("reason must not be empty: it is what the holder will read")
-    return chosen
 
 
 def _process(only: Any) -> tuple[str, int] | None:

@@ -16,7 +16,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from fencelock import options
 from fencelock._core import events
@@ -191,13 +191,6 @@ def _told(text: str) -> str:
     return printable.encode(errors="replace")[:DESCRIPTION_BYTES_MAX].decode(errors="ignore")
 
 
-class Droppable(Protocol):
-    """The holds of a handle, of any kind."""
-
-    def dropped(self) -> None:
-        """Stop renewing holds that no code can release any more."""
-
-
 class DropFinalizer:
     """Calls ``dropped`` of a handle's holds once the handle is gone; its finalizer makes it.
 
@@ -206,14 +199,14 @@ class DropFinalizer:
     when all finalizers have run; this one is freed with the handle.
     """
 
-    __slots__ = ("_holds",)
+    __slots__ = ("_dropped",)
 
-    def __init__(self, holds: Droppable) -> None:
-        self._holds = holds
+    def __init__(self, dropped: Callable[[], None]) -> None:
+        self._dropped = dropped
 
     def __del__(self) -> None:
         """Stop renewing holds that no code can release any more."""
-        self._holds.dropped()
+        self._dropped()
 
 
 class Holds(HoldRegistry):
@@ -278,10 +271,11 @@ class Holds(HoldRegistry):
     def again(self, unit: object) -> Hold | None:
         """Return the hold that a thread or task enters once more, or None.
 
-        Raises NotAcquired where it may not enter again.
+        Raises NotAcquired where it may not enter again: the holder of a strict handle (X6).
         """
-        if self.options.strict:
-            self.refuse_second(unit)
+        if self.options.strict and self.of(unit) is not None:
+            text = f"already locked: {self.keys.name!r} is held by this thread or task"
+            raise NotAcquired(text, **self.about())
         return None
 
     def answered(self, port: Port, attempt: Attempt, hold: Hold | None) -> None:
@@ -300,12 +294,6 @@ class Holds(HoldRegistry):
             UserWarning,
             stacklevel=calling_level(),
         )
-
-    def refuse_second(self, unit: object) -> None:
-        """Raise when the holder of a strict handle acquires it again (X6)."""
-        if self.options.strict and self.of(unit) is not None:
-            text = f"already locked: {self.keys.name!r} is held by this thread or task"
-            raise NotAcquired(text, **self.about())
 
     def about(self) -> dict[str, str]:
         """Return what errors carry apart from their message: the lock's name and its server."""

@@ -66,13 +66,9 @@ class SemaphoreHolds(Holds):
             terms = self._forms[permits] = self.new_terms(ShareTerms, port, **form)
         return terms
 
-    def attempt_permits(self, port: Port, caller: Caller, permits: int) -> Attempt:
+    def attempt(self, port: Port, caller: Caller, permits: int = 1) -> Attempt:
         """Return a fresh attempt at permits by a thread or task."""
         return self.attempt_on(self.terms(port, options.count("permits", permits)), port, caller)
-
-    def attempt(self, port: Port, caller: Caller) -> Attempt:
-        """Return a fresh attempt at one permit."""
-        return self.attempt_permits(port, caller, 1)
 
     def part(self, options: LeaseOptions) -> SemaphoreHolds:
         """Return permits of the same semaphore for a multi."""
@@ -103,7 +99,7 @@ class SemaphoreHolds(Holds):
 
     def add(self, hold: Hold) -> None:
         """Keep a hold, and how many permits it has."""
-        terms: ShareTerms = hold.terms  # type: ignore[assignment]  # attempt_permits made it
+        terms: ShareTerms = hold.terms  # type: ignore[assignment]  # ``attempt`` made it
         hold.count = terms.permits
         super().add(hold)
 

@@ -73,11 +73,6 @@ class LoopPorts:
         self._maker = maker
         self._ports: dict[int, AioPort] = {}
 
-    def known(self, loop: asyncio.AbstractEventLoop) -> AioPort | None:
-        """Return the loop's port if it has one."""
-        port = self._ports.get(id(loop))
-        return port if port is not None and port.loop is loop else None
-
     def here(self) -> AioPort:
         """Return the running loop's port, made when the loop first asks."""
         loop = asyncio.get_running_loop()

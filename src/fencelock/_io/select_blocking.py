@@ -68,16 +68,12 @@ def chosen(source: object, replicas: Acknowledgement | None, *, asynchronous: bo
 def _quorum(source: object, *, asynchronous: bool) -> QuorumSource | None:
     if source is None:
         source = os.environ.get("FENCELOCK_URL")
-    if not isinstance(source, (list, tuple)) and not _may_be_several(source):
+    several = isinstance(source, str) and ("," in source or len(source.split()) > 1)
+    if not several and not isinstance(source, (list, tuple)):
         return None
     from fencelock._io.sources.quorum import quorum_source
 
     return quorum_source(source, asynchronous=asynchronous)
-
-
-def _may_be_several(source: object) -> bool:
-    """Return False for what cannot be several URLs in one string."""
-    return isinstance(source, str) and ("," in source or len(source.split()) > 1)
 
 
 def is_cluster(found: Any) -> bool:

@@ -38,12 +38,7 @@ class _Here(threading.local):
         self.unit: ThreadUnit = ThreadUnit()
 
 
-here = _Here()  # ``here.unit``: what ``thread_unit`` returns, without a call
-
-
-def thread_unit() -> ThreadUnit:
-    """Return this thread's identity; unlike its ident, no later thread gets the same."""
-    return here.unit
+here = _Here()  # ``here.unit`` is of this thread; unlike its ident, no later thread gets the same
 
 
 class ProcessBound:

@@ -76,7 +76,7 @@ class AsyncHandle(ProcessBound):
         """Stop renewing holds that no code can release any more."""
         holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
         if holds is not None and holds.newest() is not None:
-            self._finalizer = DropFinalizer(holds)
+            self._finalizer = DropFinalizer(holds.dropped)
 
 
 @unnamed
@@ -246,7 +246,7 @@ class AsyncLock(AsyncLockBase):
             self._holds.doubt_timeout()
         port, holds, unit = self._port(), self._holds, caller()
         if holds.options.strict:
-            holds.refuse_second(unit)
+            holds.again(unit)
         attempt = holds.attempt(port, unit)
         try:
             hold = await acquire(port, attempt, seconds)

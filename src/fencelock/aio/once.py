@@ -209,14 +209,11 @@ class AsyncOnceLock(AsyncLock):
 
     async def end(self, hold: Hold, within: float, value: Any) -> Outcome[Any]:
         """Keep the result, and end the run."""
-        name, fence = self.name, hold.fence
+        port, holds, name, fence = self._port(), self._holds, self.name, hold.fence
         try:
             form, data = encoded(name, value)
         except (TypeError, ValueError):
-            await self._finish(hold, within, (NOTHING, b""))
+            await finish(port, hold, holds, within, (NOTHING, b""))
             raise
-        await self._finish(hold, within, (form, data))
+        await finish(port, hold, holds, within, (form, data))
         return Outcome(name, FinishedOnce(fence, 0.0, 0.0, form, "", data), ran=True)
-
-    async def _finish(self, hold: Hold, within: float, result: tuple[str, bytes]) -> None:
-        await finish(self._port(), hold, self._holds, within, result)

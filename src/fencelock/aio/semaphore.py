@@ -154,7 +154,7 @@ class AsyncSemaphore(AsyncLockBase):
     async def _take(self, body: Body, seconds: float | None, permits: int) -> Hold | None:
         """Acquire permits; the frame that called undoes it after an interrupt."""
         holds, port, unit = self._holds, self._port(), body.unit
-        attempt = body.attempt = holds.attempt_permits(port, unit, permits)
+        attempt = body.attempt = holds.attempt(port, unit, permits)
         try:
             body.held = await acquire(port, attempt, seconds)
         except ServerUnsuitable as refused:

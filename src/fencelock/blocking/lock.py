@@ -73,7 +73,7 @@ class Handle(ProcessBound):
         """Stop renewing holds that no code can release any more."""
         holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
         if holds is not None and holds.newest() is not None:
-            self._finalizer = DropFinalizer(holds)
+            self._finalizer = DropFinalizer(holds.dropped)
 
 
 @unnamed
@@ -242,7 +242,7 @@ class Lock(LockBase):
             self._holds.doubt_timeout()
         port, holds, unit = self._port, self._holds, here.unit
         if holds.options.strict:
-            holds.refuse_second(unit)
+            holds.again(unit)
         attempt = holds.attempt(port, unit)
         try:
             hold = run_blocking(acquire(port, attempt, seconds))

@@ -205,14 +205,11 @@ class OnceLock(Lock):
 
     def end(self, hold: Hold, within: float, value: Any) -> Outcome[Any]:
         """Keep the result, and end the run."""
-        name, fence = self.name, hold.fence
+        port, holds, name, fence = self._port, self._holds, self.name, hold.fence
         try:
             form, data = encoded(name, value)
         except (TypeError, ValueError):
-            self._finish(hold, within, (NOTHING, b""))
+            run_blocking(finish(port, hold, holds, within, (NOTHING, b"")))
             raise
-        self._finish(hold, within, (form, data))
+        run_blocking(finish(port, hold, holds, within, (form, data)))
         return Outcome(name, FinishedOnce(fence, 0.0, 0.0, form, "", data), ran=True)
-
-    def _finish(self, hold: Hold, within: float, result: tuple[str, bytes]) -> None:
-        run_blocking(finish(self._port, hold, self._holds, within, result))

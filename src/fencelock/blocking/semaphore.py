@@ -153,7 +153,7 @@ class Semaphore(LockBase):
     def _take(self, body: Body, seconds: float | None, permits: int) -> Hold | None:
         """Acquire permits; the frame that called undoes it after an interrupt."""
         holds, port, unit = self._holds, self._port, body.unit
-        attempt = body.attempt = holds.attempt_permits(port, unit, permits)
+        attempt = body.attempt = holds.attempt(port, unit, permits)
         try:
             body.held = run_blocking(acquire(port, attempt, seconds))
         except ServerUnsuitable as refused:
