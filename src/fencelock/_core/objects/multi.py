@@ -129,7 +129,6 @@ async def _together(
 ) -> bool | None:
     """Request all at once; None when each may still be free."""
     until, ttl = answer_by(port, port.now(), give_up_at), min(each.ttl for each in attempts)
-    keys = [key for attempt in attempts for key in attempt.keys.grant]
 
     async def once() -> tuple[float, Reply]:
         if seat.undo_connection is not None:
@@ -141,7 +140,7 @@ async def _together(
         await port.open(seat, until, listen=False)
         seat.begin()
         asked_at = port.now()
-        reply = await port.call(MULTI_ACQUIRE, keys, _acquire_args(attempts), until, seat)
+        reply = await port.call(*_request(attempts), until, seat)
         if not isinstance(reply, int):
             await port.flows.confirm(port, seat, asked_at + validity(ttl), give_up_at)
         return asked_at, reply
@@ -161,19 +160,6 @@ async def _together(
     seat.began = False
     port.close(seat)
     return granted or (None if reply < 0 else False)
-
-
-def _acquire_args(attempts: Sequence[Attempt]) -> list[bytes | int]:
-    """Return the arguments of ``multi_acquire.lua`` for each lock."""
-    return [
-        term
-        for attempt in attempts
-        for term in (
-            attempt.holder_id,
-            milliseconds(attempt.ttl),
-            attempt.terms.words + attempt.info,
-        )
-    ]
 
 
 async def _in_order(port: Port, attempts: Sequence[Attempt], limit: float | None) -> bool:
@@ -206,6 +192,14 @@ async def _drop(port: Port, attempts: Sequence[Attempt], give_up_at: float) -> N
     for hold, attempt in zip(holds, attempts, strict=False):
         undo_owed(port, hold)
         attempt.hold = None
+
+
+def _request(attempts: Sequence[Attempt]) -> Call:
+    keys = [key for attempt in attempts for key in attempt.keys.grant]
+    words: list[bytes | int] = []
+    for one in attempts:
+        words += (one.holder_id, milliseconds(one.ttl), one.terms.words + one.info)
+    return MULTI_ACQUIRE, keys, words
 
 
 def _release(parts: Sequence[Asked]) -> Call:
@@ -290,15 +284,10 @@ async def _give_back(port: Port, holds: Sequence[Hold], given: _Given, until: fl
                 given.unsure.update(holds)
             return
     await persist(port, lambda: _each(port, holds, given, until), until, Seat())
-    for refusal in given.refused.values():
-        try:
-            raise refusal
-        finally:
-            del refusal
 
 
 async def _each(port: Port, holds: Sequence[Hold], given: _Given, until: float) -> None:
-    """Ask once for each part that is left; raise the first error of one without an answer."""
+    """Ask once for each part that is left; raise the first error, a silence before a refusal."""
     left = given.left(holds)
     trouble: NoReply | ServerError | None = None
     answers = await port.flows.side_by_side(port, [release_call(hold) for hold in left], until)
@@ -318,6 +307,7 @@ async def _each(port: Port, holds: Sequence[Hold], given: _Given, until: float) 
                 del answer, answers
         else:
             given.answers[hold] = answer if answer == 1 else answer[1]
+    trouble = trouble or next(iter(given.refused.values()), None)
     if trouble is not None:
         try:
             raise trouble
