@@ -197,8 +197,6 @@ async def candidates(port: Port, keys: LockKeys) -> list[str]:
 class LeaderCursor:
     """One subscription to changes of the leader, and the leader that it saw last."""
 
-    __slots__ = ("first", "id", "keys", "last")
-
     def __init__(self, own_id: bytes, keys: ElectionKeys) -> None:
         self.id = own_id
         self.keys = keys

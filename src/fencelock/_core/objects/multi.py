@@ -204,11 +204,8 @@ def _request(attempts: Sequence[Attempt]) -> Call:
 
 def _release(parts: Sequence[Asked]) -> Call:
     keys = [key for part in parts for key in part.terms.keys.all]
-    return (
-        MULTI_RELEASE,
-        keys,
-        [parts[0].terms.client_channel, *[part.holder_id for part in parts]],
-    )
+    words = (parts[0].terms.client_channel, *[part.holder_id for part in parts])
+    return MULTI_RELEASE, keys, words
 
 
 class _Given:
@@ -284,10 +281,15 @@ async def _give_back(port: Port, holds: Sequence[Hold], given: _Given, until: fl
                 given.unsure.update(holds)
             return
     await persist(port, lambda: _each(port, holds, given, until), until, Seat())
+    for refusal in given.refused.values():
+        try:
+            raise refusal
+        finally:
+            del refusal
 
 
 async def _each(port: Port, holds: Sequence[Hold], given: _Given, until: float) -> None:
-    """Ask once for each part that is left; raise the first error, a silence before a refusal."""
+    """Ask once for each part that is left; raise the first error of one without an answer."""
     left = given.left(holds)
     trouble: NoReply | ServerError | None = None
     answers = await port.flows.side_by_side(port, [release_call(hold) for hold in left], until)
@@ -307,7 +309,6 @@ async def _each(port: Port, holds: Sequence[Hold], given: _Given, until: float) 
                 del answer, answers
         else:
             given.answers[hold] = answer if answer == 1 else answer[1]
-    trouble = trouble or next(iter(given.refused.values()), None)
     if trouble is not None:
         try:
             raise trouble

@@ -95,8 +95,6 @@ class StateWaiter(Seat):
 class StateWait:
     """The waiters of this client for one state, in order of arrival."""
 
-    __slots__ = ("check_at", "owes", "waiters")
-
     def __init__(self, now: float) -> None:
         self.waiters: dict[StateWaiter, None] = {}
         self.owes = False  # a departed waiter left our channel on the list, for the others
