@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 import fencelock
-from fencelock._core.quorum.attempt import QuorumAttempt
+from fencelock._core.quorum.acquire import QuorumAttempt
 from tests.topologies.quorum import Quorum
 
 CONTENDERS = (1, 2, 5, 20)

@@ -126,7 +126,6 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     # Objects made of locks.
     "election.hand_over": "_core.objects.election:hand_over",
     "election.judge": "_core.objects.election:_judge",
-    "election.look": "_core.objects.election:_look",
     "election.offer": "_core.objects.election:_offer",
     "election.resume": "_core.objects.election:_resume",
     "once.finish": "_core.objects.once:finish",

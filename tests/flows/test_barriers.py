@@ -135,7 +135,7 @@ def test_more_parties_than_one_command_asks_about(scenario, small_looks):
 def test_a_look_that_proves_the_first_parties_only_is_found(small_looks):
     change = Statement(
         "_core.objects.state_wait:_look",
-        "if not watcher.signal.rules.proves_each or watcher.verdict is not None:",
+        "if watcher.signal.lists_channels or watcher.verdict is not None:",
         "if True:",
     )
     assert_found(seed("a look that proves the first parties only", change, worlds.MANY, "I7"))

@@ -146,7 +146,7 @@ SEEDS = [
     ),
     Seed(
         "a watcher relies on messages alone",
-        Statement("election.look", "asked_at + HEARTBEAT_SECONDS", "asked_at + 100"),
+        Statement("election.next_change", "asked_at + HEARTBEAT_SECONDS", "asked_at + 100"),
         elections.LEADING_ON.under(wake=1),
         frozenset({"I6"}),
     ),

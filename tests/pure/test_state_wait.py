@@ -92,4 +92,4 @@ def test_a_late_answer_of_a_far_server_is_no_silence(trip):
 @pytest.mark.parametrize(("acts", "told"), [({}, 0), ({"acts": False}, 0), ({"acts": True}, 1)])
 def test_a_party_has_an_action_only_if_it_says_so(acts, told):
     spec = BarrierSpec(SignalKeys("p:", "b"), 2, 60.0, **acts)
-    assert spec.first(SimpleNamespace(id=b"w", channel=b"c"), 0).args[-1] == told
+    assert spec.first(SimpleNamespace(id=b"w", channel=b"c"), 0)[2][-1] == told

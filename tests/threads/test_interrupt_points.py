@@ -7,11 +7,13 @@ import pytest
 
 import fencelock
 from fencelock import AcquireTimeout, OutcomeUnknown
+from fencelock._core.keys import LockKeys
 from fencelock._io.bounded_call import within
 from fencelock._runtime.clock import now
 from tests.replication import replicated
 from tests.threads.points import Strike, at_every_point
 from tests.threads.state import ended, lease_threads, thread, waiting
+from tests.topologies.quorum import Quorum
 from tests.waiting import until
 
 pytestmark = [
@@ -247,6 +249,25 @@ def test_ctrl_c_at_every_point_while_replicas_acknowledge(master, prefix, kind):
 def test_ctrl_c_at_every_point_of_a_wait_in_line(server, prefix, kind, timeout):
     """Wherever the grant is at that moment: with the server, on its way, or in the waiter."""
     every_point(server, prefix, in_line(kind, timeout), least=150)
+
+
+@pytest.fixture(scope="module")
+def nodes():
+    with Quorum(3) as nodes:
+        yield nodes
+
+
+def test_ctrl_c_at_every_point_leaves_nothing_on_any_node_of_a_quorum(nodes, prefix):
+    """A majority would be granted all the same, so each node is looked at."""
+
+    def play(number, tried):
+        where = struck(nodes, f"{prefix}{number}:", alone("lock", warm=True), tried)
+        lock = LockKeys(f"{prefix}{number}:", "a").lock
+        for node in nodes.nodes:
+            until(lambda: not node.command("EXISTS", lock), where)  # noqa: B023 - it is called here
+        return where
+
+    at_every_point(play, least=300)
 
 
 STATES = {

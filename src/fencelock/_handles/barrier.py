@@ -37,7 +37,7 @@ class BaseBarrier(ProcessBound):
     @property
     def name(self) -> str:
         """Return the barrier's name, without the prefix."""
-        return self._spec.name
+        return self._spec.keys.name
 
     @property
     def parties(self) -> int:

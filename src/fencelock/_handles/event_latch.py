@@ -31,7 +31,7 @@ class BaseEvent(ProcessBound):
     @property
     def name(self) -> str:
         """Return the event's name, without the prefix."""
-        return self._spec.name
+        return self._spec.keys.name
 
     async def _changed(self, port: Any, what: bytes) -> bool:
         self._seen = await change_event(port, self._spec, what, self._answered)
@@ -63,7 +63,7 @@ class BaseLatch(ProcessBound):
     @property
     def name(self) -> str:
         """Return the latch's name, without the prefix."""
-        return self._spec.name
+        return self._spec.keys.name
 
     async def _changed(self, port: Any, what: bytes, by: int = 0) -> int:
         self._seen = await change_latch(port, self._spec, what, by, self._answered)

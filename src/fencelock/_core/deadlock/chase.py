@@ -124,19 +124,16 @@ def refuse(wait: UnitWait, cycle: Sequence[Step]) -> None:
 
 def _suspect(wait: UnitWait, cycle: Sequence[Step]) -> None:
     """Report a cycle that may end by itself: another thread or task may release a hold of it."""
-    error = Deadlock(
-        wait.attempt.keys.name, cycle=tuple(map(_blocked, cycle)), server=wait.port.label
-    )
+    error = error_of(wait.port, wait, cycle)
     log.warning("perhaps a %s; it is left alone, as others may release what was acquired", error)
     if wait.attempt.event is not None:
         wait.attempt.event.suspected(error)
 
 
-def error_of(port: Port, wait: UnitWait) -> Deadlock:
-    """Return the error for a wait that is refused."""
-    name = wait.attempt.keys.name
-    cycle = tuple(_blocked(step) for step in wait.cycle)
-    return Deadlock(name, cycle=cycle, server=port.label)
+def error_of(port: Port, wait: UnitWait, cycle: Sequence[Step] = ()) -> Deadlock:
+    """Return the error for a wait that is refused, or that is in a cycle."""
+    found = tuple(map(_blocked, cycle or wait.cycle))
+    return Deadlock(wait.attempt.keys.name, cycle=found, server=port.label)
 
 
 def own_cycle(port: Port, wait: UnitWait, hold: Hold) -> Deadlock:

@@ -25,11 +25,10 @@ from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import SignalKeys
 from fencelock._core.lock.terms import milliseconds
 from fencelock._core.objects import state_wait
-from fencelock._core.objects.state import ScriptCall, StateWaiter, WaitRules
+from fencelock._core.objects.state import StateWaiter
 from fencelock._core.port import Port
-from fencelock._core.retry import answer_by, ask, persist
-from fencelock._core.seat import Seat
-from fencelock._core.types import Args, Reply
+from fencelock._core.retry import answer_by, ask
+from fencelock._core.types import Args, Call, Reply
 from fencelock.errors import BarrierBroken, FencelockError
 from fencelock.scripts import BARRIER_ARRIVE, BARRIER_CHANGE, BARRIER_CHECK
 
@@ -66,46 +65,36 @@ class BarrierSpec(NamedTuple):
     server_timeout: float = 5.0  # for how long a party retries a silent server
 
     @property
-    def key(self) -> bytes:
-        """Return the state's own key."""
-        return self.keys.state
-
-    @property
-    def name(self) -> str:
-        """Return the name."""
-        return self.keys.name
-
-    @property
-    def rules(self) -> WaitRules:
-        """Return that a heartbeat counts only for the parties that it names."""
-        return WaitRules(proves_each=True)
+    def lists_channels(self) -> bool:
+        """Return False: each party has its own entry."""
+        return False
 
     @property
     def head(self) -> Args:
         """Return the arguments that all scripts take."""
         return (self.parties, milliseconds(self.idle_ttl), milliseconds(self.server_timeout))
 
-    def first(self, watcher: StateWaiter, asked_us: int) -> ScriptCall:
+    def first(self, watcher: StateWaiter, asked_us: int) -> Call:
         """Arrive."""
         del asked_us  # the waiter's id shows whether it arrived before
         args = (*self.head, watcher.id, watcher.channel, int(self.acts))
-        return ScriptCall(BARRIER_ARRIVE, self.keys.all, args)
+        return BARRIER_ARRIVE, self.keys.all, args
 
-    def check(self, watchers: list[StateWaiter]) -> ScriptCall:
+    def check(self, watchers: list[StateWaiter]) -> Call:
         """Send the heartbeat of these parties, and ask for the outcome of each."""
         return self._look(b"look", watchers)
 
-    def leave(self, watcher: StateWaiter, *, late: bool, shared: bool) -> ScriptCall:
+    def leave(self, watcher: StateWaiter, *, late: bool, shared: bool) -> Call:
         """Leave: a timeout or a failed action breaks the barrier, a cancellation does not."""
         del shared  # each waiter has its own entry in the list
         how = b"abort" if watcher.place == ACTING else b"leave"
         return self._look(b"timeout" if late else how, [watcher])
 
-    def _look(self, what: bytes, watchers: list[StateWaiter]) -> ScriptCall:
+    def _look(self, what: bytes, watchers: list[StateWaiter]) -> Call:
         words: list[bytes | int] = []
         for each in watchers:
             words += (each.id, each.channel, b"" if each.place != FULL else each.gen)
-        return ScriptCall(BARRIER_CHECK, self.keys.all, (*self.head, what, *words))
+        return BARRIER_CHECK, self.keys.all, (*self.head, what, *words)
 
     def learn(self, watcher: StateWaiter, reply: Reply) -> None:
         """Take an answer."""
@@ -157,13 +146,9 @@ async def wait_at(
         if outcome.word == "passed":
             return int(outcome.detail)
         if outcome.word == "broken":
-            raise broken(port, spec.name, outcome.detail.decode(), error)
-
-
-def broken(port: Port, name: str, reason: str, error: type[BarrierBroken]) -> BarrierBroken:
-    """Return the error for a reason."""
-    text = f"{name!r} is broken: {WHY.get(reason, reason)}"
-    return error(text, name=name, reason=reason, server=port.label)
+            name, reason = spec.keys.name, outcome.detail.decode()
+            text = f"{name!r} is broken: {WHY.get(reason, reason)}"
+            raise error(text, name=name, reason=reason, server=port.label)
 
 
 async def _act(
@@ -181,11 +166,7 @@ async def _act(
         raise
     until = answer_by(port, port.now(), give_up_at)
     args = (*spec.head, b"pass", watcher.id)
-
-    async def once() -> Reply:
-        return await port.call(BARRIER_CHANGE, spec.keys.all, args, until)
-
-    word, _, detail = await persist(port, once, until, Seat())
+    word, _, detail = await ask(port, BARRIER_CHANGE, spec.keys.all, args, until)
     return PartyResult(word.decode(), detail)
 
 

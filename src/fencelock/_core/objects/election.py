@@ -37,11 +37,11 @@ from fencelock._core.lock.release import (
 from fencelock._core.lock.renew import lose
 from fencelock._core.lock.show import LISTED
 from fencelock._core.lock.waiting import EXPIRY_SLACK
+from fencelock._core.objects.state_wait import ask_listening
 from fencelock._core.port import Port
-from fencelock._core.retry import again, answer_by, ask
+from fencelock._core.retry import answer_by, ask
 from fencelock._core.seat import Seat
-from fencelock._core.types import Call, NoReply, Reply
-from fencelock.errors import ServerError
+from fencelock._core.types import Call, Reply
 from fencelock.scripts import ELECTION_ANNOUNCE, ELECTION_HAND_OVER, ELECTION_WATCH, SHOW
 
 CANDIDATE_BYTES_MAX = 128
@@ -197,8 +197,6 @@ async def candidates(port: Port, keys: LockKeys) -> list[str]:
 class LeaderCursor:
     """One subscription to changes of the leader, and the leader that it saw last."""
 
-    __slots__ = ("first", "id", "keys", "last")
-
     def __init__(self, own_id: bytes, keys: ElectionKeys) -> None:
         self.id = own_id
         self.keys = keys
@@ -213,44 +211,27 @@ async def next_change(port: Port, cursor: LeaderCursor, give_up_at: float) -> bo
     The first call returns after the first answer. Raises like ``ask``.
     """
     seat = Seat.of(cursor.keys, cursor.id)
+
+    def watches() -> Call:
+        return ELECTION_WATCH, cursor.keys.watch, (cursor.id, seat.channel)
+
     try:
         while True:
-            seen, heartbeat_at = await _look(port, cursor, seat, give_up_at)
+            until = answer_by(port, port.now(), give_up_at)
+            ends = until if cursor.first else max(until, give_up_at)
+            asked_at, reply = await ask_listening(port, seat, until, watches, ends=ends)
+            seen = _leader(reply)
             if cursor.first or seen != cursor.last:
                 cursor.first, cursor.last = False, seen
                 return True
+            heartbeat_at = asked_at + HEARTBEAT_SECONDS
+            if reply[1] >= 0:
+                heartbeat_at = min(heartbeat_at, asked_at + reply[1] / 1000 + EXPIRY_SLACK)
             await port.wait(seat, min(heartbeat_at, give_up_at))
             if port.now() >= give_up_at:
                 return False
-            seat.news = False
     finally:
         port.close(seat)
-
-
-async def _look(
-    port: Port, cursor: LeaderCursor, seat: Seat, give_up_at: float
-) -> tuple[Leader | None, float]:
-    """Subscribe to changes; return the present leader, and when to ask again at the latest."""
-    until = answer_by(port, port.now(), give_up_at)
-    ends = until if cursor.first else max(until, give_up_at)
-    seat.start()
-    while True:
-        asked_at = port.now()
-        try:
-            if not port.open_now(seat, listen=True):
-                await port.open(seat, until)
-            seat.begin()
-            args = (cursor.id, seat.channel)
-            reply = await port.call(ELECTION_WATCH, cursor.keys.watch, args, until, seat)
-        except (NoReply, ServerError) as trouble:
-            await again(port, trouble, ends, seat)
-            if port.now() >= until:  # the server is unreachable, and there is time left
-                until = answer_by(port, port.now(), give_up_at)
-            continue
-        heartbeat_at = asked_at + HEARTBEAT_SECONDS
-        if reply[1] >= 0:
-            heartbeat_at = min(heartbeat_at, asked_at + reply[1] / 1000 + EXPIRY_SLACK)
-        return _leader(reply), heartbeat_at
 
 
 def _leader(reply: Reply) -> Leader | None:

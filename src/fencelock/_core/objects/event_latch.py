@@ -8,11 +8,11 @@ from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import SignalKeys
 from fencelock._core.lock.terms import milliseconds
 from fencelock._core.objects import state_wait
-from fencelock._core.objects.state import ScriptCall, StateWaiter, WaitRules
+from fencelock._core.objects.state import StateWaiter
 from fencelock._core.port import Port
 from fencelock._core.retry import ask
 from fencelock._core.seat import Seat
-from fencelock._core.types import Args, Reply
+from fencelock._core.types import Args, Call, Reply
 from fencelock.scripts import EVENT, EVENT_WAIT, LATCH, Script
 
 
@@ -24,39 +24,26 @@ class EventSpec(NamedTuple):
     idle_ttl: float
     of: int = 0
 
-    @property
-    def key(self) -> bytes:
-        """Return the state's own key."""
-        return self.keys.state
+    def _ask(self, what: bytes, words: Args) -> Call:
+        begins = b"%d" % self.of if self.of else b""
+        head = (self.kind, milliseconds(self.idle_ttl), begins, what)
+        return EVENT_WAIT, self.keys.all, (*head, *words)
 
-    @property
-    def name(self) -> str:
-        """Return the name."""
-        return self.keys.name
-
-    @property
-    def _begins(self) -> bytes:
-        return b"%d" % self.of if self.of else b""
-
-    def _ask(self, what: bytes, words: Args) -> ScriptCall:
-        head = (self.kind, milliseconds(self.idle_ttl), self._begins, what)
-        return ScriptCall(EVENT_WAIT, self.keys.all, (*head, *words))
-
-    def first(self, watcher: StateWaiter, asked_us: int) -> ScriptCall:
+    def first(self, watcher: StateWaiter, asked_us: int) -> Call:
         """Ask for the first time, or again without an answer so far."""
         return self._ask(b"wait", (watcher.channel, b"", asked_us))
 
-    def check(self, watchers: list[StateWaiter]) -> ScriptCall:
+    def check(self, watchers: list[StateWaiter]) -> Call:
         """Ask for several waiters that know their generation."""
         words = [word for each in watchers for word in (each.channel, each.gen, 0)]
         return self._ask(b"wait", words)
 
     @property
-    def rules(self) -> WaitRules:
-        """Return that a waiter may be listed after its wait, if an earlier answer was lost."""
-        return WaitRules(lingers=True)
+    def lists_channels(self) -> bool:
+        """Return True: one may still be listed after a wait, if an earlier answer was lost."""
+        return True
 
-    def leave(self, watcher: StateWaiter, *, late: bool, shared: bool) -> ScriptCall:
+    def leave(self, watcher: StateWaiter, *, late: bool, shared: bool) -> Call:
         """Ask one last time."""
         del late
         return self._ask(b"leave", (b"" if shared else watcher.channel, watcher.gen, 0))

@@ -130,7 +130,6 @@ async def _together(
 ) -> bool | None:
     """Request all at once; None when each may still be free."""
     until, ttl = answer_by(port, port.now(), give_up_at), min(each.ttl for each in attempts)
-    keys = [key for attempt in attempts for key in attempt.keys.grant]
 
     async def once() -> tuple[float, Reply]:
         if seat.undo_connection is not None:
@@ -142,7 +141,7 @@ async def _together(
         await port.open(seat, until, listen=False)
         seat.begin()
         asked_at = port.now()
-        reply = await port.call(MULTI_ACQUIRE, keys, _acquire_args(attempts), until, seat)
+        reply = await port.call(*_request(attempts), until, seat)
         if not isinstance(reply, int):
             await confirm(port, seat, asked_at + validity(ttl), give_up_at)
         return asked_at, reply
@@ -162,19 +161,6 @@ async def _together(
     seat.began = False
     port.close(seat)
     return granted or (None if reply < 0 else False)
-
-
-def _acquire_args(attempts: Sequence[Attempt]) -> list[bytes | int]:
-    """Return the arguments of ``multi_acquire.lua`` for each lock."""
-    return [
-        term
-        for attempt in attempts
-        for term in (
-            attempt.holder_id,
-            milliseconds(attempt.ttl),
-            attempt.terms.words + attempt.info,
-        )
-    ]
 
 
 async def _in_order(port: Port, attempts: Sequence[Attempt], limit: float | None) -> bool:
@@ -209,13 +195,18 @@ async def _drop(port: Port, attempts: Sequence[Attempt], give_up_at: float) -> N
         attempt.hold = None
 
 
+def _request(attempts: Sequence[Attempt]) -> Call:
+    keys = [key for attempt in attempts for key in attempt.keys.grant]
+    words: list[bytes | int] = []
+    for one in attempts:
+        words += (one.holder_id, milliseconds(one.ttl), one.terms.words + one.info)
+    return MULTI_ACQUIRE, keys, words
+
+
 def _release(parts: Sequence[Asked]) -> Call:
     keys = [key for part in parts for key in part.terms.keys.all]
-    return (
-        MULTI_RELEASE,
-        keys,
-        [parts[0].terms.client_channel, *[part.holder_id for part in parts]],
-    )
+    words = (parts[0].terms.client_channel, *[part.holder_id for part in parts])
+    return MULTI_RELEASE, keys, words
 
 
 class _Given:

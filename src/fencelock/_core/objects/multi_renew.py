@@ -56,28 +56,33 @@ async def renew_in_turn(port: Port, holds: Sequence[Hold], ttl: float | None) ->
 async def renew_all_by_slot(port: SlottedPort, holds: Sequence[Hold], ttl: float | None) -> None:
     """Renew leases in many slots in parallel; one after the other where replicas acknowledge."""
     ask: AskRenewals = _at_once if port.replicas is None else _one_by_one
-    asked = [hold for hold in holds if ttl is not None or not hold.terms.options.fixed_end]
-    if asked:
-        await _renew_together(port, asked, ttl, ask)
-
-
-async def _renew_together(
-    port: SlottedPort, holds: Sequence[Hold], ttl: float | None, ask: AskRenewals
-) -> None:
+    holds = [hold for hold in holds if ttl is not None or not hold.terms.options.fixed_end]
+    if not holds:
+        return
     until = min(port.now() + port.server_timeout, *[hold.deadline for hold in holds])
+    renewals: list[HolderRenewal] = []
     together = _Together(port, ask)
     try:
         for hold in holds:
-            together.add(await reserve(port, hold, ttl, until, shortens=True, waits=False))
-        until = together.answered_by(until)
+            renewals.append(await reserve(port, hold, ttl, until, shortens=True, waits=False))
+            together.left.append(renewals[-1])
+        until = min(renewal.answered_by(until) for renewal in renewals)
         await persist(port, lambda: together.ask(until), until, Seat())
     except FencelockError as error:
-        together.give_up()
-        describe_error(port, error, together.names())
+        for renewal in together.left:  # one that was never sent changes nothing
+            renewal.failed(may_run=renewal in together.unsure)
+        describe_error(port, error, ", ".join(renewal.hold.name for renewal in together.left))
         raise
     finally:
-        together.mind()
-    together.judge()
+        for renewal in renewals:
+            track_renewed(port, renewal)
+    for renewal in renewals:
+        renewal.hold.check()
+    if together.refusal is not None:
+        try:
+            raise together.refusal
+        finally:
+            del together
 
 
 class _Together:
@@ -86,51 +91,17 @@ class _Together:
     def __init__(self, port: SlottedPort, ask: AskRenewals) -> None:
         self._port = port
         self._ask = ask
-        self._renewals: list[HolderRenewal] = []
-        self._left: list[HolderRenewal] = []  # those without an answer yet
+        self.left: list[HolderRenewal] = []  # those without an answer yet
         # those with an earlier request that had no answer and may have run
-        self._unsure: set[HolderRenewal] = set()
-        self._refusal: ServerError | None = None  # the first refusal that is not a loss
-
-    def add(self, renewal: HolderRenewal) -> None:
-        """Add a renewal."""
-        self._renewals.append(renewal)
-        self._left.append(renewal)
-
-    def names(self) -> str:
-        """Return the names of the leases without an answer."""
-        return ", ".join(renewal.hold.name for renewal in self._left)
-
-    def answered_by(self, until: float) -> float:
-        """Return until when to wait for the answers."""
-        return min(renewal.answered_by(until) for renewal in self._renewals)
-
-    def mind(self) -> None:
-        """Schedule the background renewal of all again."""
-        for renewal in self._renewals:
-            track_renewed(self._port, renewal)
-
-    def give_up(self) -> None:
-        """Note that no request follows; a renewal that was never sent changes nothing."""
-        for renewal in self._left:
-            renewal.failed(may_run=renewal in self._unsure)
-
-    def judge(self) -> None:
-        """Raise when a lease was lost, or a renewal was refused."""
-        for renewal in self._renewals:
-            renewal.hold.check()
-        if self._refusal is not None:
-            try:
-                raise self._refusal
-            finally:
-                del self
+        self.unsure: set[HolderRenewal] = set()
+        self.refusal: ServerError | None = None  # the first refusal that is not a loss
 
     async def ask(self, until: float) -> None:
         """Ask once for each that is left; raise the first error of one without an answer.
 
         A loss is raised at once.
         """
-        left = tuple(self._left)
+        left = tuple(self.left)
         silent = await self._bound([each for each in left if each.asks_clock], until)
         left = tuple(each for each in left if each not in silent)
         sent_at = self._port.now()
@@ -144,7 +115,7 @@ class _Together:
             if isinstance(answer, NoReply):
                 trouble = trouble or answer
                 if answer.sent:
-                    self._unsure.add(renewal)
+                    self.unsure.add(renewal)
             elif isinstance(answer, ServerError) and passes(answer):
                 trouble = trouble or answer
             elif isinstance(answer, Exception):
@@ -182,19 +153,19 @@ class _Together:
                 raise error  # the client is closed, or this is a bug
             finally:
                 del error
-        self._left.remove(renewal)
-        renewal.failed(may_run=renewal in self._unsure)
-        self._refusal = self._refusal or error
+        self.left.remove(renewal)
+        renewal.failed(may_run=renewal in self.unsure)
+        self.refusal = self.refusal or error
 
     async def _answered(
         self, renewal: HolderRenewal, answer: Answer, sent_at: float, until: float
     ) -> None:
         port, hold = self._port, renewal.hold
-        self._left.remove(renewal)
-        renewal.answered(repeated=renewal in self._unsure)
+        self.left.remove(renewal)
+        renewal.answered(repeated=renewal in self.unsure)
         refused, missing = answer
         if missing is not None:
-            self._refusal = self._refusal or missing
+            self.refusal = self.refusal or missing
             return
         apply_renewal(port, [hold], [renewal.ttl], sent_at, refused)
         if refused:

@@ -29,7 +29,6 @@ from fencelock._core.lock.terms import Terms, milliseconds
 from fencelock._core.port import Port
 from fencelock._core.retry import answer_by, ask, persist
 from fencelock._core.seat import Seat
-from fencelock._core.types import Reply
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, ServerUnsuitable
 from fencelock.options import LeaseOptions
@@ -95,8 +94,7 @@ async def start(port: Port, attempt: Attempt, timeout: float | None) -> Hold | F
     ``timeout`` as in ``acquire``. Raises as ``acquire``.
     """
     found: Any = await acquire(port, attempt, timeout, take=_start)
-    outcome: Hold | FinishedOnce | None = found  # as ``_start`` returned it
-    return outcome
+    return found  # type: ignore[no-any-return]  # as ``_start`` returned it
 
 
 async def _start(port: Port, attempt: Attempt) -> Hold | FinishedOnce | None:
@@ -156,7 +154,8 @@ async def finish(
     # Not before the answer: an undo would end the run without a result, and another could start.
     undo_owed(port, hold)
     try:
-        _judge(port, hold, reply)
+        if reply != 1:
+            raise lost_as(port, hold, reply[1])
     finally:
         events.end_hold(hold)
     if missing is not None:
@@ -164,11 +163,6 @@ async def finish(
             raise missing
         finally:
             del missing
-
-
-def _judge(port: Port, hold: Hold, reply: Reply) -> None:
-    if reply != 1:
-        raise lost_as(port, hold, reply[1])
 
 
 @describes_errors

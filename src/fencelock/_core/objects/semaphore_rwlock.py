@@ -163,14 +163,13 @@ async def release_part(port: Port, hold: Hold, keep: int) -> None:
         return
     hold.check()
     log = Seat()
+    until = port.now() + port.server_timeout
     try:
-        until = port.now() + port.server_timeout
         reply = await ask(port, *terms.keeping(hold, keep), until, asked=log)
-    except BaseException as error:
+    except FencelockError as error:
         if not settled(error):
-            port.run_in_background(
-                *terms.keeping(hold, hold.count if hold.open else 0), log.undo_connection
-            )
+            left = hold.count if hold.open else 0
+            port.run_in_background(*terms.keeping(hold, left), log.undo_connection)
         raise
     if reply != 1:  # also when another release overtook this one, and released all
         judge(port, hold, reply, repeated=hold.released)
@@ -183,23 +182,21 @@ async def release_permits(port: Port, take: Callable[[list[tuple[Hold, int]]], o
     rest is released in the background.
     """
     parts: list[tuple[Hold, int]] = []
-    done = 0
     trouble: FencelockError | None = None
     try:
         with port.mutex:
             take(parts)
-        for hold, keep in parts:
+        for hold, keep in tuple(parts):
             try:
                 await release_part(port, hold, keep)
             except FencelockError as error:
                 trouble = trouble or error
-            done += 1
+            del parts[0]
     except BaseException:
-        for hold, keep in parts[done:]:  # sent twice, it changes nothing
-            terms = cast("ShareTerms", hold.terms)
+        for hold, keep in parts:  # sent twice, it changes nothing
             if keep == 0:
                 retire(port, hold)
-            port.run_in_background(*terms.keeping(hold, keep))
+            port.run_in_background(*cast("ShareTerms", hold.terms).keeping(hold, keep))
             if keep == 0:
                 events.end_hold(hold)
         raise

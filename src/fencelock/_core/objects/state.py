@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
+from fencelock._core.keys import SignalKeys
 from fencelock._core.seat import Seat, Stray
-from fencelock._core.types import Args, Keys, Reply
-from fencelock._runtime.records import NamedTuple
-from fencelock.scripts import Script
+from fencelock._core.types import Call, NoReply, Reply
 
 # A client's first waiter asks for all of them; later ones wait this much longer before they ask.
 LATER_WAITER_SECONDS = 0.5
@@ -16,43 +15,27 @@ LATER_WAITER_SECONDS = 0.5
 HEARD_MAX = 16
 
 
-class ScriptCall(NamedTuple):
-    """A request to the server."""
-
-    script: Script
-    keys: Keys
-    args: Args
-
-
-class WaitRules(NamedTuple):
-    """How a state keeps the list of those that wait for it."""
-
-    lingers: bool = False  # a wait that succeeded may still be on the list
-    proves_each: bool = False  # a heartbeat counts only for the waiters that it names
-
-
 class WaitableState(Protocol):
     """A state that clients wait for: how to ask for it, and what the answers mean."""
 
     @property
-    def key(self) -> bytes:
-        """Return the state's own key."""
+    def keys(self) -> SignalKeys:
+        """Return its keys."""
 
     @property
-    def name(self) -> str:
-        """Return the name, for messages."""
+    def lists_channels(self) -> bool:
+        """Return True if its list has channels, and a heartbeat counts for all waiters of one.
 
-    @property
-    def rules(self) -> WaitRules:
-        """Return how it keeps its list."""
+        Else it has the waiters, and a heartbeat counts for those that it names.
+        """
 
-    def first(self, watcher: StateWaiter, asked_us: int) -> ScriptCall:
+    def first(self, watcher: StateWaiter, asked_us: int) -> Call:
         """Ask for the first time, or again without an answer so far."""
 
-    def check(self, watchers: list[StateWaiter]) -> ScriptCall:
+    def check(self, watchers: list[StateWaiter]) -> Call:
         """Ask for several waiters that know their generation."""
 
-    def leave(self, watcher: StateWaiter, *, late: bool, shared: bool) -> ScriptCall:
+    def leave(self, watcher: StateWaiter, *, late: bool, shared: bool) -> Call:
         """Ask one last time; ``late``: time is up; ``shared``: others need the waiter's channel."""
 
     def learn(self, watcher: StateWaiter, reply: Reply) -> None:
@@ -81,11 +64,17 @@ class StateWaiter(Seat):
     @property
     def key(self) -> bytes:
         """Return a key in the slot of the state."""
-        return self.signal.key
+        return self.signal.keys.state
 
     def owe(self, strays: tuple[Stray, ...]) -> None:
         """Note connections that may still bring a copy of a request: it is undone there, too."""
         self.owed += tuple(stray for stray in strays if stray not in self.owed)
+
+    def note(self, broken: NoReply) -> None:
+        """Remember that an attempt got no answer; what it may still bring is undone later."""
+        super().note(broken)
+        if self.signal.lists_channels and broken.undo_connection is not None:
+            self.owe((Stray(broken.undo_connection, self.channel),))
 
     def settle(self, gen: bytes) -> None:
         """Note the generation to wait for; its end may have been announced before this reply."""
@@ -105,8 +94,6 @@ class StateWaiter(Seat):
 
 class StateWait:
     """The waiters of this client for one state, in order of arrival."""
-
-    __slots__ = ("check_at", "owes", "waiters")
 
     def __init__(self, now: float) -> None:
         self.waiters: dict[StateWaiter, None] = {}

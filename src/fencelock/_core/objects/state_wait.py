@@ -16,16 +16,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
-from fencelock._core.objects.state import (
-    ScriptCall,
-    StateWait,
-    StateWaiter,
-    WaitableState,
-)
+from fencelock._core.objects.state import StateWait, StateWaiter, WaitableState
 from fencelock._core.port import Port
 from fencelock._core.retry import again, answer_by, persist
-from fencelock._core.seat import Seat, Stray
-from fencelock._core.types import NoReply, Reply
+from fencelock._core.seat import Seat
+from fencelock._core.types import Call, NoReply, Reply
 from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
 
 # A timed-out wait may take this much longer to ask one last time: I13 allows 100 ms.
@@ -83,25 +78,22 @@ async def wait_for(
         if then is not None:
             await then(watcher)
         owes = watcher.sent or watcher.owed or (watch.owes and not watch.waiters)
-        if signal.rules.lingers and owes:
+        if signal.lists_channels and owes:
             _undo(port, watcher)  # our channel may be on the list, without a waiter
+        port.close(watcher)
     except BaseException:
-        _undo(port, watcher)
-        raise
-    finally:
         try:
+            _undo(port, watcher)
+        finally:
             _part(port, watcher)
             port.close(watcher)
-        except BaseException:  # Ctrl-C, perhaps before the first instruction
-            _part(port, watcher)
-            port.close(watcher)
-            raise
+        raise
     return watcher.verdict
 
 
 def _join(port: Port, watcher: StateWaiter) -> StateWait:
     with port.mutex:
-        watch = port.lines.watches.setdefault(watcher.signal.key, StateWait(port.now()))
+        watch = port.lines.watches.setdefault(watcher.signal.keys.state, StateWait(port.now()))
         watch.waiters[watcher] = None
     return watch
 
@@ -109,11 +101,11 @@ def _join(port: Port, watcher: StateWaiter) -> StateWait:
 def _part(port: Port, watcher: StateWaiter) -> None:
     """Remove a watcher; a second call finishes what an interrupt left half done."""
     with port.mutex:
-        watch = port.lines.watches.get(watcher.signal.key)
+        watch = port.lines.watches.get(watcher.signal.keys.state)
         if watch is not None:
             watch.waiters.pop(watcher, None)
             if not watch.waiters:
-                port.lines.watches.pop(watcher.signal.key, None)
+                port.lines.watches.pop(watcher.signal.keys.state, None)
 
 
 async def _ask_first(
@@ -122,12 +114,12 @@ async def _ask_first(
     """Ask, and with ``listen`` join the list; when the answer is lost, ask again."""
     began_at = port.now()
 
-    async def once(until: float) -> Reply:
+    def first() -> Call:
         asked_us = 1 + int((port.now() - began_at) * 1e6) if watcher.sent else 0
-        return await _put(port, watcher, watcher.signal.first(watcher, asked_us), until)
+        return watcher.signal.first(watcher, asked_us)
 
     until = answer_by(port, began_at, give_up_at)
-    (reply,) = await _answer(port, watcher, until, once, listen=listen)
+    (reply,) = await _answer(port, watcher, until, first, listen=listen)
     _learn(watcher, reply)
 
 
@@ -141,7 +133,7 @@ async def _look(port: Port, watcher: StateWaiter, watch: StateWait, give_up_at: 
     size = WAITERS_PER_CHECK - 1
     for start in range(0, max(1, len(others)), size):
         await _look_at(port, watcher, others[start : start + size], give_up_at)
-        if not watcher.signal.rules.proves_each or watcher.verdict is not None:
+        if watcher.signal.lists_channels or watcher.verdict is not None:
             return  # the waiter that is now first asks for the rest
 
 
@@ -150,13 +142,9 @@ async def _look_at(
 ) -> None:
     """Ask for a waiter and some others with one command."""
     asked = [watcher, *others]
-
-    async def once(until: float) -> Reply:
-        return await _put(port, watcher, watcher.signal.check(asked), until)
-
     ends = give_up_at + LEAVING_SECONDS / 2
     until = min(port.now() + port.server_timeout, ends)
-    replies = await _answer(port, watcher, until, once, ends=ends)
+    replies = await _answer(port, watcher, until, lambda: watcher.signal.check(asked), ends=ends)
     for each, reply in zip(asked, replies, strict=True):
         _learn(each, reply)
         if each is not watcher and (each.verdict is not None or each.news):
@@ -174,50 +162,59 @@ async def _answer(
     port: Port,
     watcher: StateWaiter,
     until: float,
-    once: Any,
+    question: Callable[[], Call],
     *,
     listen: bool = True,
     ends: float = 0.0,
 ) -> Reply:
-    """Connect the waiter and ask until there is an answer; raise at the later of both instants."""
-    watcher.start()
+    """Ask for a waiter until there is an answer, and note when to ask again at the latest."""
+    asked_at, reply = await ask_listening(port, watcher, until, question, listen=listen, ends=ends)
+    watcher.trip = port.now() - asked_at
+    with port.mutex:
+        watch = port.lines.watches[watcher.signal.keys.state]
+        if next(iter(watch.waiters)) is watcher:
+            watch.check_at = max(watch.check_at, asked_at + HEARTBEAT_SECONDS)
+    return reply
+
+
+async def ask_listening(
+    port: Port,
+    seat: Seat,
+    until: float,
+    question: Callable[[], Call],
+    *,
+    listen: bool = True,
+    ends: float = 0.0,
+) -> tuple[float, Reply]:
+    """Connect a seat and ask until there is an answer; raise at the later of both instants.
+
+    Returns the instant before the question was sent, too.
+    """
+    seat.start()
     while True:
-        watcher.news = False  # messages from here on are not covered by the answer
+        seat.news = False  # messages from here on are not covered by the answer
         try:
-            if not port.open_now(watcher, listen=listen):
-                await port.open(watcher, until, listen=listen)
-            watcher.begin()
+            if not port.open_now(seat, listen=listen):
+                await port.open(seat, until, listen=listen)
+            seat.begin()
             asked_at = port.now()
-            reply = await once(until)
+            return asked_at, await port.call(*question(), until, seat)
         except (NoReply, ServerError) as trouble:
-            await again(port, trouble, max(until, ends), watcher)
-            if watcher.signal.rules.lingers and watcher.undo_connection is not None:
-                watcher.owe((Stray(watcher.undo_connection, watcher.channel),))
+            await again(port, trouble, max(until, ends), seat)
             if port.now() >= until:  # the server is unreachable, and there is time left
                 until = min(ends, port.now() + port.server_timeout)
-            continue
-        watcher.trip = port.now() - asked_at
-        with port.mutex:
-            watch = port.lines.watches[watcher.signal.key]
-            if next(iter(watch.waiters)) is watcher:
-                watch.check_at = max(watch.check_at, asked_at + HEARTBEAT_SECONDS)
-        return reply
 
 
-async def _put(port: Port, watcher: StateWaiter, question: ScriptCall, until: float) -> Reply:
-    return await port.call(*question, until, watcher)
-
-
-def _last_request(port: Port, watcher: StateWaiter, *, late: bool) -> ScriptCall:
+def _last_request(port: Port, watcher: StateWaiter, *, late: bool) -> Call:
     """Return the last request; tasks of one client share a channel, which others may need."""
     _part(port, watcher)
     with port.mutex:
-        watch = port.lines.watches.get(watcher.signal.key)
+        watch = port.lines.watches.get(watcher.signal.keys.state)
         waiters = watch.waiters if watch is not None else ()
         shared = any(each.channel == watcher.channel and not each.verdict for each in waiters)
         if watch is not None:
             watch.owes = watch.owes or shared
-        if shared and watcher.signal.rules.lingers:  # the last of them to leave undoes these, too
+        if shared and watcher.signal.lists_channels:  # the last of them to leave undoes these, too
             next(iter(waiters)).owe(watcher.owed)
             watcher.owed = ()
     return watcher.signal.leave(watcher, late=late, shared=shared)
@@ -231,7 +228,7 @@ async def _leave(port: Port, watcher: StateWaiter, until: float) -> None:
     async def once() -> Reply:
         if not port.open_now(watcher, listen=False):
             await port.open(watcher, until, listen=False)
-        return await _put(port, watcher, question, until)
+        return await port.call(*question, until, watcher)
 
     try:
         (reply,) = await persist(port, once, until, asked)
@@ -240,16 +237,17 @@ async def _leave(port: Port, watcher: StateWaiter, until: float) -> None:
             port.run_in_background(*question, asked.undo_connection)
             return
         watcher.undo_connection = asked.undo_connection
-        raise ServerUnreachable(
-            f"{watcher.signal.name!r}: the timeout ended, and the server does not answer: {silence}"
-        ) from silence
+        text = "the timeout ended, and the server does not answer"
+        raise ServerUnreachable(f"{watcher.signal.keys.name!r}: {text}: {silence}") from silence
     _learn(watcher, reply)
 
 
 def _undo(port: Port, watcher: StateWaiter) -> None:
     """Leave the list after the last request, and after earlier ones that may still arrive."""
     if watcher.began and watcher.channel:
-        port.run_in_background(*_last_request(port, watcher, late=False), watcher.path)
+        path = watcher.path  # one request may follow on a connection: two would both read it
+        watcher.owed = tuple(each for each in watcher.owed if each.undo_connection is not path)
+        port.run_in_background(*_last_request(port, watcher, late=False), path)
         for stray in watcher.owed:
             question = watcher.signal.leave(watcher, late=False, shared=False)
             port.run_in_background(*question, stray.undo_connection)

@@ -37,7 +37,7 @@ from fencelock._core.quorum.broadcast import (
     retry_in_background,
     undo,
 )
-from fencelock._core.quorum.lease import Majority, NodeHold, majority_of, make_hold, node_terms
+from fencelock._core.quorum.lease import Majority, NodeHold, node_terms
 from fencelock._core.quorum.membership import Claimant
 from fencelock._core.quorum.refresh import claim, give_up_claim, longest_of, refresh
 from fencelock._core.quorum.votes import SUSPECT_SECONDS, order, proved_until
@@ -123,10 +123,6 @@ class QuorumAttempt(Claimant):
         attempt = self.attempts[node]
         self.port.nodes[node].run_in_background(*attempt.terms.abandon(attempt))
 
-    def _failed(self) -> FencelockError:
-        causes = self.before | self.failures  # the last round may have ended after one node
-        return not_reached(self.port, f"{self.attempt.keys.name!r} was not granted", causes)
-
     # -- its rounds ---------------------------------------------------------------------------
 
     async def acquire(self) -> Hold | None:
@@ -134,30 +130,30 @@ class QuorumAttempt(Claimant):
         many, at_once, give_up_at = self.port, self.attempt.at_once, self.attempt.give_up_at
         failing_since: float | None = None
         while True:
+            failed: FencelockError | None = None
             try:
                 await refresh(many, self.attempt, answer_by(many, many.now(), give_up_at))
-            except QuorumNotReached:
-                now = many.now()
-                failing_since = failing_since or now
-                if at_once or now >= min(give_up_at, failing_since + many.server_timeout):
-                    raise
-                self.begin_round()
-                await self._pause(give_up_at)
-                continue
+            except QuorumNotReached as error:
+                failed = error
             self.begin_round()
-            hold = await self._round()
-            if hold is not None:
-                return hold
-            now, failing = many.now(), self.prevented()
-            failing_since = (failing_since or now) if failing else None
-            if failing_since is not None and now >= min(
-                give_up_at, failing_since + many.server_timeout
-            ):
-                raise self._failed()
-            if at_once or now >= give_up_at:
-                if failing:
-                    raise self._failed()
-                return None
+            if failed is None:
+                hold = await self._round()
+                if hold is not None:
+                    return hold
+                if self.prevented():
+                    causes = self.before | self.failures  # it may have ended after one node
+                    name = self.attempt.keys.name
+                    failed = not_reached(many, f"{name!r} was not granted", causes)
+            now = many.now()
+            failing_since = (failing_since or now) if failed else None
+            fails = failing_since is not None and now >= failing_since + many.server_timeout
+            if at_once or fails or now >= give_up_at:
+                if failed is None:
+                    return None
+                try:
+                    raise failed
+                finally:
+                    del failed
             await self._pause(give_up_at)
 
     async def _pause(self, give_up_at: float) -> None:
@@ -275,10 +271,9 @@ class QuorumAttempt(Claimant):
         """Return the other healthy nodes, and those that are asked only if votes are missing."""
         now = self.port.now()
         others = [node for node in self.candidates() if node != first]
-        if not self.port.suspect:
-            return [others]
         well = [node for node in others if not self.suspect(node, now)]
-        return [well, [node for node in others if self.suspect(node, now)]]
+        ill = [node for node in others if node not in well]
+        return [group for group in (well, ill) if group]
 
     def votes(self, nodes: Iterable[int], fence: int) -> list[Ballot]:
         """Return the requests for the votes of further nodes; the fence is a lower bound."""
@@ -378,9 +373,9 @@ class QuorumAttempt(Claimant):
     def _begin(self, fence: int) -> Hold:
         """Make each node's grant an ordinary hold of that node, and all of them one hold."""
         port, attempt, registry = self.port, self.attempt, self.attempt.registry
-        kind, first = registry.hold_type, next(iter(self.grants))
-        hold = attempt.hold = make_hold(port, attempt, fence, kind, attempt.who, first=first)
-        parts = majority_of(hold)
+        hold = registry.hold_type(port, attempt, fence, -inf, attempt.who)
+        parts = hold.parts = Majority(port, hold, first=next(iter(self.grants)))
+        attempt.hold = hold  # from here on ``withdraw`` finds it, and its parts
         parts.cover(longest_of(attempt))
         self._begin_parts(parts)
         with port.mutex:

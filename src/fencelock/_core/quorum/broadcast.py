@@ -189,6 +189,13 @@ async def ask_nodes(
         port.put_back(asks)
 
 
+def healthy(port: QuorumPort, now: float) -> Sequence[int]:
+    """Return the nodes to ask: not those that failed recently, unless too few would be left."""
+    nodes = range(len(port.nodes))
+    well = [node for node in nodes if port.suspect.get(node, 0.0) <= now]
+    return well if len(well) >= port.needed else nodes
+
+
 def failures_of(asks: Iterable[Ballot]) -> dict[int, Exception]:
     """Return the errors of the nodes that failed."""
     return {ask.node: ask.error for ask in asks if ask.error is not None}

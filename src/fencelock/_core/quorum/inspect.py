@@ -16,6 +16,7 @@ from fencelock._core.quorum.broadcast import (
     QuorumPort,
     ask_nodes,
     failures_of,
+    healthy,
     not_reached,
 )
 from fencelock._core.types import Call, Reply
@@ -40,9 +41,7 @@ async def local_rows(
 async def replies(port: QuorumPort, name: str, call: Call) -> list[Reply]:
     """Return the answers of the nodes, at least of a majority."""
     now = port.now()
-    well = [node for node in range(len(port.nodes)) if port.suspect.get(node, 0.0) <= now]
-    nodes = well if len(well) >= port.needed else range(len(port.nodes))
-    asks = [Ballot(node, None, call) for node in nodes]
+    asks = [Ballot(node, None, call) for node in healthy(port, now)]
     good = await ask_nodes(port, asks, lambda _: True, port.needed, now + port.server_timeout)
     if len(good) < port.needed:
         raise not_reached(port, f"no node answers about {name!r}", failures_of(asks))

@@ -21,7 +21,7 @@ from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, HoldRegistry, Observer
 from fencelock._core.lock.release import release_call, retire
 from fencelock._core.lock.renew import lose
-from fencelock._core.lock.terms import Asked, Terms
+from fencelock._core.lock.terms import Terms
 from fencelock._core.port import Port
 from fencelock._core.quorum.membership import LONG_SECONDS, Claimant, Membership
 from fencelock._core.quorum.refresh import claim, give_up_claim
@@ -186,21 +186,6 @@ def majority_of(hold: Hold) -> Majority:
 PARTS = HoldRegistry(NodeHold)
 
 
-def make_hold(
-    port: QuorumPort,
-    asked: Asked,
-    fence: int,
-    kind: type[Hold],
-    unit: object,
-    *,
-    first: int,
-) -> Hold:
-    """Return a hold without parts."""
-    hold = kind(port, asked, fence, -inf, unit)
-    hold.parts = Majority(port, hold, first=first)
-    return hold
-
-
 def node_terms(port: QuorumPort, terms: Terms) -> Sequence[Terms]:
     """Return a handle's terms at each node, made once."""
     made: Sequence[Terms] | None = getattr(terms, "nodes", None)
@@ -227,25 +212,15 @@ def adopted(port: Port, attempt: Attempt, ttl: float, hold_type: type[Hold]) -> 
     """
     many = cast("QuorumPort", port)
     first = order(attempt.keys.lock, many.labels)[0]
-    hold = make_hold(many, attempt, 0, hold_type, None, first=first)
+    hold = hold_type(many, attempt, 0, -inf)
+    parts = hold.parts = Majority(many, hold, first=first)
     for node, terms in enumerate(node_terms(many, attempt.terms)):
         one = attempt.on(terms)
         one.id = one.holder_id = attempt.holder_id
         part = NodeHold(port, one, 0, port.now() + ttl)
         part.port = None  # nothing renews it
-        majority_of(hold).join(node, part)
+        parts.join(node, part)
     return hold
-
-
-def retire_all(port: QuorumPort, hold: Hold) -> None:
-    """End the renewal of a hold and of its parts; see ``release.retire``."""
-    ports = (hold.port or port, *port.nodes)
-    with port.mutex:
-        for at, each in zip(ports, (hold, *hold.parts), strict=True):
-            if each is not None:
-                each.open, each.released = False, True
-                (each.port or at).renewals.discard(each)
-                each.port = None
 
 
 def end_node_leases(port: QuorumPort, hold: Hold) -> list[tuple[int, Hold]]:

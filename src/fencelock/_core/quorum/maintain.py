@@ -4,7 +4,7 @@ Rules of this file:
 
 - The parts are renewed by their nodes' ports. This file notifies of a lost majority (I8).
 - A node that lost its part while the majority holds is asked for it again, at the interval of
-  renewals, and with another id: the undo of the last one may arrive late (see attempt.py).
+  renewals, and with another id: the undo of the last one may arrive late (see acquire.py).
 - A release goes to all parts, the first node last: the next holder there finds the others free.
   Silent nodes are released in the background.
 """
@@ -47,7 +47,6 @@ from fencelock._core.quorum.lease import (
     drop_node_leases,
     majority_of,
     node_terms,
-    retire_all,
 )
 from fencelock._core.quorum.refresh import claim as claim_long
 from fencelock._core.quorum.refresh import give_up_claim, longest_of, refresh, refresh_while_held
@@ -136,7 +135,7 @@ async def give_back(port: QuorumPort, hold: Hold, log: Seat) -> int:  # noqa: AR
     Raises QuorumNotReached when no majority confirmed it; it is repeated in the background.
     """
     parts, lost = majority_of(hold), hold.lost
-    retire_all(port, hold)
+    retire(port, hold)
     if lost:
         if not (hold.forked or hold.closed):
             release_in_background(port, hold, None)
@@ -164,32 +163,32 @@ def release_in_background(port: QuorumPort, hold: Hold, undo_connection: object)
 
 
 async def hand_back(port: QuorumPort, holds: Sequence[Hold], until: float) -> Sequence[Hold]:
-    """Release leases that ended with their client; return those that no majority confirmed."""
-    silent: set[int] = set()
-    return [hold for hold in holds if not await _handed_back(port, hold, until, silent)]
+    """Release leases that ended with their client; return those that no majority confirmed.
 
-
-async def _handed_back(port: QuorumPort, hold: Hold, until: float, silent: set[int]) -> bool:
-    """Release a hold on all its nodes, the first one last; ``silent`` collects those that fail.
-
-    What is for a silent node is sent in the background, so that it holds up no other node.
+    Each on all its nodes, the first one last. What is for a silent node is sent in the background,
+    so that it holds up no other node.
     """
-    retire_all(port, hold)
-    parts, given = majority_of(hold), 0
-    for number in sorted(range(len(parts)), key=lambda each: each == parts.first):
-        part, node = parts[number], port.nodes[number]
-        if part is None:
-            continue
-        asked = release_call(part, hold.fence)
-        if number not in silent:
-            try:
-                await node.call(*asked, min(until, port.now() + node.server_timeout))
-                given += 1
+    silent: set[int] = set()
+    left: list[Hold] = []
+    for hold in holds:
+        retire(port, hold)
+        parts, given = majority_of(hold), 0
+        for number in sorted(range(len(parts)), key=lambda each: each == parts.first):
+            part, node = parts[number], port.nodes[number]
+            if part is None:
                 continue
-            except (NoReply, ServerError):
-                silent.add(number)
-        node.run_in_background(*asked)
-    return given >= port.needed
+            asked = release_call(part, hold.fence)
+            if number not in silent:
+                try:
+                    await node.call(*asked, min(until, port.now() + node.server_timeout))
+                    given += 1
+                    continue
+                except (NoReply, ServerError):
+                    silent.add(number)
+            node.run_in_background(*asked)
+        if given < port.needed:
+            left.append(hold)
+    return left
 
 
 def clean_up(port: QuorumPort, hold: Hold) -> None:

@@ -22,6 +22,7 @@ from math import inf
 
 from fencelock._core.deadlines import DRIFT_RATE, validity
 from fencelock._core.quorum.votes import majority
+from fencelock._runtime.records import NamedTuple
 
 # A membership record is kept this long after it was last written, and rewritten while in use.
 KEPT_SECONDS = 86400.0
@@ -36,14 +37,11 @@ REREAD_SECONDS = 1.0
 UPTIME_SLACK = 1.0
 
 
-class NodeIdentity:
+class NodeIdentity(NamedTuple):
     """The run id and start time of a node, as of our last connection."""
 
-    __slots__ = ("run_id", "started_at")
-
-    def __init__(self, run_id: bytes, started_at: float) -> None:
-        self.run_id = run_id
-        self.started_at = started_at
+    run_id: bytes
+    started_at: float
 
 
 class Claimant:
@@ -57,28 +55,6 @@ class Claimant:
 
 class Membership:
     """What a client knows of its nodes. Call everything under the port's mutex."""
-
-    __slots__ = (
-        "_known",
-        "_run_ids",
-        "_seen",
-        "_told",
-        "claim_asked_ttl",
-        "claim_asked_until",
-        "claim_number",
-        "claim_ttl",
-        "claim_until",
-        "claimants",
-        "claimed_until",
-        "heard",
-        "longest",
-        "longest_claimed",
-        "met",
-        "nodes",
-        "read_at",
-        "written",
-        "written_at",
-    )
 
     def __init__(self, nodes: int) -> None:
         self.nodes: int = nodes
@@ -202,11 +178,6 @@ class Membership:
             return False
         self._known.add(seen.run_id)
         return True
-
-    def votes(self, node: int) -> bool:
-        """Return True if a node's vote counts: a majority has recorded it as a voter."""
-        seen = self._seen.get(node)
-        return seen is not None and seen.run_id in self.written
 
     def without_vote(self, nodes: Iterable[int]) -> list[int]:
         """Return the nodes of these that are identified, and whose vote does not count."""

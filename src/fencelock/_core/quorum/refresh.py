@@ -15,6 +15,7 @@ from fencelock._core.quorum.broadcast import (
     QuorumPort,
     ask_nodes,
     failures_of,
+    healthy,
     not_reached,
 )
 from fencelock._core.quorum.membership import CLAIMED_TTLS, KEPT_SECONDS, LONG_SECONDS, Claimant
@@ -129,9 +130,7 @@ async def _ask(
     short = ttl if ttl <= LONG_SECONDS else 0.0
     words = _words(short, port.client_channel, number, claimed, lasts)
     call: Call = (MEMBERSHIP, (port.membership_key,), (*words, *(voters or ())))
-    nodes = [node for node in range(len(port.nodes)) if port.suspect.get(node, 0.0) <= now]
-    if len(nodes) < port.needed or not avoid:
-        nodes = list(range(len(port.nodes)))
+    nodes = healthy(port, now) if avoid else range(len(port.nodes))
     asks = [Ballot(node, one, call) for node in nodes]
     needed = len(asks) if all_of_them else port.needed
     good = await ask_nodes(port, asks, lambda _: True, needed, latest, patient=not all_of_them)
