@@ -2,9 +2,8 @@
 
 import contextlib
 
-from fencelock._core.lock.terms import LeaseOptions
 from fencelock.errors import ClientClosed
-from fencelock.options import Cohort
+from fencelock.options import Cohort, LeaseOptions
 from fencelock.scripts.constants import FENCE_ROOM
 from tests.flows import clusters, sentinels
 from tests.flows.scenarios import FIXED, ONCE_ONLY, RENEWED, TTL, Scenario, operator, user

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.terms import LeaseOptions, Terms
+from fencelock._core.lock.terms import Terms
 from fencelock._core.objects.semaphore_rwlock import ALL, READ, RWLOCK, SEMAPHORE, WRITE, ShareTerms
 from fencelock.errors import Deadlock
-from fencelock.options import Cohort
+from fencelock.options import Cohort, LeaseOptions
 from tests.flows.multis import Each, Part
 from tests.flows.scenarios import Scenario
 from verification.simulator.actors import GAVE_UP, Actor

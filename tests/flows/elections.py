@@ -1,10 +1,11 @@
 """What is explored of elections: a leader hands over, a watcher sees who leads."""
 
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.terms import LeaseOptions, Terms
+from fencelock._core.lock.terms import Terms
 from fencelock._core.objects import election
 from fencelock._core.objects.election import ElectionKeys, LeaderCursor, mark
 from fencelock.errors import LeaseLost
+from fencelock.options import LeaseOptions
 from tests.flows.runs_once import errors, long_enough, was_notified
 from tests.flows.scenarios import RENEWED, Scenario, single, user
 from verification.simulator.actors import _Watch

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.terms import LeaseOptions, Terms
+from fencelock._core.lock.terms import Terms
 from fencelock._core.objects import multi
 from fencelock._core.objects.semaphore_rwlock import ALL, READ, RWLOCK, SEMAPHORE, WRITE, ShareTerms
 from fencelock.errors import LeaseLost
+from fencelock.options import LeaseOptions
 from tests.flows.runs_once import errors, long_enough, was_notified
 from tests.flows.scenarios import FIXED, RENEWED, Scenario, single
 from verification.simulator.actors import Actor, _Watch

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 from fencelock._core.lock import acquire, release, renew
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.lock.show import revoke
-from fencelock._core.lock.terms import LeaseOptions
 from fencelock._core.retry import ask
 from fencelock._core.types import NoReply
 from fencelock.errors import FencelockError
+from fencelock.options import LeaseOptions
 from fencelock.scripts import BREAK, POLL_RELEASE
 from verification.simulator.actors import GAVE_UP, KEYS, Actor, Flows
 from verification.simulator.explorer import Report, explore

@@ -4,10 +4,10 @@ import contextlib
 from dataclasses import dataclass
 
 from fencelock._core.lock.renew import renew_now
-from fencelock._core.lock.terms import LeaseOptions
 from fencelock._core.objects.semaphore_rwlock import ALL, RWLOCK, release_part, set_limit
 from fencelock._core.retry import ask
 from fencelock.errors import FencelockError, LeaseLost
+from fencelock.options import LeaseOptions
 from fencelock.scripts import SHARES, SHARES_BREAK
 from tests.flows.scenarios import FIXED, RENEWED, Role, Scenario
 from verification.simulator.actors import GAVE_UP, KEYS

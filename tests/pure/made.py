@@ -6,7 +6,8 @@ from fencelock._core.deadlock.unit_waits import UnitWaits
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.terms import LeaseOptions, Terms
+from fencelock._core.lock.terms import Terms
+from fencelock.options import LeaseOptions
 
 
 def made_by(client):

@@ -9,9 +9,10 @@ import pytest
 from fencelock._core.keys import LockKeys, slot
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.by_slot import heartbeat_by_slot
-from fencelock._core.lock.terms import LeaseOptions, Terms
+from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.types import NoReply
+from fencelock.options import LeaseOptions
 
 NAMES = "abc"
 

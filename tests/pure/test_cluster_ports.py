@@ -10,7 +10,7 @@ import pytest
 from fencelock._core.keys import LockKeys, slot
 from fencelock._core.lock import acquire
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.terms import LeaseOptions, Terms
+from fencelock._core.lock.terms import Terms
 from fencelock._core.types import NoReply
 from fencelock._io import io_blocking
 from fencelock._io.cluster_asyncio import AsyncioClusterPort
@@ -26,6 +26,7 @@ from fencelock._topology.cluster_map import ClusterMap
 from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import LOCAL, READ_MAP, ClusterSource, in_slot, key_in, tag_in
 from fencelock.errors import ServerDenied, ServerUnreachable
+from fencelock.options import LeaseOptions
 from fencelock.scripts import ACQUIRE
 from tests.faults.world import spawn, wait_until
 

@@ -13,10 +13,10 @@ from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.tenure import Tenure, found, join, try_kept
-from fencelock._core.lock.terms import LeaseOptions, Terms
+from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import Lines
 from fencelock._io.threads import run_blocking
-from fencelock.options import Cohort
+from fencelock.options import Cohort, LeaseOptions
 
 NOW, TTL, COHORT = 1000.0, 2.0, Cohort()
 

@@ -12,11 +12,12 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.lock.acquire import late_grant
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.release import undo_owed
-from fencelock._core.lock.terms import LeaseOptions, Terms
+from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.objects import multi
 from fencelock._core.quorum.maintain import clean_up
 from fencelock._core.seat import Stray
+from fencelock.options import LeaseOptions
 
 TERMS = LeaseOptions(ttl=30.0, renew=True)
 PORT = type("Port", (Engine,), {"now": lambda _self: 0.0})()

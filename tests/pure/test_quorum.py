@@ -13,7 +13,7 @@ from fencelock import AsyncClient, Client, OutcomeUnknown, ServerDenied, ServerU
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
-from fencelock._core.lock.terms import LeaseOptions, Terms
+from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.quorum import acquire as flow
 from fencelock._core.quorum.acquire import QuorumAttempt
@@ -28,6 +28,7 @@ from fencelock._io.port_quorum_asyncio import AioQuorum
 from fencelock._io.port_quorum_blocking import BlockingQuorum
 from fencelock._io.sources import quorum
 from fencelock._runtime.clock import now
+from fencelock.options import LeaseOptions
 from fencelock.scripts import MEMBERSHIP
 from tests.pure.made import held
 

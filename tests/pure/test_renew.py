@@ -17,9 +17,10 @@ from fencelock._core.lock.hold import Hold, first_due
 from fencelock._core.lock.renew import HolderRenewal
 from fencelock._core.lock.renew_request import packed_renewal, renewal_request
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
-from fencelock._core.lock.terms import LeaseOptions, Terms
+from fencelock._core.lock.terms import Terms
 from fencelock._core.types import NoReply
 from fencelock._io.wire import pack_call
+from fencelock.options import LeaseOptions
 
 NOW = 1000.0
 

@@ -6,8 +6,8 @@ import pytest
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.terms import LeaseOptions
 from fencelock._core.objects.semaphore_rwlock import ShareTerms
+from fencelock.options import LeaseOptions
 
 NOW, TTL = 100.0, 30.0
 

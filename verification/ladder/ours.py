@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.terms import LeaseOptions
+from fencelock.options import LeaseOptions
 from tests.flows import scenarios, shares
 from tests.flows.scenarios import Scenario
 from verification.ladder.judge import Bench, Claim, told

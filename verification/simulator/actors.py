@@ -15,8 +15,9 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.lock import acquire, release, renew
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, HoldRegistry
-from fencelock._core.lock.terms import LeaseOptions, Terms
+from fencelock._core.lock.terms import Terms
 from fencelock.errors import LeaseLost, NotHeld, OutcomeUnknown, QuorumNotReached, ServerError
+from fencelock.options import LeaseOptions
 from verification.simulator.monitor import Violation
 from verification.simulator.network import Client
 from verification.simulator.port import SimulatedPort

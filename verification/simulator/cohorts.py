@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.terms import LeaseOptions
+from fencelock.options import LeaseOptions
 from verification.simulator.monitor import LEAST_SLACK, Monitor, Violation, proves
 from verification.simulator.network import Client
 from verification.simulator.server import Request

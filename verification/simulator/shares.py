@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.terms import LeaseOptions
 from fencelock._core.objects.semaphore_rwlock import SEMAPHORE, ShareTerms
+from fencelock.options import LeaseOptions
 from verification.simulator.actors import KEYS, Actor
 from verification.simulator.hashes import Hash
 from verification.simulator.keyspace import Frozen

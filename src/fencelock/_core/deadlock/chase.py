@@ -29,6 +29,7 @@ from fencelock._core.deadlock.unit_waits import AGAIN_SECONDS_MAX, UnitWait, is_
 from fencelock._core.description import described
 from fencelock._core.lock.hold import Hold
 from fencelock._core.port import Port
+from fencelock._core.wire import Wire
 from fencelock._runtime.log import log
 from fencelock.errors import Blocked, Deadlock
 from fencelock.scripts import ANSWER
@@ -130,13 +131,13 @@ def _suspect(wait: UnitWait, cycle: Sequence[Step]) -> None:
         wait.attempt.event.suspected(error)
 
 
-def error_of(port: Port, wait: UnitWait, cycle: Sequence[Step] = ()) -> Deadlock:
+def error_of(port: Wire, wait: UnitWait, cycle: Sequence[Step] = ()) -> Deadlock:
     """Return the error for a wait that is refused, or that is in a cycle."""
     found = tuple(map(_blocked, cycle or wait.cycle))
     return Deadlock(wait.attempt.keys.name, cycle=found, server=port.label)
 
 
-def own_cycle(port: Port, wait: UnitWait, hold: Hold) -> Deadlock:
+def own_cycle(port: Wire, wait: UnitWait, hold: Hold) -> Deadlock:
     """Return the error for a thread or task that waits for its own hold."""
     step = Step(_text(wait.id), 0, wait.asks.keys.name, _text(wait.attempt.info))
     wait.cycle = (step._replace(holder=_text(hold.holder_id), fence=hold.fence),)
