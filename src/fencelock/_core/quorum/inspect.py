@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.show import agreed
 from fencelock._core.port import Port
 from fencelock._core.quorum.broadcast import Ballot, QuorumPort, broadcast, not_reached
+from fencelock._core.quorum.votes import agreed
 from fencelock._core.types import Call, Reply
 from fencelock.errors import FencelockError, ServerUnsuitable
 from fencelock.scripts import SHOW
@@ -42,13 +42,11 @@ async def replies(port: QuorumPort, name: str, call: Call) -> list[Reply]:
     finally:
         port.put_back(asks)
     if len(good) < port.needed:
-        raise _too_few(port, name, asks)
+        failures: dict[int, Exception] = {
+            ask.node: ask.error for ask in asks if ask.error is not None
+        }
+        raise not_reached(port, f"no node answers about {name!r}", failures)
     return [ask.reply for ask in good]
-
-
-def _too_few(port: QuorumPort, name: str, asks: Sequence[Ballot]) -> FencelockError:
-    failures: dict[int, Exception] = {ask.node: ask.error for ask in asks if ask.error is not None}
-    return not_reached(port, f"no node answers about {name!r}", failures)
 
 
 async def holder_of(port: QuorumPort, keys: LockKeys) -> bytes | None:
@@ -56,7 +54,7 @@ async def holder_of(port: QuorumPort, keys: LockKeys) -> bytes | None:
     found = await replies(port, keys.name, (SHOW, keys.grant, (0,)))
     if any(shown[0] not in {b"string", b"none"} for _, shown in found):
         raise ServerUnsuitable(f"{keys.name!r} is another kind of object", code="WRONGTYPE")
-    return agreed(port, [shown[1] for _, shown in found])
+    return agreed([shown[1] for _, shown in found], port.needed)
 
 
 async def on_each(port: QuorumPort, name: str, flow: Callable[[Port], Awaitable[T]]) -> Sequence[T]:
