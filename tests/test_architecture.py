@@ -48,6 +48,8 @@ PACKAGES = {
 EXCEPTIONS = {
     ("_topology.cluster", "_io.wire"): "packs a script call: the format of the wire is not decided",
 }
+# What people ask. The engine works without it, and a program that only locks loads none of it.
+LOOK = "_core.look"
 # Class names that stand more than once, and why.
 TWICE = {
     "AsyncLock": "ours, and the stand-in for redis-py's lock in compat",
@@ -115,6 +117,22 @@ def wrong_imports(module: str, text: str) -> Iterator[str]:
             yield f"{module} ({package}) may not import {name} ({other})"
 
 
+def looks(module: str, text: str) -> bool:
+    return any(name.startswith(LOOK) for name in imports(module, text))
+
+
+def at_start(text: str) -> str:
+    """Return a module without what it does when a function is called."""
+
+    class Emptied(ast.NodeTransformer):
+        def visit_FunctionDef(self, node):
+            return ast.Pass()
+
+        visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815 - ast's name
+
+    return ast.unparse(Emptied().visit(ast.parse(text)))
+
+
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:
     """Return the groups of modules that import each other, directly or by way of others."""
     left = dict(graph)
@@ -154,6 +172,25 @@ def test_imports_point_the_way_of_the_table():
 def test_no_import_goes_in_a_circle():
     graph = {name: set(imports(name, path.read_text())) for name, path in MODULES.items()}
     assert circles(graph) == []
+
+
+def test_the_engine_loads_what_people_ask_for_only_when_they_ask():
+    core = {name: path.read_text() for name, path in MODULES.items() if name.startswith("_core")}
+    outside = {name: text for name, text in core.items() if not name.startswith(LOOK)}
+    assert {name for name, text in outside.items() if looks(name, text)} == {
+        "_core.engine",  # a port's methods, which a Cluster or a quorum replaces
+        "_core.objects.once",  # which process runs it
+        "_core.pushes",  # a client answers what others ask it
+    }
+    assert [name for name, text in outside.items() if looks(name, at_start(text))] == []
+
+
+def test_a_module_that_looks_is_seen():
+    text = "from fencelock._core.look import show\nclass A:\n    x = 1"
+    inside = "class A:\n    def f():\n        from fencelock._core.look import show"
+    assert looks("_core.lock.acquire", at_start(text))
+    assert looks("_core.lock.acquire", inside)
+    assert not looks("_core.lock.acquire", at_start(inside))
 
 
 def test_every_exception_is_needed():

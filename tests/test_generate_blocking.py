@@ -10,7 +10,7 @@ METHODS = {"acquire", "shut"}
 HEAD = """
 from __future__ import annotations
 
-from fencelock._core.lock.inspect import holder_of
+from fencelock._core.engine import holder_of
 from fencelock.aio.caller import awaited, by_caller, caller
 
 """

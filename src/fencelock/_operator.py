@@ -27,7 +27,7 @@ from fencelock.blocking.lock import Lock
 from fencelock.errors import LeaseLost, ServerError
 
 if TYPE_CHECKING:
-    from fencelock._core.lock.overview import Overview
+    from fencelock._core.look.overview import Overview
     from fencelock._core.objects.once import FinishedOnce
     from fencelock._io.sources.kinds import SentinelService
     from fencelock.blocking.client import Client
@@ -84,7 +84,7 @@ class Operator:
 
     def names(self, seconds: float) -> list[str]:
         """Return the names of locks that are found within so many seconds, sorted."""
-        from fencelock._core.lock.show import names
+        from fencelock._core.look.show import names
 
         until = self._port.now() + seconds
         return run_blocking(names(self._port, self._prefix, "*", until))
@@ -101,7 +101,7 @@ class Operator:
 
     def overview(self, match: str) -> Overview:
         """Return what ``refresh`` shows: the locks in use that match, with few commands a time."""
-        from fencelock._core.lock.overview import Overview
+        from fencelock._core.look.overview import Overview
 
         return Overview(self._prefix, match, waiters=_WAITERS_OF_EACH)
 
@@ -118,7 +118,7 @@ class Operator:
     def break_barrier(self, info: SignalStatus) -> None:
         """Abort a barrier for all its parties."""
         from fencelock._core.keys import SignalKeys
-        from fencelock._core.objects.inspect_states import break_barrier
+        from fencelock._core.look.states import break_barrier
 
         run_blocking(break_barrier(self._port, info, SignalKeys(self._prefix, info.name)))
 

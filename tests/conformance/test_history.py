@@ -6,8 +6,8 @@ import pytest
 
 from fencelock import Deadlock, History, LeaseLost
 from fencelock._core import events
-from fencelock._core.lock.history import INDEX_NAMES, parsed
-from fencelock._core.lock.overview import Overview
+from fencelock._core.look.history import INDEX_NAMES, parsed
+from fencelock._core.look.overview import Overview
 from fencelock._io.threads import run_blocking
 from fencelock._runtime.clock import now
 from tests.conformance.world import SOON

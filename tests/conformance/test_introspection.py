@@ -7,7 +7,7 @@ import time
 import pytest
 
 from fencelock import LeaseLost, ServerUnsuitable
-from fencelock._core.lock import show
+from fencelock._core.look import show
 
 pytestmark = pytest.mark.filterwarnings("ignore:a handle of .* was dropped:ResourceWarning")
 

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from fencelock import Cohort
-from fencelock._core.deadlock.graph import blocks, cycles
+from fencelock._core.look.graph import blocks, cycles
 
 SOON = 0.3  # a client hears what is meant for it once a lease has lasted for 0.2 s
 

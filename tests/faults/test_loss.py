@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from fencelock import LeaseLost
-from fencelock._core.lock.show import revoke
+from fencelock._core.look.show import revoke
 from fencelock._io.threads import run_blocking
 from fencelock._runtime.clock import now
 from tests.faults.test_late_answers import ends_before_the_servers

@@ -194,7 +194,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "cluster.run": "_topology.cluster:ClusterPort.run",
     "cluster.run_together": "_topology.cluster:ClusterPort.run_together",
     "election.next_change": "_core.objects.election:next_change",
-    "engine.revoke": "_core.lock.show:revoke",
+    "engine.revoke": "_core.look.show:revoke",
     "event.change": "_core.objects.event_latch:change_event",
     "event.wait_until_open": "_core.objects.event_latch:wait_until_open",
     "hold.check": "_core.lock.hold:Hold.check",

@@ -9,11 +9,11 @@ import contextlib
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from fencelock._core.engine import holder_of
 from fencelock._core.lock.hand_back import give_back_all
-from fencelock._core.lock.inspect import holder_of
 from fencelock._core.lock.kept import give_up_all
 from fencelock._core.lock.renew import renew_now
-from fencelock._core.lock.show import revoke
+from fencelock._core.look.show import revoke
 from fencelock._core.retry import ask
 from fencelock.errors import ClientClosed, FencelockError, LeaseLost, NotHeld
 from fencelock.scripts import BREAK

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from fencelock._core.lock import acquire, release, renew
 from fencelock._core.lock.renew import renew_now
-from fencelock._core.lock.show import revoke
+from fencelock._core.look.show import revoke
 from fencelock._core.retry import ask
 from fencelock._core.types import NoReply
 from fencelock.errors import FencelockError

@@ -3,7 +3,7 @@
 import pytest
 
 from fencelock import scripts
-from fencelock._core.lock.show import Shown, describe
+from fencelock._core.look.show import Shown, describe
 from fencelock.scripts.constants import FENCE_ROOM
 from tests.flows.calls import HOME, MINUTE, PATIENCE, RECORD, Space, keys
 from verification.simulator.keyspace import CommandError

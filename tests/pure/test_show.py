@@ -1,8 +1,8 @@
-"""_core/lock/show.py and its command: what people are shown of holders and waiters."""
+"""_core/look/show.py and its command: what people are shown of holders and waiters."""
 
 from types import SimpleNamespace
 
-from fencelock._core.lock.show import Shown, _only, describe
+from fencelock._core.look.show import Shown, _only, describe
 from fencelock.cli.commands import inspect
 
 NOW = 1_700_000_000_000_000  # microseconds

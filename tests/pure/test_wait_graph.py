@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencelock._core.deadlock.graph import Unit, around, blocks, cycles, in_cycles, tree
+from fencelock._core.look.graph import Unit, around, blocks, cycles, in_cycles, tree
 from fencelock.status import HolderStatus, LockStatus, WaiterStatus
 
 FOREIGN = "a program that is not fencelock"

@@ -11,7 +11,7 @@ import pytest
 
 from fencelock import LeaseLost, NotHeld, OverReleased
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.show import revoke
+from fencelock._core.look.show import revoke
 
 
 async def test_repr_tells_the_limit_and_what_is_held(world):

@@ -14,18 +14,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.acquire import line_up
 from fencelock._core.lock.hand_back import hand_back
 from fencelock._core.lock.heartbeat import heartbeat
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.inspect import lock_value
 from fencelock._core.lock.release import clean_up
 from fencelock._core.lock.renew import maintain, renew_due, renew_one
-from fencelock._core.lock.terms import Terms
+from fencelock._core.lock.terms import Terms, may_linger
 from fencelock._core.lock.turns import give_back, release_in_background, take
 from fencelock._core.port import Port
-from fencelock._core.retry import ask
+from fencelock._core.retry import ask, command
 from fencelock._core.types import Call, Reply
 from fencelock._core.wire import Replicas
 
@@ -45,7 +45,13 @@ class Engine:
     maintain = maintain
     renew_due = renew_due
     renew = renew_one
-    value_of = lock_value
+
+    async def value_of(self: Port, keys: LockKeys, /) -> bytes | None:
+        """Return the id of the client that holds a lock and uses it, or None."""
+        holder: bytes | None = await command(self, (b"GET", keys.lock), keys.lock)
+        if holder is not None and may_linger(holder) and await self.is_idle(keys, holder):
+            return None
+        return holder
 
     def one_script(self, _terms: Sequence[Terms], /) -> bool:
         """Return True: all keys are on one server."""
@@ -77,13 +83,13 @@ class Engine:
 
     async def survey(self: Port, found: Sequence[LockKeys], waiters: int, /) -> list[list[Any]]:
         """Ask for all locks with one command."""
-        from fencelock._core.lock.show import survey
+        from fencelock._core.look.show import survey
 
         return await survey(self, found, waiters)
 
     async def is_idle(self: Port, keys: LockKeys, holder: bytes, /) -> bool:
         """Ask the holder's client."""
-        from fencelock._core.lock.idle import is_idle
+        from fencelock._core.look.clients import is_idle
 
         return await is_idle(self, keys, holder)
 
@@ -91,6 +97,12 @@ class Engine:
         self: Port, clients: Mapping[bytes, LockKeys], until: float, /
     ) -> Sequence[Any]:
         """Ask the clients who waits inside them."""
-        from fencelock._core.lock.idle import local_rows
+        from fencelock._core.look.clients import local_rows
 
         return await local_rows(self, clients, until)
+
+
+@describes_errors
+async def holder_of(port: Port, keys: LockKeys) -> bytes | None:
+    """Return the id of the lock's present holder, or None."""
+    return await port.value_of(keys)

@@ -46,6 +46,11 @@ def slot(key: bytes) -> int:
     return crc_hqx(key if tag is None else tag, 0) % _SLOTS
 
 
+def channel_prefix(key_prefix: str) -> str:
+    """Return the prefix of channels: the keys' own, so that one ACL pattern covers both."""
+    return "".join("_" if char.isspace() else char for char in key_prefix)
+
+
 def hash_tag(key: bytes) -> bytes | None:
     """Return the text in the first non-empty braces, or None when the whole key is hashed."""
     opening = key.find(b"{")

@@ -29,7 +29,7 @@ Find = Callable[[bytes], "Seat | None"]
 MESSAGE = ("message", "channel", "payload")
 # How many words follow the first one, by kind; the last word is all that is left.
 WORDS = {b"granted": 4, b"ask": 3, b"recall": 3, b"signal": 3, b"revoked": 2, b"probe": 2}
-WORDS |= {b"inside?": 3, b"inside": 2}  # see local_waiters.py
+WORDS |= {b"inside?": 3, b"inside": 2}  # see look/clients.py
 # No number of a message has more digits: Python refuses to parse thousands.
 DIGITS_MAX = 20
 # How much of a message that does not parse is logged.
@@ -88,9 +88,9 @@ def parsed(payload: bytes) -> Pushed | None:
     elif kind == b"probe":
         fits = bool(words[0]) and unpack(words[1]) is not None
     elif kind == b"inside":
-        from fencelock._core.lock import local_waiters  # noqa: PLC0415 - for those that look
+        from fencelock._core.look.clients import unpack as rows_of  # noqa: PLC0415 - for those that look
 
-        fits = local_waiters.unpack(words[1]) is not None
+        fits = rows_of(words[1]) is not None
     elif kind in {b"ask", b"recall", b"revoked", b"inside?"}:
         fits = bool(words[0])
     return Pushed(kind, words) if fits else None
@@ -157,7 +157,7 @@ def _revoked(port: Port, holder: bytes, reason: bytes) -> None:
 
 def _answer(port: Port, channel: bytes, who: bytes, lock: bytes) -> None:
     """Answer who waits inside this client."""
-    from fencelock._core.lock.local_waiters import answer  # noqa: PLC0415 - as above
+    from fencelock._core.look.clients import answer  # noqa: PLC0415 - as above
 
     answer(port, channel, who, lock)
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from fencelock import options
+from fencelock._core.engine import holder_of
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.inspect import holder_of
 from fencelock._core.objects.multi import release_all
 from fencelock._core.objects.semaphore_rwlock import held_of
 from fencelock._core.port import Port

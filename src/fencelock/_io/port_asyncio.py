@@ -83,11 +83,11 @@ class AioPort(Engine):
         self.lines = Lines()
         self.renewals = RenewalSchedule()
         self.waits: UnitWaits = joined(self)
-        self.closing = False  # no waiter may join a line any more
+        self.closing: bool = False  # no waiter may join a line any more
         self._hearing: asyncio.TimerHandle | None = None
         self._eager = False  # listening does not wait until a lease lasts
         self._refused_until = 0.0  # not so eagerly again: perhaps the user may not listen
-        self.link = self._new_link()
+        self.link: Link = self._new_link()
         self._waiters: dict[bytes, Seat] = {}
         self._bells: dict[asyncio.Future[None], float] = {}  # when each is rung at the latest
         self._alarm: asyncio.TimerHandle | None = None

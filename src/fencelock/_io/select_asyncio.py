@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from fencelock._core.lock.inspect import channel_prefix
+from fencelock._core.keys import channel_prefix
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.select_blocking import chosen, is_cluster, is_quorum
 from fencelock._io.sources import kinds

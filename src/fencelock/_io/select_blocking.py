@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.lock.inspect import channel_prefix
+from fencelock._core.keys import channel_prefix
 from fencelock._io.sources import kinds
 from fencelock._io.sources.resolve import resolve
 

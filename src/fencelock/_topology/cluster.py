@@ -77,7 +77,7 @@ class ClusterPort(Engine):
 
     async def survey(self: SlottedPort, found: Sequence[LockKeys], waiters: int) -> list[list[Any]]:
         """Ask for all locks, each at its node; few programs do."""
-        from fencelock._core.lock.show import survey_by_slot  # noqa: PLC0415 - as said
+        from fencelock._core.look.show import survey_by_slot  # noqa: PLC0415 - as said
 
         return await survey_by_slot(self, found, waiters)
 

@@ -22,7 +22,7 @@ from fencelock._io.port_asyncio import AioPort
 from fencelock._io.select_asyncio import LoopPorts, port_maker
 
 if TYPE_CHECKING:
-    from fencelock._core.lock.history import Recorder
+    from fencelock._core.look.history import Recorder
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
 from fencelock import options
-from fencelock._handles import introspection
+from fencelock._core.look import LISTED, introspection
 from fencelock._runtime.hints import absent, with_hints
 from fencelock._runtime.later import Later
 from fencelock.aio.caller import later, opened
@@ -14,7 +14,7 @@ from fencelock.aio.decorators import AsyncDecorators
 from fencelock.options import AsyncSource, Cohort, History, LeaseOptions, Seconds
 
 if TYPE_CHECKING:
-    from fencelock._core.lock.history import Recorder
+    from fencelock._core.look.history import Recorder
     from fencelock.status import HistoryEntry, LockStatus, SignalStatus
 else:
     HistoryEntry = Later("fencelock.status", "HistoryEntry")
@@ -101,7 +101,7 @@ class AsyncClient(AsyncDecorators):
         )
         kept = options.history(history)
         if kept is not None:
-            from fencelock._core.lock.history import Recorder  # noqa: PLC0415 - few programs keep it
+            from fencelock._core.look.history import Recorder  # noqa: PLC0415 - few programs keep it
 
             self._recorder = Recorder(self._prefix, kept, later)
         self._port, quorum, server = opened(
@@ -122,7 +122,7 @@ class AsyncClient(AsyncDecorators):
         match: str = "*",
         *,
         names: Iterable[str] | None = None,
-        waiters: int = introspection.LISTED,
+        waiters: int = LISTED,
         recent: bool = False,
     ) -> list[LockStatus]:
         """Return which locks are held, kept or waited for, in any process, sorted by name.
@@ -147,7 +147,7 @@ class AsyncClient(AsyncDecorators):
             recent=recent,
         )
 
-    async def status(self, name: str, *, waiters: int = introspection.LISTED) -> LockStatus:
+    async def status(self, name: str, *, waiters: int = LISTED) -> LockStatus:
         """Return who holds the lock, semaphore or reader/writer lock ``name``, and who waits.
 
         Up to ``waiters`` waiters, and holders of permits, are listed; the numbers are complete. It

@@ -14,7 +14,7 @@ from fencelock._io.threads import later, run_blocking
 from fencelock._runtime.first_instruction import from_first_instruction
 
 if TYPE_CHECKING:
-    from fencelock._core.lock.history import Recorder
+    from fencelock._core.look.history import Recorder
 
 __all__ = ["from_first_instruction", "later"]
 

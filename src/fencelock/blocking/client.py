@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
 from fencelock import options
-from fencelock._handles import introspection
+from fencelock._core.look import LISTED, introspection
 from fencelock._io.threads import run_blocking
 from fencelock._runtime.hints import absent, with_hints
 from fencelock._runtime.later import Later
@@ -16,7 +16,7 @@ from fencelock.blocking.decorators import Decorators
 from fencelock.options import Cohort, History, LeaseOptions, Seconds, Source
 
 if TYPE_CHECKING:
-    from fencelock._core.lock.history import Recorder
+    from fencelock._core.look.history import Recorder
     from fencelock.status import HistoryEntry, LockStatus, SignalStatus
 else:
     HistoryEntry = Later("fencelock.status", "HistoryEntry")
@@ -102,7 +102,7 @@ class Client(Decorators):
         )
         kept = options.history(history)
         if kept is not None:
-            from fencelock._core.lock.history import Recorder  # noqa: PLC0415 - few programs keep it
+            from fencelock._core.look.history import Recorder  # noqa: PLC0415 - few programs keep it
 
             self._recorder = Recorder(self._prefix, kept, later)
         self._port, quorum, server = opened(
@@ -123,7 +123,7 @@ class Client(Decorators):
         match: str = "*",
         *,
         names: Iterable[str] | None = None,
-        waiters: int = introspection.LISTED,
+        waiters: int = LISTED,
         recent: bool = False,
     ) -> list[LockStatus]:
         """Return which locks are held, kept or waited for, in any process, sorted by name.
@@ -150,7 +150,7 @@ class Client(Decorators):
             )
         )
 
-    def status(self, name: str, *, waiters: int = introspection.LISTED) -> LockStatus:
+    def status(self, name: str, *, waiters: int = LISTED) -> LockStatus:
         """Return who holds the lock, semaphore or reader/writer lock ``name``, and who waits.
 
         Up to ``waiters`` waiters, and holders of permits, are listed; the numbers are complete. It

@@ -9,9 +9,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from fencelock import options
+from fencelock._core.engine import holder_of
 from fencelock._core.lock.acquire import acquire, withdraw
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.inspect import holder_of
 from fencelock._core.lock.release import (
     release_for_owner,
     release_in_background,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fencelock._core.deadlock.graph import Block, Branch, Unit, cycles, tree
+from fencelock._core.look.graph import Block, Branch, Unit, cycles, tree
 from fencelock.cli.output import human, visible
 
 

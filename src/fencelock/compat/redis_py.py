@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Never, Self
 from redis import exceptions
 
 from fencelock import errors, options
+from fencelock._core.engine import holder_of
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.inspect import holder_of
 from fencelock._core.lock.release import take_and_release
 from fencelock._core.lock.renew import renew_now
 from fencelock._io.tasks import run_release as run_release_in_loop

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from fencelock._core.deadlock.graph import Block, Unit, blocks, in_cycles, unit_of
+from fencelock._core.look.graph import Block, Unit, blocks, in_cycles, unit_of
 from fencelock.dashboard.rows import FOREIGN, person
 
 if TYPE_CHECKING:

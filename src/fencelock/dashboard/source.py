@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.overview import Overview
-from fencelock._core.lock.show import NAMES_MAX as SHOWN_AT_ONCE
+from fencelock._core.look.overview import Overview
+from fencelock._core.look.show import NAMES_MAX as SHOWN_AT_ONCE
 from fencelock._io.threads import run_blocking
 
 if TYPE_CHECKING:

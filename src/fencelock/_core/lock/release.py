@@ -19,11 +19,10 @@ from typing import Any
 from fencelock._core import events
 from fencelock._core.error_messages import describe_error, describes_errors
 from fencelock._core.lock.hold import Hold, Keeper
-from fencelock._core.lock.inspect import held_ids
 from fencelock._core.lock.tenure import Tenure
 from fencelock._core.lock.terms import Asked
 from fencelock._core.port import Port
-from fencelock._core.retry import ask, passes
+from fencelock._core.retry import ask, command, passes
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply
 from fencelock.errors import (
@@ -128,7 +127,8 @@ async def release_for_owner(port: Port, one: Asked, fence: int = 0) -> int | Non
     Returns how many are left, or None when the owner holds nothing. Raises like ``ask``.
     """
     until = port.now() + port.server_timeout
-    for asker in await held_ids(port, one.terms.keys):
+    key = one.terms.keys.grant[4]  # the ids of its holds, in a stable order
+    for asker in sorted(await command(port, (b"SMEMBERS", key), one.terms.keys.lock)):
         script, keys, args = one.terms.release(one, fence, asker)
         verdict, extra = told(await ask(port, script, keys, args, until))
         if verdict >= 0:

@@ -17,7 +17,6 @@ from fencelock._core.deadlock.unit_waits import entered, is_certain, is_edge
 from fencelock._core.lock.acquire import FOR_EVER, begin, drop, queue, try_once
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.inspect import holder_of
 from fencelock._core.lock.poll import poll
 from fencelock._core.lock.release import (
     ELSEWHERE,
@@ -157,7 +156,7 @@ def _waits_for_itself(front: Hold, attempt: Attempt) -> bool:
 async def _is_held(port: Port, front: Hold) -> bool:
     """Ask the server whether a hold is still there; False also when it cannot tell."""
     try:
-        return await holder_of(port, front.terms.keys) == front.holder_id
+        return await port.value_of(front.terms.keys) == front.holder_id
     except ServerError:
         return False
 

@@ -35,7 +35,6 @@ from fencelock._core.lock.release import (
     undo_owed,
 )
 from fencelock._core.lock.renew import lose
-from fencelock._core.lock.show import LISTED
 from fencelock._core.lock.waiting import EXPIRY_SLACK
 from fencelock._core.objects.state_wait import ask_listening
 from fencelock._core.port import Port
@@ -45,6 +44,7 @@ from fencelock._core.types import Call, Reply
 from fencelock.scripts import ELECTION_ANNOUNCE, ELECTION_HAND_OVER, ELECTION_WATCH, SHOW
 
 CANDIDATE_BYTES_MAX = 128
+LISTED = 100  # so many candidates are shown
 SILENT = b"silent"  # of election_hand_over.lua
 # A live candidate that is in line but does not listen, or that may have lost its place in a
 # failover, is back within this time: it retries as often as we do.

@@ -24,7 +24,6 @@ from fencelock._core.lock.acquire import FOR_EVER, acquire, begin, queue, try_on
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, HoldRegistry
 from fencelock._core.lock.release import lost_as, retire, settled, undo_owed
-from fencelock._core.lock.show import show
 from fencelock._core.lock.terms import Terms, milliseconds
 from fencelock._core.port import Port
 from fencelock._core.retry import answer_by, ask, persist
@@ -177,6 +176,8 @@ async def read(port: Port, keys: OnceKeys, give_up_at: float = FOR_EVER) -> Fini
 
 async def running(port: Port, keys: OnceKeys) -> RunningOnce | None:
     """Return the run that is under way, or None; raises like ``ask``."""
+    from fencelock._core.look.show import show  # noqa: PLC0415 - few ask for it
+
     info = await show(port, keys, 0)
     if info.holder is None:
         return None

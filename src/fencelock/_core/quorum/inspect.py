@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.show import agreed
 from fencelock._core.port import Port
 from fencelock._core.quorum.broadcast import (
     Ballot,
@@ -19,6 +18,7 @@ from fencelock._core.quorum.broadcast import (
     healthy,
     not_reached,
 )
+from fencelock._core.quorum.votes import agreed
 from fencelock._core.types import Call, Reply
 from fencelock.errors import FencelockError, ServerUnsuitable
 from fencelock.scripts import SHOW
@@ -53,7 +53,7 @@ async def holder_of(port: QuorumPort, keys: LockKeys) -> bytes | None:
     found = await replies(port, keys.name, (SHOW, keys.grant, (0,)))
     if any(shown[0] not in {b"string", b"none"} for _, shown in found):
         raise ServerUnsuitable(f"{keys.name!r} is another kind of object", code="WRONGTYPE")
-    return agreed(port, [shown[1] for _, shown in found])
+    return agreed([shown[1] for _, shown in found], port.needed)
 
 
 async def on_each(port: QuorumPort, name: str, flow: Callable[[Port], Awaitable[T]]) -> Sequence[T]:

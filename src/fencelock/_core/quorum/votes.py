@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import inf
@@ -24,6 +25,12 @@ def majority(nodes: int) -> int:
 def known_as(holder: bytes) -> bytes:
     """Return the id of a quorum's hold, given the id that a single node knows it by."""
     return holder.partition(b"~")[0]
+
+
+def agreed(ids: Iterable[bytes], needed: int) -> bytes | None:
+    """Return the id that as many answers have as are needed, or None."""
+    value, count = Counter(map(known_as, ids)).most_common(1)[0]
+    return value if value and count >= needed else None
 
 
 def order(key: bytes, labels: Sequence[str]) -> list[int]:

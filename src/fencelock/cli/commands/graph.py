@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fencelock._core.deadlock.graph import around, blocks, cycles
+from fencelock._core.look.graph import around, blocks, cycles
 from fencelock.cli import arguments
 from fencelock.cli.output import json_line, say
 from fencelock.cli.session import Session

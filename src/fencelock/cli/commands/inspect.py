@@ -15,7 +15,7 @@ from fencelock.cli.wait_status import held_by, person, waiting
 from fencelock.errors import NotAcquired, ServerDenied, ServerUnsuitable
 
 if TYPE_CHECKING:
-    from fencelock._core.deadlock.graph import Block
+    from fencelock._core.look.graph import Block
     from fencelock._operator import FinishedOnce, Operator
     from fencelock.blocking.client import Client
     from fencelock.status import HolderStatus, LockStatus, SignalStatus, WaiterStatus
@@ -173,7 +173,7 @@ def show_command(argv: list[str]) -> int:
 
 def _waits(client: Client, info: LockStatus) -> list[Block]:
     """Return the waits that have to do with a lock; none without the permission for SCAN."""
-    from fencelock._core.deadlock.graph import around, blocks
+    from fencelock._core.look.graph import around, blocks
 
     if not info.waiting and not info.local_waiters:
         return []

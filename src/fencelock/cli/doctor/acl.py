@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from fencelock._core.lock.inspect import channel_prefix
+from fencelock._core.keys import channel_prefix
 from fencelock.cli.doctor.health import TROUBLE
 from fencelock.cli.doctor.report import FAIL, OK, Finding
 from fencelock.errors import ServerDenied, ServerError

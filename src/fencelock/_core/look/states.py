@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import RESERVED, SignalKeys
-from fencelock._core.lock.show import matches, scan
+from fencelock._core.look.show import matches, scan
 from fencelock._core.objects.barrier import BarrierSpec, change
 from fencelock._core.port import Port
 from fencelock._core.retry import ask

@@ -8,7 +8,7 @@ is sent. What the flows need is imported when it is first used: few programs loo
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from fencelock import options
 from fencelock._core.keys import LockKeys, SignalKeys
@@ -16,9 +16,6 @@ from fencelock.options import Seconds
 
 if TYPE_CHECKING:
     from fencelock.status import HistoryEntry, LockStatus, SignalStatus
-
-# How many waiters and holders of a lock are listed.
-LISTED: Final = 100
 
 
 def locks(
@@ -31,7 +28,7 @@ def locks(
     recent: bool,
 ) -> Coroutine[Any, Any, list[LockStatus]]:
     """Return the flow that shows the locks of these names, or those that match."""
-    from fencelock._core.lock.show import find, show_all
+    from fencelock._core.look.show import find, show_all
 
     listed = options.count("waiters", waiters, least=0)
     chosen = _chosen(match, names)
@@ -42,7 +39,7 @@ def locks(
 
 def status(port: Any, prefix: str, name: str, waiters: int) -> Coroutine[Any, Any, LockStatus]:
     """Return the flow that shows one lock."""
-    from fencelock._core.lock.show import show
+    from fencelock._core.look.show import show
 
     keys = LockKeys(prefix, options.lock_name(name))
     return show(port, keys, options.count("waiters", waiters, least=0))
@@ -52,7 +49,7 @@ def revoke(
     port: Any, prefix: str, name: str, reason: str, only: tuple[str, int] | None
 ) -> Coroutine[Any, Any, LockStatus | None]:
     """Return the flow that revokes a lock."""
-    from fencelock._core.lock.show import revoke
+    from fencelock._core.look.show import revoke
 
     keys = LockKeys(prefix, options.lock_name(name))
     why = options.text("reason", reason).strip()
@@ -65,7 +62,7 @@ def signals(
     port: Any, prefix: str, match: str, names: Iterable[str] | None, *, quorum: bool
 ) -> Coroutine[Any, Any, list[SignalStatus]]:
     """Return the flow that shows the events, latches and barriers of these names, or matching."""
-    from fencelock._core.objects.inspect_states import find_states, show_states
+    from fencelock._core.look.states import find_states, show_states
 
     chosen = _chosen(match, names)
     if quorum:  # has none
@@ -79,7 +76,7 @@ def history(
     port: Any, prefix: str, name: str | None, within: Seconds | None, limit: int
 ) -> Coroutine[Any, Any, list[HistoryEntry]]:
     """Return the flow that reads the history."""
-    from fencelock._core.lock.history import read
+    from fencelock._core.look.history import read
 
     chosen = None if name is None else options.lock_name(name)
     seconds = None if within is None else options.positive("within", within)

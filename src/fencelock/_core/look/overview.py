@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from fencelock._core.keys import LockKeys, index_key
-from fencelock._core.lock.show import LISTED, matches, names, show_all
+from fencelock._core.look import LISTED
+from fencelock._core.look.show import matches, names, show_all
 from fencelock._core.port import Port
 from fencelock._core.retry import command
 from fencelock._runtime.log import log

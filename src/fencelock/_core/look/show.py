@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Any, TypeVar
@@ -12,10 +11,11 @@ from fencelock._core import events
 from fencelock._core.description import described
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import LockKeys, lock_key
-from fencelock._core.lock.local_waiters import Row
 from fencelock._core.lock.terms import may_linger
+from fencelock._core.look import LISTED
+from fencelock._core.look.clients import Row
 from fencelock._core.port import Port, SlottedPort
-from fencelock._core.quorum.votes import known_as
+from fencelock._core.quorum.votes import agreed, known_as
 from fencelock._core.retry import ask, ask_all, command, parts
 from fencelock._core.types import Call, Reply
 from fencelock._runtime.records import NamedTuple
@@ -24,8 +24,6 @@ from fencelock.status import HolderStatus, LockStatus, WaiterStatus
 
 T = TypeVar("T")
 
-# How many waiters and holders of a lock are listed.
-LISTED = 100
 # How many locks one script shows: that takes it some milliseconds.
 NAMES_MAX = 500
 # For how long the clients of many leases are asked whether these are idle.
@@ -138,7 +136,7 @@ def showing(found: Sequence[LockKeys], waiters: int) -> Call:
 def decided(port: Port, name: str, answers: Sequence[Shown]) -> LockStatus:
     """Return what as many answers say as are needed."""
     infos = [describe(name, each) for each in answers]
-    holder = agreed(port, [each.holder for each in answers])
+    holder = agreed([each.holder for each in answers], port.needed)
     same = [at for at, each in enumerate(answers) if (known_as(each.holder) or None) == holder]
     shown = infos[same[0]] if same else _free(name, answers)
     line = max(infos, key=lambda info: info.waiting)
@@ -160,12 +158,6 @@ def _free(name: str, answers: Sequence[Shown]) -> LockStatus:
     """Describe a lock that some nodes have granted, and no majority to one client."""
     info = describe(name, max(answers, key=lambda each: len(each.record)))
     return info._replace(held=False, holders=(), holding=0, remaining=None)
-
-
-def agreed(port: Port, values: Sequence[bytes]) -> bytes | None:
-    """Return the value that as many answers have as are needed, or None."""
-    value, count = Counter(map(known_as, values)).most_common(1)[0]
-    return value if value and count >= port.needed else None
 
 
 async def names(port: Port, prefix: str, pattern: str = "*", until: float = inf) -> list[str]:
