@@ -55,5 +55,6 @@ def test_waiters_leave_a_connection_to_one_that_lent_its_own():
         sits = thread(sit)
         assert granted.wait(SOON), "it asks again, and finds that it was granted"
         ended(lends)
+        assert all(each.keys.name != "a" for each in client._port._lent), "it is over"
         client.close()
         ended(sits)

@@ -205,6 +205,9 @@ class BlockingPort(Engine):
             for stray in waiter.owed:  # a stray grant is undone there
                 connection.undoing = connection.undoing or stray.undo_connection is connection
             self.pool.give(connection)
+        if self._lent:  # it has ended, or asks with another one
+            with self.mutex:
+                self._lent.discard(waiter)
 
     async def wait(self, waiter: Seat, until: float) -> None:
         """Read the waiter's connection until a push concerns it, or until the instant."""
