@@ -87,7 +87,10 @@ def test_a_loss_is_an_error_of_its_span(client, spans, tracers):
 
 
 def test_a_suspected_deadlock_ends_no_span(client, spans, tracers):
-    """The request goes on: its span ends with it, and that of its lease begins."""
+    """The request goes on: its span ends with it, and that of its lease begins.
+
+    It looks twice before its time is up: at first its client may not hear probes.
+    """
     provider = MeterProvider([])
     set_hooks([opentelemetry_hook(spans=True, meter_provider=provider, tracer_provider=tracers)])
     both = threading.Barrier(2)
@@ -101,7 +104,7 @@ def test_a_suspected_deadlock_ends_no_span(client, spans, tracers):
         held.release()
 
     threads = [
-        threading.Thread(target=hold_and_ask, args=args) for args in (("a", "b", 1), ("b", "a", 10))
+        threading.Thread(target=hold_and_ask, args=args) for args in (("a", "b", 3), ("b", "a", 10))
     ]
     for thread in threads:
         thread.start()

@@ -5,6 +5,8 @@ Rules of this file:
 - ``now`` is read before asking; the lease counts from there (I2).
 - Whatever ends an acquire without a lease (timeout, error, cancellation, Ctrl-C) also gives up its
   place in line and its grant (I9): before it returns for a timeout, otherwise after the request.
+- One ladder undoes, ``withdraw``, in the outermost frame: the flows below raise, and leave it to
+  that. What is undone is not undone again, so a second call finishes an interrupted one.
 - A grant that arrives already expired is no grant.
 - A request on a connection that turned silent may still run. So it is undone on that connection at
   once, and repeated elsewhere with a new id: the undo cannot release what the new id is granted. A

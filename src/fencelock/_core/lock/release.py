@@ -106,8 +106,9 @@ def retire(port: Keeper, hold: Hold) -> None:
 
     From now on the lease proves nothing: it is being released. Its turn is over.
     """
-    renewing, tenure = hold.port or port, hold.cohort
+    renewing = hold.port or port
     with renewing.mutex:
+        tenure = hold.cohort  # read here: another thread may be about to begin its turn
         hold.open = False
         hold.released = True
         renewing.renewals.discard(hold)

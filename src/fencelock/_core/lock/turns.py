@@ -199,6 +199,7 @@ async def give_back(port: Port, hold: Hold, log: Seat) -> int:
     terms, lost = hold.terms, hold.lost
     offered = hold.released  # by a hand-over that is under way: it may have released
     retire(port, hold)
+    tenure = hold.cohort  # read again: its turn may have begun meanwhile
     if isinstance(tenure, Tenure) and tenure.front is hold:  # others of this client wait
         tenure.succeed(port, hold)
     if lost:
