@@ -186,8 +186,9 @@ async def _renew(port: Port, holds: Sequence[Hold], ends: float) -> None:
         return
     asked_at = port.now()
     ttls = next_ttls(holds, asked_at)
+    answered = asked_at + CALL_SECONDS_MAX + confirm_seconds(port)  # at the latest
     with port.mutex:
-        ends = min(ends, port.renewals.first_end(asked_at + _horizon(port)))
+        ends = min(ends, port.renewals.first_end(answered))
     until = min(asked_at + answer_within(ttls), ends)
     refused, missing = await renew_batch(port, holds, ttls, until, ends, NEVER)
     if missing is None:
@@ -201,11 +202,6 @@ async def _renew(port: Port, holds: Sequence[Hold], ends: float) -> None:
             raise missing
         finally:
             del missing
-
-
-def _horizon(port: Port) -> float:
-    """Return how long one renewal may take."""
-    return CALL_SECONDS_MAX + confirm_seconds(port)
 
 
 def apply_renewal(
