@@ -109,7 +109,8 @@ def retire(port: Keeper, hold: Hold) -> None:
     renewing = hold.port or port
     with renewing.mutex:
         tenure = hold.cohort  # read here: another thread may be about to begin its turn
-        hold.open, hold.released = False, True
+        hold.open = False
+        hold.released = True
         renewing.renewals.discard(hold)
         if isinstance(tenure, Tenure) and tenure.front is hold and not tenure.waiting:
             tenure.end()
