@@ -15,6 +15,7 @@ from fencelock._core.lock.renew_request import (
 )
 from fencelock._core.port import Port
 from fencelock._core.seat import Seat
+from fencelock._core.types import Call
 from fencelock.errors import NotAcknowledged
 
 
@@ -33,7 +34,8 @@ async def renew_batch(  # noqa: PLR0917 - what a renewal says, and its two bound
     """
     terms = holds[0].terms
     if port.replicas is not None:
-        return await _confirmed(port, holds, ttls, until, ends, shortens_until)
+        asked = renewal_request(holds, ttls, shortens_until=shortens_until)
+        return await _confirmed(port, holds, asked, until, ends)
     if terms.plain:
         reply = await port.call(*renewal_request(holds, ttls), until)
     else:
@@ -42,15 +44,10 @@ async def renew_batch(  # noqa: PLR0917 - what a renewal says, and its two bound
     return refusals(holds, reply), None
 
 
-async def _confirmed(  # noqa: PLR0917 - as ``renew_batch``
-    port: Port,
-    holds: Sequence[Hold],
-    ttls: Sequence[float],
-    until: float,
-    ends: float,
-    shortens_until: int,
+async def _confirmed(
+    port: Port, holds: Sequence[Hold], asked: Call, until: float, ends: float
 ) -> Answer:
-    asked = renewal_request(holds, ttls, shortens_until=shortens_until)
+    """Renew on a connection of its own, where replicas must have the renewal."""
     seat = Seat.of(holds[0].terms.keys, holds[0].id)
     try:
         await port.open(seat, until, listen=False)
