@@ -441,6 +441,7 @@ def begin(
     terms, now = hold.terms, hold.granted_at
     hold.short = grant.lease < attempt.ttl - ROUNDING_SECONDS  # it was handed over, and is to grow
     attempt.hold = hold
+    attempt.asks = None  # most are their own question: the collector need not free them
     registry.add(hold)
     if hold.steady and not (hold.short or turn):
         if now >= terms.due_until:

@@ -38,7 +38,7 @@ def recall(port: Port, holder: bytes, channel: bytes, who: bytes) -> None:
     if kept is not None:
         port.run_in_background(*kept.release)
     elif who.startswith(TRIES):
-        port.run_in_background(ANSWER, line.keys.plain, (channel, who, b"busy"))
+        port.run_in_background(ANSWER, line.terms.keys.plain, (channel, who, b"busy"))
 
 
 def asked(port: Port, holder: bytes, channel: bytes, who: bytes) -> None:
@@ -46,7 +46,7 @@ def asked(port: Port, holder: bytes, channel: bytes, who: bytes) -> None:
     with port.mutex:
         line = port.lines.recalls.tenures.get(holder)
     if line is not None:
-        port.run_in_background(ANSWER, line.keys.plain, (channel, who, _state(line)))
+        port.run_in_background(ANSWER, line.terms.keys.plain, (channel, who, _state(line)))
 
 
 def _state(line: Any) -> bytes:

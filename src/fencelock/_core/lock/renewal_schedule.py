@@ -41,15 +41,17 @@ class RenewalSchedule:
     """Holds by the instant at which they are due. Call everything under the port's mutex.
 
     They are kept in buckets of 20 ms, so that adding and removing cost the same with 10 or 100,000
-    leases, and removing leaves nothing behind. A hold that was taken out as due is ``under_way``
-    until it is added again or discarded: its renewal may fail, and it must not be lost.
+    leases, and removing leaves nothing behind. A new one is ``young`` until a caller asks what is
+    due: most leases end before. A hold that was taken out as due is ``under_way`` until it is added
+    again or discarded: its renewal may fail, and it must not be lost.
     """
 
     GRAIN = 0.02
 
-    __slots__ = ("_buckets", "_order", "_watches", "under_way", "watched")
+    __slots__ = ("_buckets", "_order", "_watches", "under_way", "watched", "young")
 
     def __init__(self) -> None:
+        self.young: dict[Hold, float] = {}  # those that are new, each with its instant
         self.watched: list[tuple[float, int, Any]] = []  # a heap of those whose lease may be idle
         self._watches = 0
         self._buckets: dict[int, _Bucket] = {}
@@ -59,12 +61,14 @@ class RenewalSchedule:
     @property
     def holds(self) -> int:
         """Return how many holds there are; counted, so that no interrupt can make it wrong."""
-        return sum(map(len, self._buckets.values()))
+        new = sum(hold.bucket == UNPLACED for hold in list(self.young))
+        return new + sum(map(len, self._buckets.values()))
 
     @property
     def busy(self) -> bool:
         """Return True if any lease is tracked, or kept."""
-        return bool(self.under_way or self.watched) or any(self._buckets.values())
+        now = bool(self.young or self.under_way or self.watched)
+        return now or any(self._buckets.values())
 
     def watch(self, kept: Any, when: float) -> None:
         """Look at a lease that is kept while it is idle (kept.py) at an instant."""
@@ -80,22 +84,17 @@ class RenewalSchedule:
 
     def add(self, hold: Hold, when: float) -> None:
         """Schedule a hold for ``when``."""
-        number = int(when / self.GRAIN)
-        bucket = self._buckets.get(number)
-        if bucket is None:
-            self.add_all((hold,), when)
-            return
-        bucket.first = min(bucket.first, when)
-        bucket.end = min(bucket.end, hold.deadline)
-        if hold.bucket != UNPLACED:  # take it out of any other
-            before = self._buckets.get(hold.bucket)
-            if before is not None:
-                before.stale = True
-                before.pop(hold, None)
-        hold.bucket = number
-        bucket[hold] = when
+        self.young[hold] = when
         if self.under_way:
             self.under_way.pop(hold, None)
+
+    def _placed(self) -> dict[int, _Bucket]:
+        """Return the buckets, once those that are new are in theirs."""
+        while self.young:
+            hold, when = next(iter(self.young.items()))
+            self.add_all((hold,), when)
+            self.young.pop(hold, None)
+        return self._buckets
 
     def add_all(self, holds: Sequence[Hold], when: float) -> None:
         """Schedule several holds for ``when``."""
@@ -126,6 +125,9 @@ class RenewalSchedule:
 
     def discard(self, hold: Hold) -> None:
         """Forget a hold; harmless when it is not scheduled."""
+        self.young.pop(hold, None)
+        if hold.bucket == UNPLACED:
+            return
         if self.under_way:
             self.under_way.pop(hold, None)
         bucket = self._buckets.get(hold.bucket)
@@ -148,7 +150,8 @@ class RenewalSchedule:
 
     def move(self, holds: Iterable[Hold], when: float) -> None:
         """Schedule those that still wait for ``when`` instead."""
-        waiting = [hold for hold in holds if hold in self._buckets.get(hold.bucket, ())]
+        placed = self._placed()
+        waiting = [hold for hold in holds if hold in placed.get(hold.bucket, ())]
         for hold in waiting:
             self.discard(hold)
         self.add_all(waiting, when)
@@ -156,7 +159,7 @@ class RenewalSchedule:
     def clear(self) -> None:
         """Forget all holds."""
         self._buckets, self._order, self.under_way = {}, [], {}
-        self.watched = []
+        self.watched, self.young = [], {}
 
     def next_at(self) -> float | None:
         """Return when the next hold is due, or the next lease that may be idle."""
@@ -167,12 +170,13 @@ class RenewalSchedule:
         return watch if due is None else min(due, watch)
 
     def _next_due(self) -> float | None:
+        placed = self._placed()
         while self._order:
-            bucket = self._buckets.get(self._order[0])
+            bucket = placed.get(self._order[0])
             if bucket:
                 return bucket.exact().first
             if bucket is not None:
-                del self._buckets[self._order[0]]  # left empty by an interrupt
+                del placed[self._order[0]]  # left empty by an interrupt
             heappop(self._order)
         return None
 
@@ -207,22 +211,23 @@ class RenewalSchedule:
 
     def _until(self, last: int) -> Iterable[int]:
         """Return the numbers of the buckets up to one, in order."""
+        placed = self._placed()
         first = self._order[0] if self._order else last + 1
-        if last - first < len(self._buckets):
-            return [number for number in range(first, last + 1) if number in self._buckets]
-        return sorted(number for number in self._buckets if number <= last)
+        if last - first < len(placed):
+            return [number for number in range(first, last + 1) if number in placed]
+        return sorted(number for number in placed if number <= last)
 
     def later_than(self, when: float) -> list[Hold]:
         """Return the holds that are not due before an instant."""
-        return [h for bucket in self._buckets.values() for h, at in bucket.items() if at > when]
+        return [h for bucket in self._placed().values() for h, at in bucket.items() if at > when]
 
     def all_holds(self) -> list[Hold]:
         """Return every hold that waits for its instant."""
-        return [hold for bucket in self._buckets.values() for hold in bucket]
+        return [hold for bucket in self._placed().values() for hold in bucket]
 
     def some(self, most: int) -> Iterator[Hold]:
         """Yield so many holds at most."""
-        each = (hold for bucket in self._buckets.values() for hold in bucket)
+        each = (hold for bucket in self._placed().values() for hold in bucket)
         return islice(chain(self.under_way, each), most)
 
     def tracked(self) -> list[Hold]:

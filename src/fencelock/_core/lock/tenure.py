@@ -38,10 +38,9 @@ from collections.abc import Hashable
 from math import inf
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
-from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.terms import Asked
+from fencelock._core.lock.terms import Asked, Terms
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.port import Port
 from fencelock._core.seat import Stray
@@ -57,6 +56,9 @@ RENEWED_PART = 0.5
 FIXED_PART = 0.9
 # Of what a kept lease was granted for, at least this part is left at the beginning of a turn.
 KEPT_PART = 0.25
+
+
+NO_ONE: deque[Attempt] = deque()  # nothing is added to it
 
 
 class Spare(NamedTuple):
@@ -94,17 +96,23 @@ class Tenure:
     recalled: bool = False  # this turn is the last of the lease
     watched: bool = False  # the renewal schedule looks whether it is idle for too long
     revoked: tuple[bytes, str] | None = None  # a holder id, and an operator's reason
+    waiting: deque[Attempt] = NO_ONE
 
-    def __init__(self, lines: Lines, attempt: Asked, cohort: Cohort) -> None:
+    def __init__(self, lines: Lines, terms: Terms, cohort: Cohort) -> None:
         self._lines = lines
-        self.keys: LockKeys = attempt.terms.keys
-        self.key: Hashable = attempt.terms.cohort
-        self.most: int = cohort.turns
-        self.seconds: float = cohort.seconds
-        self.linger: float = attempt.terms.options.linger
-        # How much of its lease a turn must begin with.
-        self.part: float = RENEWED_PART if attempt.terms.steady else FIXED_PART
-        self.waiting: deque[Attempt] = deque()
+        self.terms: Terms = terms
+        self.linger: float = terms.options.linger
+        self.bound: Cohort = cohort
+
+    @property
+    def key(self) -> Hashable:
+        """Return what is the same for all that may take turns: it is in the table by this."""
+        return self.terms.cohort
+
+    @property
+    def part(self) -> float:
+        """Return how much of its lease a turn must begin with."""
+        return RENEWED_PART if self.terms.steady else FIXED_PART
 
     @property
     def kept(self) -> Spare | None:
@@ -129,6 +137,8 @@ class Tenure:
         if self.front is not None:
             attempt.waits_since, attempt.local = attempt.arrived_at, True
             self._lines.crowded[self] = None  # first: an interrupt leaves no waiter uncounted
+            if self.waiting is NO_ONE:
+                self.waiting = deque()
             self.waiting.append(attempt)
             return None
         if self.take_kept(port, attempt):
@@ -204,9 +214,11 @@ class Tenure:
         self.front = self.asks = self.spare = None
         if self.linger:
             self._lines.recalls.end(self.holder)
-        if self._lines.cohorts.get(self.key) is self:
-            del self._lines.cohorts[self.key]
-        self._lines.crowded.pop(self, None)
+        lines, key = self._lines, self.terms.cohort
+        if lines.cohorts.get(key) is self:
+            del lines.cohorts[key]
+        if lines.crowded:
+            lines.crowded.pop(self, None)
 
     def _notify(self, port: Wire, front: Attempt) -> None:
         if self.waiting and self.waiting[0] is front:
@@ -277,7 +289,7 @@ class Tenure:
         return (
             bool(self.waiting)
             and not self.recalled
-            and self.turns < self.most
+            and self.turns < self.bound.turns
             and now < self._until()
             and validity(length) * self.part <= hold.deadline - now <= validity(length)
             and self._is_undisturbed(port, hold)
@@ -288,7 +300,7 @@ class Tenure:
 
         Counted from the earliest instant at which the server can have granted the lease.
         """
-        return self.ends - validity(self.lease) + self.seconds
+        return self.ends - validity(self.lease) + self.bound.seconds
 
     def _length(self, hold: Hold) -> float:
         """Return for how long the server granted the lease, or renewed it."""
@@ -412,7 +424,7 @@ def join(port: Port, attempt: Attempt, cohort: Cohort) -> Tenure:
     with port.mutex:
         tenure: Tenure | None = tenures.get(key)
         if tenure is None:  # as nearly always
-            tenure, spent = Tenure(port.lines, attempt, cohort), None
+            tenure, spent = Tenure(port.lines, attempt.terms, cohort), None
             attempt.tenure = tenure
             tenure.front = attempt
             tenures[key] = tenure
@@ -443,7 +455,7 @@ def found(port: Port, hold: Hold, grant: Grant, cohort: Cohort) -> None:
     with port.mutex:
         if hold.terms.cohort in tenures:
             return
-        tenure = Tenure(port.lines, hold, cohort)
+        tenure = Tenure(port.lines, hold.terms, cohort)
         hold.cohort = tenure
         tenure.front = hold
         tenures[tenure.key] = tenure

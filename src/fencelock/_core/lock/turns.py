@@ -12,6 +12,9 @@ Rules of this file (DESIGN §9):
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any
+
 from fencelock._core.deadlock.chase import error_of, look, own_cycle
 from fencelock._core.deadlock.unit_waits import entered, is_certain, is_edge
 from fencelock._core.lock.acquire import FOR_EVER, begin, drop, queue, try_once
@@ -36,26 +39,34 @@ from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.options import Cohort
 
 
-async def take(port: Port, attempt: Attempt) -> Hold | None:
+def take(port: Port, attempt: Attempt) -> Coroutine[Any, Any, Hold | None]:
     """Acquire a lock of one server, in line unless it is one try or the plain form."""
-    options, cohort = attempt.terms.options, attempt.terms.options.cohort
-    if options.plain:
+    terms, cohort = attempt.terms, attempt.terms.options.cohort
+    if attempt.at_once and terms.options.linger and cohort is not None:
+        return _try(port, attempt, cohort)
+    if attempt.at_once or attempt.under is not None or terms.cohort is None or cohort is None:
+        return _alone(port, attempt)
+    return _in_turn(port, attempt, join(port, attempt, cohort))
+
+
+async def _alone(port: Port, attempt: Attempt) -> Hold | None:
+    """Acquire a lock that no other of this client passes on."""
+    if attempt.terms.options.plain:
         grant = await poll(port, attempt, tries=1 if attempt.at_once else None)
-    elif attempt.at_once and options.linger and cohort is not None:
-        tenure = try_kept(port, attempt)
-        hold = None if tenure is None else await _in_turn(port, attempt, tenure)
-        return hold or await _try(port, attempt, cohort)
     elif attempt.at_once or attempt.under is not None:
         grant = await try_once(port, attempt)
-    elif attempt.terms.cohort is not None and cohort is not None:
-        return await _in_turn(port, attempt, join(port, attempt, cohort))
     else:
         grant = await queue(port, attempt, attempt, attempt.give_up_at)
     return None if grant is None else begin(port, attempt, grant)
 
 
 async def _try(port: Port, attempt: Attempt, cohort: Cohort) -> Hold | None:
-    """Try once at the server; the lease of a try may be kept, too."""
+    """Begin a turn of a kept lease, or try once at the server: the lease may be kept, too."""
+    tenure = try_kept(port, attempt)
+    if tenure is not None:
+        hold = await _in_turn(port, attempt, tenure)
+        if hold is not None:
+            return hold
     attempt.tenure = None
     grant = await try_once(port, attempt)
     if grant is None:

@@ -64,13 +64,13 @@ def rows(port: Port, lock: bytes) -> list[Row]:
     """
     with port.mutex:
         lines = [line for line in port.lines.cohorts.values() if line.waiting or line.turns > 1]
-        lines.sort(key=lambda line: line.keys.lock != lock)
+        lines.sort(key=lambda line: line.terms.keys.lock != lock)
         found = [row for line in lines[:ROWS_MAX] for row in _of_line(line, port.now())]
     return found[:ROWS_MAX]
 
 
 def _of_line(line: Any, now: float) -> Iterator[Row]:
-    key, turn = _text(line.keys.lock), line.turn()
+    key, turn = _text(line.terms.keys.lock), line.turn()
     if turn is not None:
         who, since = turn
         yield Row(key, _text(who.own_info), max(0.0, now - since), holds=True)
