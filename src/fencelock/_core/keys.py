@@ -63,24 +63,58 @@ def hash_tag(key: bytes) -> bytes | None:
 class LockKeys:
     """The six keys of one lock, and the selections of them that the scripts take.
 
+    Most handles are idle, or keep their usual requests packed: so only its own key is stored, and
+    ``all`` once something else is asked for.
+
     Raises:
         ValueError: the name ends like a derived key.
     """
 
-    __slots__ = ("all", "grant", "lock", "name", "plain", "renew", "renew_owned", "revoked")
+    __slots__ = ("_prefix", "all", "lock", "name")
+
+    all: tuple[bytes, ...]
 
     def __init__(self, prefix: str, name: str) -> None:
         _refuse_derived(name)
         self.name: str = name
-        lock = (prefix + name).encode()
-        self.lock: bytes = lock
-        record, queue, alive, holds, revoked = derived(prefix.encode(), lock)
-        self.plain: tuple[bytes, ...] = (lock,)
-        self.grant: tuple[bytes, ...] = (lock, record, queue, alive, holds)
-        self.all: tuple[bytes, ...] = (lock, record, queue, alive, holds, revoked)
-        self.renew: tuple[bytes, ...] = (lock, record)
-        self.renew_owned: tuple[bytes, ...] = (lock, record, holds)
-        self.revoked: bytes = revoked
+        self.lock: bytes = (prefix + name).encode()
+        self._prefix = prefix
+
+    def __getattr__(self, name: str) -> tuple[bytes, ...]:
+        """Derive the other keys; called as long as ``all`` is not set."""
+        if name != "all":
+            raise AttributeError(name)
+        self.all = self.derive()
+        return self.all
+
+    def derive(self) -> tuple[bytes, ...]:
+        """Return all its keys, without keeping them."""
+        return self.lock, *derived(self._prefix.encode(), self.lock)
+
+    @property
+    def plain(self) -> tuple[bytes, ...]:
+        """Return its own key."""
+        return (self.lock,)
+
+    @property
+    def grant(self) -> tuple[bytes, ...]:
+        """Return what decides about a grant: all but the mark of a revocation."""
+        return self.all[:5]
+
+    @property
+    def renew(self) -> tuple[bytes, ...]:
+        """Return what a renewal touches."""
+        return self.all[:2]
+
+    @property
+    def renew_owned(self) -> tuple[bytes, ...]:
+        """Return what a renewal touches that looks at the holds of an explicit owner."""
+        return (*self.all[:2], self.all[4])
+
+    @property
+    def revoked(self) -> bytes:
+        """Return the key of an operator's reason."""
+        return self.all[5]
 
 
 class SignalKeys:

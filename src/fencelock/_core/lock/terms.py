@@ -7,6 +7,7 @@ sixteen arguments each time costs more than everything else a client does for an
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import lru_cache
 from math import inf
 from typing import Protocol
 
@@ -78,7 +79,6 @@ class Terms:
     __slots__ = (
         "_ask",
         "_free",
-        "_freed",
         "_ttl",
         "_ttl_ms",
         "_vote",
@@ -132,12 +132,10 @@ class Terms:
         kind = LINGERS if options.linger else owned
         self.mark: bytes = LINGER_MARK if options.linger else b""  # with which holder ids begin
         self.words: bytes = b"%d %d %d %b " % (ttl_ms, handoff_ms, kind, client_channel)
-        script, named = question or (ACQUIRE, keys.grant)
+        script, named = question or (ACQUIRE, keys.derive()[:5])
         self._ask = head(script, named, 6 if owned else 5)
         self._ttl = _ttl_words(self.lease)
-        self._free = head(RELEASE, keys.all, 2)
-        self._freed = bulk(client_channel)
-        self._vote = self._ttl_ms = b""
+        self._free = self._vote = self._ttl_ms = b""  # packed when they are first needed
         # When a full lease that is granted before an instant is due: see ``acquire.begin``.
         self.due_at: float = 0.0
         self.due_until: float = 0.0
@@ -239,7 +237,12 @@ class Terms:
 
     def release_all_of(self, holder: bytes) -> bytes:
         """Return a call of ``release.lua``, as all but explicit owners make it."""
-        return b"%b$%d\r\n%b\r\n%b" % (self._free, len(holder), holder, self._freed)
+        if not self._free:
+            self._free = head(RELEASE, self.keys.derive(), 2)
+        channel = self.client_channel
+        return b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n" % (
+            self._free, len(holder), holder, len(channel), channel,
+        )  # fmt: skip
 
 
 # A lease's part in the request that renews many: a ttl and a holder id, and for these the keys and
@@ -254,9 +257,16 @@ def _cohort_key(keys: LockKeys, options: LeaseOptions) -> Hashable:
     if cohort is None or options.plain:
         return None
     lasts = (options.ttl, options.renew, options.max_hold, options.max_renewals, options.linger)
-    return keys.lock, *lasts, cohort.turns, cohort.seconds
+    return keys.lock, _shared((*lasts, cohort.turns, cohort.seconds))
 
 
+@lru_cache(maxsize=256)
+def _shared(options: Hashable) -> Hashable:
+    """Return options as one object for all handles that have the same."""
+    return options
+
+
+@lru_cache(maxsize=256)
 def _ttl_words(ttl: float) -> bytes:
     ttl_ms = milliseconds(ttl)
     return bulk(b"%d" % ttl_ms) + bulk(b"%d" % (ttl_ms + RECORD_MS))

@@ -77,9 +77,7 @@ class ShareTerms(Terms):
         self.limit: int = limit
         self.permits: int = permits
         self.batch = SHARES
-        self._ask = head(SHARES_ACQUIRE, keys.grant, 6)
-        self._free = head(SHARES_RELEASE, keys.all, 3)
-        self._freed = bulk(client_channel) + bulk(b"0")
+        self._ask = head(SHARES_ACQUIRE, keys.derive()[:5], 6)
 
     def lasting(self, now: float) -> float:
         """Return the length of a lease that is granted at once: these scripts know only one ttl."""
@@ -107,6 +105,12 @@ class ShareTerms(Terms):
     def release(self, one: Asked, fence: int = 0, asker: bytes = b"") -> Call:  # noqa: ARG002 - as Terms
         """Return the request that releases all its permits."""
         return self.keeping(one, 0)
+
+    def release_all_of(self, holder: bytes) -> bytes:
+        """Return a packed call that releases all permits of a holder."""
+        if not self._free:
+            self._free = head(SHARES_RELEASE, self.keys.derive(), 3)
+        return self._free + b"".join(map(bulk, (holder, self.client_channel, b"0")))
 
     def keeping(self, one: Asked, permits: int) -> Call:
         """Return the request that releases all permits except the given number."""
