@@ -37,6 +37,7 @@ from fencelock.scripts import ANSWER
 
 def look(port: Port, wait: UnitWait, now: float) -> None:
     """Look for a cycle that a wait is in, and set when it looks again."""
+    wait.frames(own=True)
     with port.mutex:
         holds = port.waits.holds_of(wait.attempt.unit)
         ports = list(dict.fromkeys(hold.port for hold in holds if hold.port))
@@ -71,7 +72,7 @@ def _pass(port: Port, hold: Hold, probe: PathProbe) -> None:
     with port.mutex:
         wait = port.waits.of(whole.unit) if is_edge(whole) else None
         fresh = wait is not None and port.waits.passes(probe.round, wait)
-    certain = wait is not None and is_certain(whole, wait.frames)
+    certain = wait is not None and is_certain(whole, wait.frames(own=False))
     probe = probe.blocked_by(_text(hold.holder_id), hold.fence, certain=certain)
     if wait is None or probe.strays():
         return

@@ -58,7 +58,7 @@ class UnitWait:
     arrived_us: int = 0  # on the server's clock; see ``arrival``
     cycle: Any = None  # the cycle for which it is refused
     suspected: bool = False  # it is in a cycle that may end by itself, which was reported
-    frames: AbstractSet[object] = frozenset()  # those that wait until it ends
+    _frames: AbstractSet[object] | None = None
 
     def __init__(self, port: Tables, attempt: Attempt, asks: Attempt, due: float) -> None:
         self.port: Tables = port
@@ -66,6 +66,15 @@ class UnitWait:
         self.asks: Attempt = asks  # what waits at the server, or for the cohort
         self.due: float = due  # when it looks for a cycle
         self.id: bytes = port.new_id()
+
+    def frames(self, *, own: bool) -> AbstractSet[object]:
+        """Return the frames that wait until it ends; ``own``: its own thread or task asks.
+
+        They stay the same, and few waits last until they matter. Others may not see them all.
+        """
+        if self._frames is None and own:
+            self._frames = frames_of(self.attempt.unit, own=True)
+        return self._frames or frames_of(self.attempt.unit, own=False)
 
     @property
     def stands(self) -> bool:
@@ -176,10 +185,14 @@ def is_certain(hold: Hold, frames: AbstractSet[object]) -> bool:
     return hold.bound or (hold.frame is not None and hold.frame in frames)
 
 
-def frames_of(unit: Any) -> AbstractSet[object]:
-    """Return the frames that wait for a call of a thread or task; it runs just now."""
+def frames_of(unit: Any, *, own: bool) -> AbstractSet[object]:
+    """Return the frames that wait for a call of a thread or task, which may ask its ``own``."""
     found: set[object] = set()
-    frame: Any = sys._getframe()  # noqa: SLF001 - its own callers
+    frame: Any = None
+    if own:
+        frame = sys._getframe()  # noqa: SLF001 - its own callers
+    elif hasattr(unit, "thread"):
+        frame = sys._current_frames().get(unit.thread.ident)  # noqa: SLF001 - as said above
     while frame is not None:
         found.add((id(frame), frame.f_code))
         frame = frame.f_back
@@ -217,10 +230,9 @@ def entered(port: Tables, attempt: Attempt, asks: Attempt, give_up_at: float) ->
         after = attempt.terms.options.deadlock_after or 0.0
         wait = UnitWait(port, attempt, asks, port.now() + after)
         wait.patient = give_up_at == inf
-        wait.frames = frames_of(attempt.unit)
         # The holder of a cohort is known: its waiters see by themselves whether it is their own.
         known = asks.tenure is not None and isinstance(asks.tenure.front, Hold) and asks.local
-        if wait.patient and not known and _is_held_by_itself(port, attempt, wait.frames):
+        if wait.patient and not known and _is_held_by_itself(port, attempt, wait):
             wait.due, wait.pause = port.now(), OWN_AGAIN_SECONDS
         if not asks.local:
             wait.arrival()  # now: it may have to ask again
@@ -230,7 +242,7 @@ def entered(port: Tables, attempt: Attempt, asks: Attempt, give_up_at: float) ->
     return wait
 
 
-def _is_held_by_itself(port: Tables, attempt: Attempt, frames: AbstractSet[object]) -> bool:
+def _is_held_by_itself(port: Tables, attempt: Attempt, wait: UnitWait) -> bool:
     """Return True if a thread or task asks for what it holds itself, by the same client.
 
     Whether that keeps it from being granted, the server knows: other holders may make room.
@@ -239,7 +251,7 @@ def _is_held_by_itself(port: Tables, attempt: Attempt, frames: AbstractSet[objec
         found = any(
             hold.terms.keys.lock == attempt.keys.lock
             and hold.whole.unit is attempt.unit
-            and is_certain(hold.whole, frames)
+            and is_certain(hold.whole, wait.frames(own=True))
             and is_edge(hold.whole)
             for hold in port.renewals.some(OWN_SOUGHT_MAX)
         )

@@ -159,7 +159,7 @@ def _waits_for_itself(front: Hold, attempt: Attempt) -> bool:
     return (
         attempt.unit is not None
         and front.unit is attempt.unit
-        and is_certain(front, attempt.wait.frames)
+        and is_certain(front, attempt.wait.frames(own=True))
         and is_edge(front)
     )
 
