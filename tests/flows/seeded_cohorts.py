@@ -2,7 +2,6 @@
 
 from math import inf
 
-from fencelock._core.lock.tenure import RENEWED_PART
 from fencelock.scripts.constants import FENCE_ROOM
 from tests.flows import cohorts as worlds
 from tests.flows.seeded import seed
@@ -18,6 +17,7 @@ from tests.flows.sowing import (
     several,
 )
 
+ENOUGH = "validity(length) * self.part <= hold.deadline - now <= validity(length)"
 NOT_THE_HOLDER = "if redis.pcall('GET', KEYS[1]) ~= holder then"
 
 
@@ -41,7 +41,7 @@ def as_if_it_had_asked(real, port, attempt, asks):
 SEEDS = (
     seed(
         "a turn beyond the number of turns",
-        Fault("tenure.may_pass", given(most=inf)),
+        Statement("tenure.may_pass", "self.turns < self.bound.turns", "self.turns < 1000"),
         worlds.THREE,
         "I5",
         daily="lock",
@@ -54,13 +54,13 @@ SEEDS = (
     ),
     seed(
         "a turn with too little of the lease",
-        Fault("tenure.may_pass", given(part=0.0)),
+        Statement("tenure.may_pass", ENOUGH, ENOUGH.replace("validity(length) * self.part", "0.0")),
         worlds.FIXED_LONG,
         "L",
     ),
     seed(
         "a turn of a lease that is not renewed any more, with half of it",
-        Fault("tenure.may_pass", given(part=RENEWED_PART)),
+        Statement("tenure.may_pass", ENOUGH, ENOUGH.replace("self.part", "RENEWED_PART")),
         worlds.ONCE,
         "L",
     ),
@@ -80,8 +80,8 @@ SEEDS = (
         "a turn that is longer than its holder asked for",
         Statement(
             "tenure.may_pass",
-            "validity(length) * self.part <= hold.deadline - now <= validity(length)",
-            "validity(length) * self.part <= hold.deadline - now",
+            ENOUGH,
+            ENOUGH.removesuffix(" <= validity(length)"),
         ),
         worlds.LENGTHENED,
         "L",
