@@ -14,6 +14,7 @@ from fencelock._core.lock.hold import Hold
 from fencelock._handles.lock import Holds, describe, lease_options
 from fencelock._handles.rwlock import SideTable
 from fencelock._handles.semaphore import FORMS_MAX, SemaphoreHolds
+from fencelock._runtime.process import here
 from fencelock.options import LeaseOptions, Queue
 from tests.pure.made import held
 
@@ -130,9 +131,9 @@ def test_what_people_are_shown_is_bounded_json(text):
 
 
 def test_threads_of_one_name_are_told_apart():
-    told = [describe(current_thread(), None)]
+    told = [describe(here.unit, None)]
     other = Thread(
-        name=current_thread().name, target=lambda: told.append(describe(current_thread(), None))
+        name=current_thread().name, target=lambda: told.append(describe(here.unit, None))
     )
     other.start()
     other.join()

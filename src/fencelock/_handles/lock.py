@@ -149,15 +149,12 @@ def describe(caller: Caller, label: str | None) -> bytes:
 
     The number of a thread or task tells it from others of its name; the name may be anything.
     """
-    if type(caller) is process.ThreadUnit:
-        caller = caller.thread
-    number = getattr(caller, "ident", None)  # of a thread
     if acting_for is not None:
         told = _described(*acting_for, None, label)
+    elif type(caller) is process.ThreadUnit:
+        told = _described(process.pid, caller.thread.name, caller.number, label)
     elif isinstance(caller, str):
         told = _described(process.pid, caller, None, label)
-    elif number is not None:
-        told = _described(process.pid, caller.name, number, label)
     else:
         told = _described(process.pid, caller.get_name(), id(caller), label)
     if events.tracers and (trace := events.trace()):

@@ -192,7 +192,7 @@ def frames_of(unit: Any, *, own: bool) -> AbstractSet[object]:
     if own:
         frame = sys._getframe()  # noqa: SLF001 - its own callers
     elif hasattr(unit, "thread"):
-        frame = sys._current_frames().get(unit.thread.ident)  # noqa: SLF001 - as said above
+        frame = sys._current_frames().get(unit.number)  # noqa: SLF001 - as said above
     while frame is not None:
         found.add((id(frame), frame.f_code))
         frame = frame.f_back
