@@ -77,27 +77,9 @@ class Terms:
     nodes: Sequence[Terms]
 
     __slots__ = (
-        "_ask",
-        "_free",
-        "_ttl",
-        "_ttl_ms",
-        "_vote",
-        "batch",
-        "client_channel",
-        "cohort",
-        "due_at",
-        "due_until",
-        "ends",
-        "keys",
-        "lease",
-        "mark",
-        "nodes",
-        "options",
-        "owned",
-        "steady",
-        "ttl",
-        "valid",
-        "words",
+        *("_ask", "_free", "_ttl", "_ttl_ms", "_vote", "batch", "client_channel", "cohort"),
+        *("due_at", "due_until", "ends", "keys", "lease", "mark", "nodes", "options", "owned"),
+        *("steady", "ttl", "valid", "words"),
     )
 
     def __init__(
