@@ -63,8 +63,8 @@ def hash_tag(key: bytes) -> bytes | None:
 class LockKeys:
     """The six keys of one lock, and the selections of them that the scripts take.
 
-    Most handles are idle, or keep their usual requests packed: so only its own key is stored, and
-    ``all`` once something else is asked for.
+    Most handles are idle, or keep their usual requests packed. So only its own key is stored, and
+    ``all`` once a waiter or an undo needs them.
 
     Raises:
         ValueError: the name ends like a derived key.
@@ -104,17 +104,18 @@ class LockKeys:
     @property
     def renew(self) -> tuple[bytes, ...]:
         """Return what a renewal touches."""
-        return self.all[:2]
+        return self.derive()[:2]
 
     @property
     def renew_owned(self) -> tuple[bytes, ...]:
         """Return what a renewal touches that looks at the holds of an explicit owner."""
-        return (*self.all[:2], self.all[4])
+        lock, record, _, _, holds, _ = self.derive()
+        return lock, record, holds
 
     @property
     def revoked(self) -> bytes:
         """Return the key of an operator's reason."""
-        return self.all[5]
+        return self.derive()[5]
 
 
 class SignalKeys:
