@@ -36,8 +36,8 @@ WITHOUT, AS_IS = "without the lines that look for hooks", "no hook"
 # The lines of an uncontended pair that look for hooks, as they stand in the two functions.
 LOOKS = {
     acquire.acquire: (
-        """    if events.hooks and attempt.event is None:
-        events.requested(port, attempt, attempt.who, waits=not attempt.at_once)
+        """        if events.hooks and attempt.event is None:
+            events.requested(port, attempt, attempt.who, waits=not attempt.at_once)
 """,
         """        if attempt.event is not None:
             tell(port, attempt, hold)

@@ -100,6 +100,13 @@ def test_cohorts_are_told_beside_the_strict_form(tmp_path):
         assert rows[case]["details"].keys() >= {"cohort", "strict", "longer"}
 
 
+def test_the_lines_that_look_for_hooks_are_where_the_benchmark_leaves_them_out(monkeypatch):
+    monkeypatch.syspath_prepend(str(RUN.parent))
+    hooks = importlib.import_module("hooks")
+    with hooks.stripped():
+        pass
+
+
 def test_an_unknown_case_is_refused():
     ran = run("--only", "nothing")
 
