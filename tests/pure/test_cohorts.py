@@ -117,7 +117,7 @@ def test_the_hold_of_a_try_is_the_front_before_another_waiter_can_join(port, mon
     begin, fronts = Tenure.begin, []
 
     def seen(line, at, hold, grant, *, fresh):
-        fronts.append((line.front, port.lines.cohorts == {line.key: line}))
+        fronts.append((line.front, port.lines.cohorts == {line.terms.cohort: line}))
         begin(line, at, hold, grant, fresh=fresh)
 
     monkeypatch.setattr(Tenure, "begin", seen)

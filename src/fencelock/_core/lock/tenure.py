@@ -105,11 +105,6 @@ class Tenure:
         self.bound: Cohort = cohort
 
     @property
-    def key(self) -> Hashable:
-        """Return what is the same for all that may take turns: it is in the table by this."""
-        return self.terms.cohort
-
-    @property
     def part(self) -> float:
         """Return how much of its lease a turn must begin with."""
         return RENEWED_PART if self.terms.steady else FIXED_PART
@@ -360,7 +355,7 @@ class Tenure:
             and port.hears
             and not hold.failures
             and not lines.closed
-            and not lines.recalls.paused(self.key, now)
+            and not lines.recalls.paused(self.terms.cohort, now)
             and self._is_undisturbed(port, hold)
         )
 
@@ -385,7 +380,7 @@ class Tenure:
         if kept is None or kept.turn.deadline - port.now() < self.least_kept:
             return False
         self.turns += 1
-        self._lines.recalls.used(self.key)
+        self._lines.recalls.used(self.terms.cohort)
         attempt.tenure = self
         self.front = attempt
         return True
@@ -400,7 +395,7 @@ class Tenure:
     def recall(self, now: float) -> Spare | None:
         """End the tenure when it is idle, after this turn otherwise; call under the mutex."""
         if not self.recalled:
-            self._lines.recalls.recalled(self.key, now)
+            self._lines.recalls.recalled(self.terms.cohort, now)
         self.recalled = True
         return self.give_up()
 
@@ -458,7 +453,7 @@ def found(port: Port, hold: Hold, grant: Grant, cohort: Cohort) -> None:
         tenure = Tenure(port.lines, hold.terms, cohort)
         hold.cohort = tenure
         tenure.front = hold
-        tenures[tenure.key] = tenure
+        tenures[hold.terms.cohort] = tenure
     tenure.begin(port, hold, grant, fresh=True)
 
 
