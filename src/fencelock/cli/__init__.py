@@ -25,6 +25,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Callable
 
 COMMANDS = {
     "run": "hold a lock while a command runs",
@@ -97,20 +98,21 @@ def _dispatch(words: list[str]) -> int:
             hint="options come after it: fencelock COMMAND [options]",
         )
     if name not in COMMANDS:
-        raise UsageError(f"unknown command {name!r}", hint=_nearest(name))
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, COMMANDS, n=1)
+        hint = f"did you mean `fencelock {near[0]}`?" if near else "fencelock --help"
+        raise UsageError(f"unknown command {name!r}", hint=hint)
+    return command_of(name)(rest)
+
+
+def command_of(name: str) -> Callable[[list[str]], int]:
+    """Return the function of a command, from its own file."""
     from importlib import import_module
 
     module = import_module(f"fencelock.cli.commands.{_FILES.get(name, name)}")
-    status: int = getattr(module, f"{name}_command")(rest)
-    return status
-
-
-def _nearest(name: str) -> str:
-    """Return the hint for a command that does not exist: the one that was probably meant."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, COMMANDS, n=1)
-    return f"did you mean `fencelock {near[0]}`?" if near else "fencelock --help"
+    found: Callable[[list[str]], int] = getattr(module, f"{name}_command")
+    return found
 
 
 def collect_garbage() -> None:

@@ -13,9 +13,8 @@ from fencelock.cli.session import configured
 
 def doctor_command(argv: list[str]) -> int:
     """Check the server, its permissions and its settings."""
-    made = arguments.parser(
+    made = arguments.Parser(
         "doctor",
-        "check server, permissions and settings",
         more="Changes nothing and starts\nnothing. Exit status 1 when a check fails",
         example="fencelock doctor --url redis://cache.internal:6379/0",
     )

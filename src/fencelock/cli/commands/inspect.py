@@ -29,9 +29,9 @@ _WATCH_SECONDS: Final = 1.0
 
 def ls_command(argv: list[str]) -> int:
     """List locks, and events, latches and barriers."""
-    made = arguments.parser(
+    made = arguments.Parser(
         "ls",
-        "list locks that are held or waited for",
+        summary="list locks that are held or waited for",
         more="Locks that only other programs\ntake, with a plain SET, are not known",
         example="fencelock ls 'orders:*'",
     )
@@ -130,9 +130,8 @@ def _signal_summary(info: SignalStatus) -> dict[str, Any]:
 
 def show_command(argv: list[str]) -> int:
     """Show one lock, its holder and its line of waiters, or another object."""
-    made = arguments.parser(
+    made = arguments.Parser(
         "show",
-        "show one lock, its holder and its line of waiters",
         example="fencelock show orders:42",
     )
     arguments.add_name(made)
@@ -336,9 +335,8 @@ def break_command(argv: list[str]) -> int:
 
 
 def _parsed(argv: list[str]) -> arguments.Arguments:
-    made = arguments.parser(
+    made = arguments.Parser(
         "break",
-        "take a lock away from its holder",
         more="The holder is notified at once, with the\nreason, and the next waiter gets the lock."
         " Asks for confirmation",
         example='fencelock break deploy --reason "host web3 is down for good"',

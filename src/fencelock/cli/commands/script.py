@@ -50,9 +50,9 @@ def _acquire(session: Session, args: Arguments) -> None:
 
 
 def _parsed(argv: list[str]) -> Arguments:
-    made = arguments.parser(
+    made = arguments.Parser(
         "acquire",
-        "take a lock for a script",
+        summary="take a lock for a script",
         more="It is not renewed: it ends after its\nttl unless the script renews or releases it",
         example=_EXAMPLE,
     )
@@ -92,9 +92,8 @@ def _print(lease: BaseLease, *, as_json: bool) -> None:
 
 def renew_command(argv: list[str]) -> int:
     """Keep a lock that a script took."""
-    made = arguments.parser(
+    made = arguments.Parser(
         "renew",
-        "keep a lock that a script took",
         more="Its lease then ends a ttl from now.\nExit status 76 when the lock is no longer held",
         example='fencelock renew deploy --holder "$FENCELOCK_HOLDER" --ttl 10m',
     )
@@ -118,9 +117,8 @@ def renew_command(argv: list[str]) -> int:
 
 def release_command(argv: list[str]) -> int:
     """Give back a lock that a script took."""
-    made = arguments.parser(
+    made = arguments.Parser(
         "release",
-        "give back a lock that a script took",
         more="The next waiter is granted it.\nExit status 76 when the lock was no longer held",
         example='fencelock release deploy --holder "$FENCELOCK_HOLDER"',
     )

@@ -11,9 +11,8 @@ from fencelock.cli.session import Session
 
 def top_command(argv: list[str]) -> int:
     """Show locks on the whole terminal until q is pressed."""
-    made = arguments.parser(
+    made = arguments.Parser(
         "top",
-        "show the locks that are waited for most, live",
         more="Keys sort, filter, look into one\nlock, and revoke it with a reason. It needs"
         " the extra fencelock[top]",
         example="fencelock top 'orders:*'",

@@ -26,9 +26,8 @@ _PAUSE_MIN: Final = 0.01
 
 def wait_command(argv: list[str]) -> int:
     """Wait until a lock is free."""
-    made = arguments.parser(
+    made = arguments.Parser(
         "wait",
-        "wait until a lock is free, without taking it",
         more="Exit status 75 if it was not\nfree in time. Another client may take it at any moment",
         example="fencelock wait migration --wait 5m && ./start-server.sh",
     )
