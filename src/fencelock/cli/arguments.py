@@ -45,16 +45,13 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise a UsageError that names the help, or the option that was probably meant."""
-        raise UsageError(message, hint=self._meant(message) or f"{self.prog} --help")
-
-    def _meant(self, message: str) -> str:
         from difflib import get_close_matches
 
-        _, unknown, words = message.partition("unrecognized arguments: ")
+        words = message.partition("unrecognized arguments: ")[2]
         given = words.split(" ")[0].partition("=")[0]
-        if not unknown or not given.startswith("-"):
-            return ""
-        return did_you_mean(get_close_matches(given, self._option_string_actions, n=1))
+        known = self._option_string_actions if given.startswith("-") else ()
+        hint = did_you_mean(get_close_matches(given, known, n=1)) or f"{self.prog} --help"
+        raise UsageError(message, hint=hint)
 
     def parse_args(self, *args: Any, **more: Any) -> Any:
         """Parse, unless only the parser itself is wanted; see ``described``."""

@@ -128,10 +128,7 @@ def _signal_summary(info: SignalStatus) -> dict[str, Any]:
 
 def show_command(argv: list[str]) -> int:
     """Show one lock, its holder and its line of waiters, or another object."""
-    made = arguments.Parser(
-        "show",
-        example="fencelock show orders:42",
-    )
+    made = arguments.Parser("show", example="fencelock show orders:42")
     arguments.add_name(made)
     arguments.add_server(made)
     args = made.parse_args(argv)

@@ -6,7 +6,6 @@ A ``fencelock run`` whose success is remembered: as long as it is, no host runs 
 from __future__ import annotations
 
 from fencelock.cli import arguments, exits
-from fencelock.cli.arguments import Arguments
 from fencelock.cli.commands.run import add_tenure, under_supervisor, with_command
 
 EXITS = """\
@@ -18,10 +17,6 @@ exit status: the command's own, 128+n when signal n killed it;
 
 def once_command(argv: list[str]) -> int:
     """Run the command unless it was run, or is being run, elsewhere."""
-    return under_supervisor(_parsed(argv), "once")
-
-
-def _parsed(argv: list[str]) -> Arguments:
     made = arguments.Parser(
         "once",
         more="When CMD ends with 0\nit is done; after another status, the next host may run it",
@@ -51,4 +46,4 @@ def _parsed(argv: list[str]) -> Arguments:
     args.at_least = None
     if args.busy_exit is None:
         args.busy_exit = 0 if args.no_wait else exits.BUSY
-    return args
+    return under_supervisor(args, "once")

@@ -24,25 +24,6 @@ exit status: the command's own, 128+n when signal n killed it;
 
 def run_command(argv: list[str]) -> int:
     """Run a command while holding a lock."""
-    return under_supervisor(_parsed(argv), "run")
-
-
-def under_supervisor(args: Arguments, kind: str) -> int:
-    """Run the command of these arguments under a supervisor; return the exit status.
-
-    The supervisor comes first: it gets ready while all else is imported, and is forked from little.
-    """
-    with SignalHandlers() as signals:
-        supervisor = SupervisorClient(_command_spec(args, signals))
-        try:
-            from fencelock.cli.run.runner import RUNS
-
-            return RUNS[kind](args, signals, supervisor).go()
-        finally:
-            supervisor.close()
-
-
-def _parsed(argv: list[str]) -> Arguments:
     made = arguments.Parser(
         "run",
         more="The lease is renewed while CMD runs,\nand CMD is stopped before it can end",
@@ -61,7 +42,30 @@ def _parsed(argv: list[str]) -> Arguments:
         help="keep the lock until DUR after the grant, even if CMD ends sooner; fencelock does not"
         " wait for it",
     )
-    return with_command(made, argv)
+    return under_supervisor(with_command(made, argv), "run")
+
+
+def under_supervisor(args: Arguments, kind: str) -> int:
+    """Run the command of these arguments under a supervisor; return the exit status.
+
+    The supervisor comes first: it gets ready while all else is imported, and is forked from little.
+    """
+    with SignalHandlers() as signals:
+        ttl = args.ttl if args.max_hold is None else min(args.ttl, args.max_hold)
+        spec = CommandSpec(
+            command=args.command,
+            terminal=_has_terminal(),
+            gentle=args.on_lost != "kill",
+            grace=min(args.grace, ttl / _GRACE_OF_TTL),
+            ignored=signals.ignored,
+        )
+        supervisor = SupervisorClient(spec)
+        try:
+            from fencelock.cli.run.runner import RUNS
+
+            return RUNS[kind](args, signals, supervisor).go()
+        finally:
+            supervisor.close()
 
 
 def with_command(made: arguments.Parser, argv: list[str]) -> Arguments:
@@ -80,17 +84,6 @@ def with_command(made: arguments.Parser, argv: list[str]) -> Arguments:
         raise exits.UsageError("no command after --", hint=made.usage)
     args.command = command
     return args
-
-
-def _command_spec(args: Arguments, signals: SignalHandlers) -> CommandSpec:
-    ttl = args.ttl if args.max_hold is None else min(args.ttl, args.max_hold)
-    return CommandSpec(
-        command=args.command,
-        terminal=_has_terminal(),
-        gentle=args.on_lost != "kill",
-        grace=min(args.grace, ttl / _GRACE_OF_TTL),
-        ignored=signals.ignored,
-    )
 
 
 def _has_terminal() -> bool:

@@ -36,10 +36,7 @@ def top_command(argv: list[str]) -> int:
     del textual
     if not sys.stdout.isatty() or not sys.stdin.isatty():
         raise UsageError("top needs a terminal", hint="fencelock ls --watch")
-    return _run(args)
 
-
-def _run(args: arguments.Arguments) -> int:
     from fencelock.cli._top.app import TopApp
     from fencelock.cli._top.watched import Watched
 
