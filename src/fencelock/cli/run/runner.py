@@ -303,7 +303,7 @@ class OnceRun(CommandRun):
         if not outcome.ran and not outcome.done:
             return self._busy()
         if not outcome.ran:
-            self.outcome = "done"
+            self.outcome: str = "done"
             if self.args.verbose:
                 say(f"{self.args.name} was done before, by {outcome.by}, fence {outcome.fence}")
         return 0
