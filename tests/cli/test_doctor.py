@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fencelock.cli.doctor.health import health
+from fencelock.cli.doctor import health
 from tests.cli.shell import eventually
 from tests.servers import Server, binaries
 from tests.tls import Front
@@ -204,9 +204,9 @@ def test_scripts_that_may_run_for_very_long(shell, own_server, own_url, limit):
 
 def test_a_fork_that_stops_everybody():
     """A small server forks in no time, so the answers are made up."""
-    questions = SimpleNamespace(setting=lambda _: "5000")
     known = {"maxclients": "10", "connected_clients": "9", "latest_fork_usec": "900000"}
-    clients, stalls = health(questions, known)
+    server = SimpleNamespace(info=known, setting=lambda _: "5000")
+    (clients,), (stalls,) = health.clients(server), health.stalls(server)
     assert (clients.level, "9 of 10" in clients.found) == ("WARN", True)
     assert (stalls.level, "0.9 s" in stalls.found) == ("WARN", True)
 

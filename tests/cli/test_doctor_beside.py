@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from fencelock._runtime.log import log
-from fencelock.cli.doctor.clock import ClockCheck
+from fencelock.cli.doctor import server as asked
+from fencelock.cli.doctor.clock import jump, jumps
 from fencelock.cli.doctor.health import version
-from fencelock.cli.doctor.probe import Probe
 from fencelock.cli.session import Session
 from tests.cli.shell import eventually
 from tests.cli.test_doctor import checks, found, replica_of
@@ -153,18 +153,18 @@ def test_a_clock_that_is_far_away(shell, clocked):
 @pytest.mark.parametrize("seconds", [5, -5])
 def test_a_clock_that_jumps_while_we_look(clocked, seconds, monkeypatch):
     monkeypatch.setattr(log, "prepare", log.prepare)  # a command keeps the library's log to itself
-    server, jump = clocked
+    server, put = clocked
     args = SimpleNamespace(url=server.url, prefix="fencelock:", verbose=False)
     with Session(args) as session:
-        clocks = ClockCheck(Probe(session))
-        clocks.sample(3)
-        assert clocks.jump() == 0
-        jump(seconds)
-        clocks.sample(3)
-        assert clocks.jump() == pytest.approx(seconds, abs=0.5)
-        finding = list(clocks.findings())[1]
-    jump(-seconds)
-    assert (finding.level, finding.what) == ("FAIL", "clock jumps")
+        seen = asked.Server(session, asked.ALONE)
+        seen.sample(3)
+        assert jump(seen.samples) == 0
+        put(seconds)
+        seen.sample(3)
+        assert jump(seen.samples) == pytest.approx(seconds, abs=0.5)
+        (finding,) = jumps(seen)
+    put(-seconds)
+    assert finding.level == "FAIL"
     assert "NTP" in finding.change
 
 
@@ -190,7 +190,8 @@ def test_a_clock_that_was_set_back(shell, clocked):
     ],
 )
 def test_versions(info, level):
-    assert version(info).level == level
+    server = SimpleNamespace(info=info, command=lambda *_: None)
+    assert [each.level for each in version(server)] == [level]
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """_topology/sentinel.py: whom to believe, what an answer's age means, and the URL."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 from redis import sentinel as redis_sentinel
@@ -345,7 +346,8 @@ def test_the_doctor_tells_how_many_answer_and_whether_they_agree(monkeypatch, sa
 
     monkeypatch.setattr(doctor, "survey", survey)
     service = from_url("redis+sentinel://a,b,c/s", asynchronous=False)
-    finding = doctor.sentinels(service)
+    session = SimpleNamespace(operator=SimpleNamespace(sentinels=service))
+    (finding,) = doctor.agreement(SimpleNamespace(session=session))
     assert finding.level == level
     assert re.search(words, finding.found)
     assert bool(finding.change) is (level != "OK")

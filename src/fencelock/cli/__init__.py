@@ -3,13 +3,14 @@
     commands/        one file per command, or per group of commands
     _top/            the screens of ``top``
     run/             ``run``, ``once``, ``elect``: the lock's holder, the command's supervisor
-    doctor/          the checks of ``doctor``, by what they are about
+    doctor/          the questions of ``doctor``: a table of them, and how each is answered
     arguments.py     options that several commands have, durations, help with an example
     exits.py         exit statuses: every error gets its number and its hint here
     lock_table.py    a lock as a row of a table
     output.py        tables, JSON and messages; durations for people
     session.py       from --url and --prefix to a client
     os_signals.py    an OS signal ends a wait, or goes to the command that runs
+    wait_tree.py     who waits for whom, as a tree
     wait_status.py   shows people who holds the lock that they wait for
 
 Rules:
@@ -25,6 +26,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Callable
 
 COMMANDS = {
     "run": "hold a lock while a command runs",
@@ -97,20 +99,21 @@ def _dispatch(words: list[str]) -> int:
             hint="options come after it: fencelock COMMAND [options]",
         )
     if name not in COMMANDS:
-        raise UsageError(f"unknown command {name!r}", hint=_nearest(name))
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, COMMANDS, n=1)
+        hint = f"did you mean `fencelock {near[0]}`?" if near else "fencelock --help"
+        raise UsageError(f"unknown command {name!r}", hint=hint)
+    return command_of(name)(rest)
+
+
+def command_of(name: str) -> Callable[[list[str]], int]:
+    """Return the function of a command, from its own file."""
     from importlib import import_module
 
     module = import_module(f"fencelock.cli.commands.{_FILES.get(name, name)}")
-    status: int = getattr(module, f"{name}_command")(rest)
-    return status
-
-
-def _nearest(name: str) -> str:
-    """Return the hint for a command that does not exist: the one that was probably meant."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, COMMANDS, n=1)
-    return f"did you mean `fencelock {near[0]}`?" if near else "fencelock --help"
+    found: Callable[[list[str]], int] = getattr(module, f"{name}_command")
+    return found
 
 
 def collect_garbage() -> None:

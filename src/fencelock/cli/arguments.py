@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 from fencelock import options
+from fencelock.cli import COMMANDS
 from fencelock.cli.exits import UsageError
 from fencelock.cli.output import columns, human
 
@@ -26,9 +27,13 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises its complaints as a UsageError, so that they are printed like all other errors."""
+    """The parser of a command, with what every command has.
 
-    def __init__(self, command: str, summary: str, *, example: str, more: str = "") -> None:
+    It raises its complaints as a UsageError, so that they are printed like all other errors.
+    """
+
+    def __init__(self, command: str, *, example: str, summary: str = "", more: str = "") -> None:
+        summary = summary or COMMANDS[command]
         super().__init__(
             prog=f"fencelock {command}",
             description=f"{summary[:1].upper()}{summary[1:]}." + (f" {more}." if more else ""),
@@ -36,19 +41,17 @@ class Parser(argparse.ArgumentParser):
             formatter_class=_Help,
             allow_abbrev=False,
         )
+        self.add_argument("--json", action="store_true", help="print JSON")
 
     def error(self, message: str) -> NoReturn:
         """Raise a UsageError that names the help, or the option that was probably meant."""
-        raise UsageError(message, hint=self._meant(message) or f"{self.prog} --help")
-
-    def _meant(self, message: str) -> str:
         from difflib import get_close_matches
 
-        _, unknown, words = message.partition("unrecognized arguments: ")
+        words = message.partition("unrecognized arguments: ")[2]
         given = words.split(" ")[0].partition("=")[0]
-        if not unknown or not given.startswith("-"):
-            return ""
-        return did_you_mean(get_close_matches(given, self._option_string_actions, n=1))
+        known = self._option_string_actions if given.startswith("-") else ()
+        hint = did_you_mean(get_close_matches(given, known, n=1)) or f"{self.prog} --help"
+        raise UsageError(message, hint=hint)
 
     def parse_args(self, *args: Any, **more: Any) -> Any:
         """Parse, unless only the parser itself is wanted; see ``described``."""
@@ -83,13 +86,6 @@ def described(command: Callable[[], object]) -> Parser:
 def did_you_mean(near: Sequence[str]) -> str:
     """Return the question whether one of these was meant; nothing without any."""
     return f"did you mean {' or '.join(near)}?" if near else ""
-
-
-def parser(command: str, summary: str, *, example: str, more: str = "") -> Parser:
-    """Return a parser with the options that every command has."""
-    made = Parser(command, summary, example=example, more=more)
-    made.add_argument("--json", action="store_true", help="print JSON")
-    return made
 
 
 def add_server(made: Parser) -> None:
@@ -140,12 +136,18 @@ def add_wait(made: Parser) -> None:
     how_long.add_argument("-n", "--no-wait", action="store_true", help="do not wait at all")
 
 
+def add_busy_exit(made: Parser, meaning: str, default: int | None = None) -> None:
+    """Add the exit status of a command that did not get what it waited for."""
+    status = whole("an exit status: 0 to 255", 0, 255)
+    made.add_argument("-E", "--busy-exit", metavar="N", type=status, default=default, help=meaning)
+
+
 def add_replicas(made: Parser) -> None:
     """Add how many replicas must have the grant before CMD runs."""
     made.add_argument(
         "--replicas",
         metavar="N",
-        type=replicas,
+        type=whole("a number of replicas: 1 or more", 1),
         help="a grant or renewal counts only once N replicas have acknowledged it",
     )
     made.add_argument(
@@ -205,25 +207,15 @@ def positive_duration(text: str) -> float:
     return seconds
 
 
-def slots(text: str) -> int:
-    """Return the number of permits of a semaphore."""
-    if not text.isdecimal() or not 1 <= int(text) <= options.PERMITS_MAX:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of slots: 1 or more")
-    return int(text)
+def whole(what: str, least: int, most: float = float("inf")) -> Callable[[str], int]:
+    """Return what reads a whole number within bounds; ``what`` says them to people."""
 
+    def read(text: str) -> int:
+        if not text.isdecimal() or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+        return int(text)
 
-def replicas(text: str) -> int:
-    """Return how many replicas must acknowledge."""
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of replicas: 1 or more")
-    return int(text)
-
-
-def exit_status(text: str) -> int:
-    """Return a number that a process can end with."""
-    if not text.isdecimal() or not 0 <= int(text) <= 255:  # noqa: PLR2004 - what the system allows
-        raise argparse.ArgumentTypeError(f"{text!r} is not an exit status: 0 to 255")
-    return int(text)
+    return read
 
 
 def add_holder(made: Parser) -> None:

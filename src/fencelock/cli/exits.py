@@ -127,7 +127,9 @@ def report(error: BaseException) -> int:
 def run(command: Callable[[], int]) -> int:
     """Run a command and return its exit status, also for what it raises."""
     try:
-        return _flushed(command())
+        status = command()
+        sys.stdout.flush()
+        return status
     except (FencelockError, UsageError, ValueError) as error:
         return report(error)
     except Interrupted as stop:
@@ -157,8 +159,3 @@ def end(status: int) -> NoReturn:
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
     os._exit(status)
-
-
-def _flushed(status: int) -> int:
-    sys.stdout.flush()
-    return status

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from fencelock.cli.output import human
 
 if TYPE_CHECKING:
     from fencelock.status import LockStatus
 
-HEADER: Final = ("NAME", "STATE", "HOLDER", "LABEL", "HELD FOR", "LEASE", "FENCE", "WAITING")
 
-
-def row(lock: LockStatus) -> tuple[str, ...]:
-    """Return the cells of a lock, below ``HEADER``."""
+def row(lock: LockStatus) -> dict[str, str]:
+    """Return the cells of a lock, by column."""
     who = lock.holder
-    return (
-        lock.name,
-        lock.doing,
-        process(lock),
-        (who and who.called) or "-",
-        human(who.held_for) if who else "-",
-        lease(lock.remaining) if lock.held else "-",
-        str(lock.fence) if lock.fence else "-",
-        str(lock.waiting),
-    )
-
-
-def process(lock: LockStatus) -> str:
-    """Return which process holds it, and how many more there are."""
-    who = lock.holder
-    if who is None:
-        return "(not fencelock)" if lock.held else "-"
-    more = f" +{lock.holding - 1}" if lock.holding > 1 else ""
-    return f"{who.host}:{who.pid}{more}"
+    holder = "(not fencelock)" if lock.held else "-"
+    if who is not None:
+        holder = f"{who.host}:{who.pid}" + (f" +{lock.holding - 1}" if lock.holding > 1 else "")
+    return {
+        "NAME": lock.name,
+        "STATE": lock.doing,
+        "HOLDER": holder,
+        "LABEL": (who and who.called) or "-",
+        "HELD FOR": human(who.held_for) if who else "-",
+        "LEASE": lease(lock.remaining) if lock.held else "-",
+        "FENCE": str(lock.fence) if lock.fence else "-",
+        "WAITING": str(lock.waiting),
+    }
 
 
 def lease(remaining: float | None) -> str:

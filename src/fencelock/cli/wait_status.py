@@ -10,7 +10,6 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Self
 
 from fencelock.cli.output import columns, human, to_stderr, visible
@@ -104,9 +103,10 @@ def describe(info: LockStatus) -> str:
     parts = [f"waiting for {info.name}: {held_by(info)}"]
     if info.held and info.remaining is not None:
         parts.append(f"lease {human(info.remaining)}")
-    place = _place(info.waiters)
-    if place:
-        parts.append(f"you are #{place} of {info.waiting}")
+    us = (socket.gethostname()[:64], os.getpid())
+    for place, who in enumerate(info.waiters, 1):
+        if (who.host, who.pid) == us:
+            return ", ".join([*parts, f"you are #{place} of {info.waiting}"])
     return ", ".join(parts)
 
 
@@ -138,10 +138,3 @@ def held_by(info: LockStatus) -> str:
 def person(who: HolderStatus | WaiterStatus) -> str:
     """Return ``host:pid (label)``."""
     return f"{who.host}:{who.pid} ({who.called})" if who.called else f"{who.host}:{who.pid}"
-
-
-def _place(waiters: Sequence[WaiterStatus]) -> int:
-    """Return our place in line, counted from 1; 0 when we are not in it."""
-    us = (socket.gethostname()[:64], os.getpid())
-    places = (place for place, who in enumerate(waiters, 1) if (who.host, who.pid) == us)
-    return next(places, 0)

@@ -17,7 +17,7 @@ from textual.widgets import DataTable, Footer, Input, Static
 from fencelock.cli._top.detail import DetailScreen, RevokeScreen
 from fencelock.cli._top.order import ORDERS, chosen, longest_wait
 from fencelock.cli._top.watched import Watched
-from fencelock.cli.lock_table import lease, process
+from fencelock.cli.lock_table import row
 from fencelock.cli.output import human, visible
 from fencelock.errors import FencelockError
 from fencelock.status import LockStatus
@@ -172,15 +172,7 @@ class TopApp(App[None]):
 
 
 def _cells(lock: LockStatus) -> list[Text]:
-    who = lock.holder
-    cells = (
-        lock.name,
-        lock.doing,
-        str(lock.waiting),
-        human(longest_wait(lock)) if lock.waiters else "-",
-        process(lock),
-        (who and who.called) or "-",
-        human(who.held_for) if who else "-",
-        lease(lock.remaining) if lock.held else "-",
-    )
-    return [Text(visible(cell)) for cell in cells]
+    cells = row(lock)
+    cells["BLOCKED BY"] = cells["HOLDER"]
+    cells["LONGEST WAIT"] = human(longest_wait(lock)) if lock.waiters else "-"
+    return [Text(visible(cells[column])) for column in _HEADER]

@@ -9,11 +9,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from functools import partial
-from importlib import import_module
 from shlex import quote
 from typing import Final, NamedTuple
 
-from fencelock.cli import _FILES, COMMANDS, arguments
+from fencelock.cli import COMMANDS, arguments, command_of
 from fencelock.cli.session import Session, embedded_chosen
 from fencelock.errors import FencelockError
 
@@ -24,9 +23,9 @@ _WORDS: Final = ("x", "--", "true")
 
 def completion_command(argv: list[str]) -> int:
     """Print the script for a shell, or names that begin with a word."""
-    made = arguments.parser(
+    made = arguments.Parser(
         "completion",
-        "print what a shell needs to complete commands, options and lock names",
+        summary="print what a shell needs to complete commands, options and lock names",
         example='eval "$(fencelock completion bash)"   # in ~/.bashrc; zsh: in ~/.zshrc\n'
         "  fencelock completion fish > ~/.config/fish/completions/fencelock.fish",
     )
@@ -45,8 +44,11 @@ def completion_command(argv: list[str]) -> int:
 
 def _print_names(args: arguments.Arguments) -> None:
     """Print the names of locks that begin with a word; nothing when no server answers quickly."""
-    if embedded_chosen(args) and not _embedded_runs():
-        return
+    if embedded_chosen(args):
+        from fencelock import embedded
+
+        if not embedded.status().running:
+            return
     try:
         with Session(args) as session:
             session.closing_seconds = 0.0
@@ -57,12 +59,6 @@ def _print_names(args: arguments.Arguments) -> None:
     for name in names:
         if name.startswith(args.word) and name.isprintable():
             print(name)
-
-
-def _embedded_runs() -> bool:
-    from fencelock import embedded
-
-    return embedded.status().running
 
 
 class _Described(NamedTuple):
@@ -76,8 +72,7 @@ class _Described(NamedTuple):
 
 def _described() -> Iterator[_Described]:
     for name, summary in COMMANDS.items():
-        module = import_module(f"fencelock.cli.commands.{_FILES.get(name, name)}")
-        made = arguments.described(partial(getattr(module, f"{name}_command"), [*_WORDS]))
+        made = arguments.described(partial(command_of(name), [*_WORDS]))
         actions = [each for each in made._actions if each.help is not argparse.SUPPRESS]  # noqa: SLF001 - argparse has no public list
         options = {
             option: _help(each) for each in actions for option in each.option_strings if option[1:2]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING, Any, Final
 
 from fencelock.cli import arguments
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from fencelock.dashboard.security import Guard
 
 PORT: Final = 8321
-_PORT_MAX: Final = 65535
 _TOKEN: Final = "FENCELOCK_DASHBOARD_TOKEN"  # noqa: S105 - the name of a variable
 _READ_TOKEN: Final = "FENCELOCK_DASHBOARD_READ_TOKEN"  # noqa: S105 - as above
 
@@ -44,9 +42,8 @@ def dashboard_command(argv: list[str]) -> int:
 
 
 def _parsed(argv: list[str]) -> Arguments:
-    made = arguments.parser(
+    made = arguments.Parser(
         "dashboard",
-        "show the locks of a server in a browser",
         more="It is read-only, unless you\nadd --allow-revoke, and only this machine can reach"
         " it, unless you add --host",
         example="fencelock dashboard --url redis://localhost:6379/0",
@@ -69,7 +66,7 @@ def _add_reach(made: arguments.Parser) -> None:
     made.add_argument(
         "--port",
         metavar="N",
-        type=_port,
+        type=arguments.whole("a port: 0 to 65535", 0, 65535),
         default=PORT,
         help="the port to listen on; 0: any that is free (default: %(default)s)",
     )
@@ -99,12 +96,6 @@ def _add_tokens(made: arguments.Parser) -> None:
         metavar="FILE",
         help=f"a token that reading needs, too (default: {_READ_TOKEN}, else none on this machine)",
     )
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > _PORT_MAX:
-        raise ArgumentTypeError(f"{text!r} is not a port: 0 to {_PORT_MAX}")
-    return int(text)
 
 
 def _access(args: Arguments) -> Access:

@@ -19,7 +19,6 @@ from fencelock.cli.commands.run import add_grace, under_supervisor, with_command
 # These ask us to end, and the command gets them; whatever it does, we do not campaign again.
 _ENDING: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 
-SUMMARY = "keep a command running on exactly one of many hosts"
 EXITS = """\
 exit status: the command's own when it ends by itself, 128+n when signal n killed it or
   ended a wait    77 denied    64 usage    126/127 cannot run CMD
@@ -41,9 +40,8 @@ def elect_command(argv: list[str]) -> int:
 
 
 def _parsed(argv: list[str]) -> Arguments:
-    made = arguments.parser(
+    made = arguments.Parser(
         "elect",
-        SUMMARY,
         more="CMD is started when this host is\nelected, and stopped before the leadership can end",
         example="fencelock elect scheduler -- ./scheduler\n\n" + EXITS,
     )

@@ -13,9 +13,9 @@ _WAITERS = 1000
 
 def graph_command(argv: list[str]) -> int:
     """Print who blocks whom; see the module."""
-    made = arguments.parser(
+    made = arguments.Parser(
         "graph",
-        "show who blocks whom: below each thread or task, those that wait for it",
+        summary="show who blocks whom: below each thread or task, those that wait for it",
         example="fencelock graph orders:42",
         more="A cycle is a deadlock if it lasts",
     )

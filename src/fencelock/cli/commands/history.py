@@ -19,9 +19,8 @@ _EVEN_MORE: Final = 10_000
 
 def history_command(argv: list[str]) -> int:
     """Print what clients have kept, the newest last."""
-    made = arguments.parser(
+    made = arguments.Parser(
         "history",
-        "list long waits, losses, revocations and deadlocks",
         more="Clients that are made\nwith history=True keep them",
         example="fencelock history orders:42 --since 1h",
     )

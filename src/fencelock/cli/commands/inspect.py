@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from fencelock.blocking.client import Client
     from fencelock.status import HolderStatus, LockStatus, SignalStatus, WaiterStatus
 
-_SIGNALS: Final = ("NAME", "KIND", "STATE", "WAITING", "KEPT FOR")
 _WAITERS: Final = 1000
 _WATCH_SECONDS: Final = 1.0
 
@@ -29,9 +28,9 @@ _WATCH_SECONDS: Final = 1.0
 
 def ls_command(argv: list[str]) -> int:
     """List locks, and events, latches and barriers."""
-    made = arguments.parser(
+    made = arguments.Parser(
         "ls",
-        "list locks that are held or waited for",
+        summary="list locks that are held or waited for",
         more="Locks that only other programs\ntake, with a plain SET, are not known",
         example="fencelock ls 'orders:*'",
     )
@@ -76,11 +75,16 @@ def _print_all(
         json_line([*map(_lock_summary, chosen), *map(_signal_summary, signals)])
         return 0
     if chosen:
-        table(lock_table.HEADER, [lock_table.row(each) for each in chosen])
+        rows = [lock_table.row(each) for each in chosen]
+        table([*rows[0]], [[*each.values()] for each in rows])
     if chosen and signals:
         print()
     if signals:
-        table(_SIGNALS, [_signal_row(each) for each in signals])
+        cells = [
+            (each.name, each.kind, each.doing, str(each.waiting), human(each.remaining))
+            for each in signals
+        ]
+        table(("NAME", "KIND", "STATE", "WAITING", "KEPT FOR"), cells)
     if not chosen and not signals:
         say("no locks" if args.glob == "*" else f"no locks that match {args.glob!r}")
     return 0
@@ -89,7 +93,7 @@ def _print_all(
 def _lock_summary(info: LockStatus) -> dict[str, Any]:
     """Return what ``--json`` prints of a lock."""
     who = info.holder
-    return {
+    data: dict[str, Any] = {
         "name": info.name,
         "held": info.held,
         "kept": info.kept,
@@ -98,21 +102,15 @@ def _lock_summary(info: LockStatus) -> dict[str, Any]:
         "lease": round(info.remaining, 3) if info.held and info.remaining is not None else None,
         "fence": info.fence,
         "waiting": info.waiting,
-        **(_share_summary(info) if info.limit else {}),
     }
-
-
-def _share_summary(info: LockStatus) -> dict[str, Any]:
-    return {
-        "kind": info.kind,
-        **({"writing": info.writing} if info.kind == "rwlock" else {"limit": info.limit}),
-        **({} if info.kind == "rwlock" else {"taken": info.taken}),
-        "holding": info.holding,
-    }
-
-
-def _signal_row(info: SignalStatus) -> tuple[str, ...]:
-    return info.name, info.kind, info.doing, str(info.waiting), human(info.remaining)
+    if info.limit:
+        data["kind"] = info.kind
+        if info.kind == "rwlock":
+            data["writing"] = info.writing
+        else:
+            data |= {"limit": info.limit, "taken": info.taken}
+        data["holding"] = info.holding
+    return data
 
 
 def _signal_summary(info: SignalStatus) -> dict[str, Any]:
@@ -130,11 +128,7 @@ def _signal_summary(info: SignalStatus) -> dict[str, Any]:
 
 def show_command(argv: list[str]) -> int:
     """Show one lock, its holder and its line of waiters, or another object."""
-    made = arguments.parser(
-        "show",
-        "show one lock, its holder and its line of waiters",
-        example="fencelock show orders:42",
-    )
+    made = arguments.Parser("show", example="fencelock show orders:42")
     arguments.add_name(made)
     arguments.add_server(made)
     args = made.parse_args(argv)
@@ -189,8 +183,10 @@ def _signal(client: Client, name: str) -> SignalStatus | None:
 
 
 def _print_lock(info: LockStatus, key: str, done: FinishedOnce | None) -> None:
-    who = info.holder
-    left = info.remaining
+    who, left, finished = info.holder, info.remaining, ""
+    if done is not None:
+        instant = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(done.ended))
+        finished = f"{instant} by {done.who}, fence {done.fence}"
     facts(
         {
             "name": info.name,
@@ -200,7 +196,7 @@ def _print_lock(info: LockStatus, key: str, done: FinishedOnce | None) -> None:
             "lease": f"{human(left)} left" if info.held and left is not None else "",
             "fence": str(info.fence) if info.fence else "",
             "waiting": waiting(info),
-            "done": f"{_instant(done.ended)} by {done.who}, fence {done.fence}" if done else "",
+            "done": finished,
         }
     )
     if info.holders and info.limit:  # else the lines above say it all
@@ -209,13 +205,12 @@ def _print_lock(info: LockStatus, key: str, done: FinishedOnce | None) -> None:
         _print_more(info.holding - len(info.holders))
     if info.waiters or info.local_waiters:
         print()
-        waiters = (*info.waiters, *info.local_waiters)
-        requests = [[_part(info, each)] if info.limit else [] for each in waiters]
+        header = ("#", "WAITER", "DOING", "WANTS")[: 4 if info.limit else 3]
         rows = [
-            (str(each.place or "-"), person(each), each.doing, *part)
-            for each, part in zip(waiters, requests, strict=True)
+            (str(each.place or "-"), person(each), each.doing, _part(info, each))[: len(header)]
+            for each in (*info.waiters, *info.local_waiters)
         ]
-        table(("#", "WAITER", "DOING", *(["WANTS"] if info.limit else [])), rows)
+        table(header, rows)
         _print_more(info.waiting - len(info.waiters))
 
 
@@ -254,10 +249,6 @@ def _holding(info: LockStatus, who: HolderStatus) -> dict[str, object]:
         "lease": None if who.remaining is None else round(who.remaining, 3),
         "fence": who.fence,
     }
-
-
-def _instant(unix: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(unix))
 
 
 def _done(done: FinishedOnce | None) -> dict[str, object] | None:
@@ -318,8 +309,11 @@ def break_command(argv: list[str]) -> int:
         signal = _signal(client, args.name)
         if signal is not None:
             return _break_signal(session.operator, signal, args)
-        if not args.yes:
-            _confirm_lock(session, args.name, args.only)
+        info = None if args.yes else client.status(args.name, waiters=1)
+        if info is not None and info.held:
+            whose = "" if args.only is None else f" from {args.only[0]}:{args.only[1]}"
+            question = f"{args.name} is {held_by(info)}. Take it away{whose}? [y/N] "
+            _confirm(session.operator, question, args.name)
         lost = client.revoke(args.name, reason=args.reason, only=args.only)
         near = session.operator.near(args.name) if lost is None and not args.only else []
     if args.json:
@@ -336,9 +330,8 @@ def break_command(argv: list[str]) -> int:
 
 
 def _parsed(argv: list[str]) -> arguments.Arguments:
-    made = arguments.parser(
+    made = arguments.Parser(
         "break",
-        "take a lock away from its holder",
         more="The holder is notified at once, with the\nreason, and the next waiter gets the lock."
         " Asks for confirmation",
         example='fencelock break deploy --reason "host web3 is down for good"',
@@ -390,15 +383,6 @@ def _process(text: str) -> tuple[str, int]:
     if not colon or not host or not pid.isdecimal():
         raise ArgumentTypeError(f"{text!r} is not HOST:PID as `fencelock show` prints it")
     return host, int(pid)
-
-
-def _confirm_lock(session: Session, name: str, only: tuple[str, int] | None) -> None:
-    info = session.client.status(name, waiters=1)
-    if not info.held:
-        return
-    whose = "" if only is None else f" from {only[0]}:{only[1]}"
-    question = f"{name} is {held_by(info)}. Take it away{whose}? [y/N] "
-    _confirm(session.operator, question, name)
 
 
 def _confirm(operator: Operator, question: str, name: str) -> None:

@@ -6,10 +6,8 @@ A ``fencelock run`` whose success is remembered: as long as it is, no host runs 
 from __future__ import annotations
 
 from fencelock.cli import arguments, exits
-from fencelock.cli.arguments import Arguments
 from fencelock.cli.commands.run import add_tenure, under_supervisor, with_command
 
-SUMMARY = "run a command on one of many hosts, once a period"
 EXITS = """\
 exit status: the command's own, 128+n when signal n killed it;
   0 it was done before, or another runs it now (-E)    75 not done within --wait (-E)
@@ -19,13 +17,8 @@ exit status: the command's own, 128+n when signal n killed it;
 
 def once_command(argv: list[str]) -> int:
     """Run the command unless it was run, or is being run, elsewhere."""
-    return under_supervisor(_parsed(argv), "once")
-
-
-def _parsed(argv: list[str]) -> Arguments:
-    made = arguments.parser(
+    made = arguments.Parser(
         "once",
-        SUMMARY,
         more="When CMD ends with 0\nit is done; after another status, the next host may run it",
         example="fencelock once nightly --within 1h -- ./report.sh\n\n" + EXITS,
     )
@@ -45,17 +38,12 @@ def _parsed(argv: list[str]) -> Arguments:
         help="wait at most this long while another host runs it, and run it if that run fails"
         " (default: do not wait)",
     )
-    made.add_argument(
-        "-E",
-        "--busy-exit",
-        metavar="N",
-        type=arguments.exit_status,
-        help="exit status while another host runs it (default: 0, and 75 with --wait)",
-    )
+    meaning = "exit status while another host runs it (default: 0, and 75 with --wait)"
+    arguments.add_busy_exit(made, meaning)
     add_tenure(made)
     args = with_command(made, argv)
     args.no_wait = args.wait is None
     args.at_least = None
     if args.busy_exit is None:
         args.busy_exit = 0 if args.no_wait else exits.BUSY
-    return args
+    return under_supervisor(args, "once")

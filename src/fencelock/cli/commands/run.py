@@ -12,8 +12,8 @@ from fencelock.cli.arguments import Arguments
 from fencelock.cli.os_signals import SignalHandlers
 from fencelock.cli.run.supervisor import CommandSpec
 from fencelock.cli.run.supervisor_client import SupervisorClient
+from fencelock.options import PERMITS_MAX
 
-SUMMARY = "hold a lock while a command runs"
 GRACE = 5.0
 _GRACE_OF_TTL = 3
 EXITS = """\
@@ -24,42 +24,16 @@ exit status: the command's own, 128+n when signal n killed it;
 
 def run_command(argv: list[str]) -> int:
     """Run a command while holding a lock."""
-    return under_supervisor(_parsed(argv), "run")
-
-
-def under_supervisor(args: Arguments, kind: str) -> int:
-    """Run the command of these arguments under a supervisor; return the exit status.
-
-    The supervisor comes first: it gets ready while all else is imported, and is forked from little.
-    """
-    with SignalHandlers() as signals:
-        supervisor = SupervisorClient(_command_spec(args, signals))
-        try:
-            from fencelock.cli.run.runner import RUNS
-
-            return RUNS[kind](args, signals, supervisor).go()
-        finally:
-            supervisor.close()
-
-
-def _parsed(argv: list[str]) -> Arguments:
-    made = arguments.parser(
+    made = arguments.Parser(
         "run",
-        SUMMARY,
         more="The lease is renewed while CMD runs,\nand CMD is stopped before it can end",
         example="fencelock run nightly --no-wait --at-least 10m -- ./backup.sh --all\n\n" + EXITS,
     )
     arguments.add_name(made)
     _add_share(made)
     arguments.add_wait(made)
-    made.add_argument(
-        "-E",
-        "--busy-exit",
-        metavar="N",
-        type=arguments.exit_status,
-        default=exits.BUSY,
-        help="exit status when the lock is not granted in time (default: %(default)s; 0 skips)",
-    )
+    meaning = "exit status when the lock is not granted in time (default: %(default)s; 0 skips)"
+    arguments.add_busy_exit(made, meaning, exits.BUSY)
     add_tenure(made)
     made.add_argument(
         "--at-least",
@@ -68,7 +42,30 @@ def _parsed(argv: list[str]) -> Arguments:
         help="keep the lock until DUR after the grant, even if CMD ends sooner; fencelock does not"
         " wait for it",
     )
-    return with_command(made, argv)
+    return under_supervisor(with_command(made, argv), "run")
+
+
+def under_supervisor(args: Arguments, kind: str) -> int:
+    """Run the command of these arguments under a supervisor; return the exit status.
+
+    The supervisor comes first: it gets ready while all else is imported, and is forked from little.
+    """
+    with SignalHandlers() as signals:
+        ttl = args.ttl if args.max_hold is None else min(args.ttl, args.max_hold)
+        spec = CommandSpec(
+            command=args.command,
+            terminal=_has_terminal(),
+            gentle=args.on_lost != "kill",
+            grace=min(args.grace, ttl / _GRACE_OF_TTL),
+            ignored=signals.ignored,
+        )
+        supervisor = SupervisorClient(spec)
+        try:
+            from fencelock.cli.run.runner import RUNS
+
+            return RUNS[kind](args, signals, supervisor).go()
+        finally:
+            supervisor.close()
 
 
 def with_command(made: arguments.Parser, argv: list[str]) -> Arguments:
@@ -78,25 +75,15 @@ def with_command(made: arguments.Parser, argv: list[str]) -> Arguments:
     arguments.add_server(made)
     arguments.add_replicas(made)
     arguments.add_quiet(made)
-    words, dashes, command = _split(argv)
-    if not dashes and not {"-h", "--help"}.intersection(words):
+    at = argv.index("--") if "--" in argv else len(argv)
+    words, command = argv[:at], argv[at + 1 :]
+    if at == len(argv) and not {"-h", "--help"}.intersection(words):
         raise exits.UsageError("-- is missing before the command", hint=made.usage)
     args = made.parse_args(words)
     if not command:
         raise exits.UsageError("no command after --", hint=made.usage)
     args.command = command
     return args
-
-
-def _command_spec(args: Arguments, signals: SignalHandlers) -> CommandSpec:
-    ttl = args.ttl if args.max_hold is None else min(args.ttl, args.max_hold)
-    return CommandSpec(
-        command=args.command,
-        terminal=_has_terminal(),
-        gentle=args.on_lost != "kill",
-        grace=min(args.grace, ttl / _GRACE_OF_TTL),
-        ignored=signals.ignored,
-    )
 
 
 def _has_terminal() -> bool:
@@ -108,19 +95,12 @@ def _has_terminal() -> bool:
     return True
 
 
-def _split(argv: list[str]) -> tuple[list[str], bool, list[str]]:
-    if "--" not in argv:
-        return argv, False, []
-    at = argv.index("--")
-    return argv[:at], True, argv[at + 1 :]
-
-
 def _add_share(made: arguments.Parser) -> None:
     share = made.add_mutually_exclusive_group()
     share.add_argument(
         "--slots",
         metavar="N",
-        type=arguments.slots,
+        type=arguments.whole("a number of slots: 1 or more", 1, PERMITS_MAX),
         help="NAME is a semaphore: at most N commands run at a time; all must give the same N",
     )
     share.add_argument(

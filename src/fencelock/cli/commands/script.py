@@ -25,7 +25,25 @@ out=$(fencelock acquire deploy --ttl 10m --no-wait) || exit
 
 def acquire_command(argv: list[str]) -> int:
     """Take a lock for a script, which renews and releases it itself."""
-    args = _parsed(argv)
+    made = arguments.Parser(
+        "acquire",
+        summary="take a lock for a script",
+        more="It is not renewed: it ends after its\nttl unless the script renews or releases it",
+        example=_EXAMPLE,
+    )
+    arguments.add_name(made)
+    arguments.add_ttl(made, renewed=False)
+    arguments.add_wait(made)
+    made.add_argument(
+        "--format",
+        choices=("shell", "json"),
+        default="shell",
+        help="shell: assignments for eval; json: as --json (default: %(default)s)",
+    )
+    arguments.add_label(made)
+    arguments.add_server(made)
+    arguments.add_quiet(made)
+    args = made.parse_args(argv)
     # People see the script as the holder, not this process, which ends at once.
     with Session(args) as session, SignalHandlers(), ActingFor("acquire", os.getppid()):
         _acquire(session, args)
@@ -49,28 +67,6 @@ def _acquire(session: Session, args: Arguments) -> None:
     abandon(lease)
 
 
-def _parsed(argv: list[str]) -> Arguments:
-    made = arguments.parser(
-        "acquire",
-        "take a lock for a script",
-        more="It is not renewed: it ends after its\nttl unless the script renews or releases it",
-        example=_EXAMPLE,
-    )
-    arguments.add_name(made)
-    arguments.add_ttl(made, renewed=False)
-    arguments.add_wait(made)
-    made.add_argument(
-        "--format",
-        choices=("shell", "json"),
-        default="shell",
-        help="shell: assignments for eval; json: as --json (default: %(default)s)",
-    )
-    arguments.add_label(made)
-    arguments.add_server(made)
-    arguments.add_quiet(made)
-    return made.parse_args(argv)
-
-
 def _print(lease: BaseLease, *, as_json: bool) -> None:
     until = _until(lease)
     if as_json:
@@ -92,9 +88,8 @@ def _print(lease: BaseLease, *, as_json: bool) -> None:
 
 def renew_command(argv: list[str]) -> int:
     """Keep a lock that a script took."""
-    made = arguments.parser(
+    made = arguments.Parser(
         "renew",
-        "keep a lock that a script took",
         more="Its lease then ends a ttl from now.\nExit status 76 when the lock is no longer held",
         example='fencelock renew deploy --holder "$FENCELOCK_HOLDER" --ttl 10m',
     )
@@ -118,9 +113,8 @@ def renew_command(argv: list[str]) -> int:
 
 def release_command(argv: list[str]) -> int:
     """Give back a lock that a script took."""
-    made = arguments.parser(
+    made = arguments.Parser(
         "release",
-        "give back a lock that a script took",
         more="The next waiter is granted it.\nExit status 76 when the lock was no longer held",
         example='fencelock release deploy --holder "$FENCELOCK_HOLDER"',
     )

@@ -6,7 +6,6 @@ import dataclasses
 
 from fencelock import embedded
 from fencelock.cli import arguments
-from fencelock.cli.arguments import Arguments
 from fencelock.cli.exits import UNREACHABLE
 from fencelock.cli.output import facts, json_line, say
 from fencelock.errors import ServerUnreachable
@@ -14,9 +13,8 @@ from fencelock.errors import ServerUnreachable
 
 def server_command(argv: list[str]) -> int:
     """Start, stop or look at the embedded server."""
-    made = arguments.parser(
+    made = arguments.Parser(
         "server",
-        "start, stop or look at the embedded server",
         more="It is the one that all your\nprocesses on this machine share when no server is"
         " configured. Its first user starts it too",
         example="fencelock server status",
@@ -28,34 +26,26 @@ def server_command(argv: list[str]) -> int:
         help="status: exit status 0 when it answers, 69 when not; url: its address, started or not",
     )
     args = made.parse_args(argv)
-    actions = {"start": _start, "stop": _stop, "status": _status, "url": _url}
-    return actions[args.action](args)
-
-
-def _start(args: Arguments) -> int:
-    url = embedded.ensure()
-    _print({"url": url}, url, as_json=args.json)
-    return 0
-
-
-def _stop(args: Arguments) -> int:
-    stopped = embedded.stop()
+    if args.action == "status":
+        return _status(as_json=args.json)
+    if args.action == "stop":
+        stopped = embedded.stop()
+        if args.json:
+            json_line({"stopped": stopped})
+        elif not stopped:
+            say("no embedded server was running")
+        return 0
+    url = embedded.ensure() if args.action == "start" else embedded.url()
     if args.json:
-        json_line({"stopped": stopped})
-    elif not stopped:
-        say("no embedded server was running")
+        json_line({"url": url})
+    else:
+        print(url)
     return 0
 
 
-def _url(args: Arguments) -> int:
-    url = embedded.url()
-    _print({"url": url}, url, as_json=args.json)
-    return 0
-
-
-def _status(args: Arguments) -> int:
+def _status(*, as_json: bool) -> int:
     status = embedded.status()
-    if args.json:
+    if as_json:
         json_line(dataclasses.asdict(status))
     else:
         state = "running" if status.answering else "not answering" if status.running else "stopped"
@@ -71,19 +61,8 @@ def _status(args: Arguments) -> int:
             }
         )
         if not status.running and not status.binary:
-            _advise()
+            try:
+                embedded.find_binary()
+            except ServerUnreachable as error:
+                say(str(error).partition("\n")[0])
     return 0 if status.answering else UNREACHABLE
-
-
-def _advise() -> None:
-    try:
-        embedded.find_binary()
-    except ServerUnreachable as error:
-        say(str(error).partition("\n")[0])
-
-
-def _print(data: dict[str, str], text: str, *, as_json: bool) -> None:
-    if as_json:
-        json_line(data)
-    else:
-        print(text)

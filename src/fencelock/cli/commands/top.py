@@ -11,9 +11,8 @@ from fencelock.cli.session import Session
 
 def top_command(argv: list[str]) -> int:
     """Show locks on the whole terminal until q is pressed."""
-    made = arguments.parser(
+    made = arguments.Parser(
         "top",
-        "show the locks that are waited for most, live",
         more="Keys sort, filter, look into one\nlock, and revoke it with a reason. It needs"
         " the extra fencelock[top]",
         example="fencelock top 'orders:*'",
@@ -37,10 +36,7 @@ def top_command(argv: list[str]) -> int:
     del textual
     if not sys.stdout.isatty() or not sys.stdin.isatty():
         raise UsageError("top needs a terminal", hint="fencelock ls --watch")
-    return _run(args)
 
-
-def _run(args: arguments.Arguments) -> int:
     from fencelock.cli._top.app import TopApp
     from fencelock.cli._top.watched import Watched
 

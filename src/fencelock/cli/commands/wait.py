@@ -26,9 +26,8 @@ _PAUSE_MIN: Final = 0.01
 
 def wait_command(argv: list[str]) -> int:
     """Wait until a lock is free."""
-    made = arguments.parser(
+    made = arguments.Parser(
         "wait",
-        "wait until a lock is free, without taking it",
         more="Exit status 75 if it was not\nfree in time. Another client may take it at any moment",
         example="fencelock wait migration --wait 5m && ./start-server.sh",
     )
@@ -52,18 +51,14 @@ def wait_command(argv: list[str]) -> int:
 def _free(client: Client, name: str, deadline: float, *, quiet: bool) -> LockStatus:
     """Return the last state that was seen: free, or held at the deadline."""
     with WaitStatus(client, name, quiet=quiet):
-        return _wait(client, name, deadline)
-
-
-def _wait(client: Client, name: str, deadline: float) -> LockStatus:
-    while True:
-        info = client.status(name, waiters=1)
-        if info.kind == "other":
-            raise ServerUnsuitable(
-                f"the key of {name!r} holds something that is not a lock", code="WRONGTYPE"
-            )
-        left = deadline - now()
-        if not info.full or left <= 0:
-            return info
-        ends_in = _PAUSE_MAX if info.remaining is None else info.remaining
-        time.sleep(min(max(_PAUSE_MIN, min(ends_in, _PAUSE_MAX)), left))
+        while True:
+            info = client.status(name, waiters=1)
+            if info.kind == "other":
+                raise ServerUnsuitable(
+                    f"the key of {name!r} holds something that is not a lock", code="WRONGTYPE"
+                )
+            left = deadline - now()
+            if not info.full or left <= 0:
+                return info
+            ends_in = _PAUSE_MAX if info.remaining is None else info.remaining
+            time.sleep(min(max(_PAUSE_MIN, min(ends_in, _PAUSE_MAX)), left))

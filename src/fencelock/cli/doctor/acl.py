@@ -9,51 +9,22 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from fencelock._core.keys import channel_prefix
 from fencelock.cli.doctor.health import TROUBLE
-from fencelock.cli.doctor.report import FAIL, OK, Finding
+from fencelock.cli.doctor.report import Answer, fail, ok
+from fencelock.cli.doctor.server import Server, literal
 from fencelock.errors import ServerDenied, ServerError
 
-if TYPE_CHECKING:
-    from fencelock.cli.doctor.probe import Probe
-    from fencelock.cli.session import Session
-
-# Commands on a key, and the arguments that follow it.
-_ON_KEYS: Final[dict[str, tuple[bytes, ...]]] = {
-    "type": (),
-    "get": (),
-    "set": (b"x",),
-    "del": (),
-    "exists": (),
-    "pttl": (),
-    "pexpire": (b"1",),
-    "zadd": (b"1", b"x"),
-    "zrem": (b"x",),
-    "zpopmin": (),
-    "zrange": (b"0", b"0"),
-    "zrangebyscore": (b"0", b"0"),
-    "zrank": (b"x",),
-    "zscore": (b"x",),
-    "zcard": (),
-    "zremrangebyscore": (b"0", b"0"),
-    "sadd": (b"x",),
-    "srem": (b"x",),
-    "scard": (),
-    "smembers": (),
-    "hget": (b"x",),
-    "hset": (b"x", b"x"),
-    "hdel": (b"x",),
-}
-_ON_CHANNELS: Final[dict[str, tuple[bytes, ...]]] = {"subscribe": (), "publish": (b"x",)}
-_PLAIN: Final[dict[str, tuple[bytes, ...]]] = {
-    "eval": (b"return 1", b"0"),
-    "evalsha": (b"0" * 40, b"0"),
-    "time": (),
-    "pubsub|numsub": (),
-}
+_PLAIN: Final = ("eval", "evalsha", "time", "pubsub|numsub")
+_ON_CHANNELS: Final = ("subscribe", "publish")
+_ON_KEYS: Final = (
+    *("type", "get", "set", "del", "exists", "pttl", "pexpire"),
+    *("zadd", "zrem", "zpopmin", "zrange", "zrangebyscore", "zrank", "zscore", "zcard"),
+    *("zremrangebyscore", "sadd", "srem", "scard", "smembers", "hget", "hset", "hdel"),
+)
 COMMANDS: Final = (*_PLAIN, *_ON_CHANNELS, *_ON_KEYS)
 # Further commands to the nodes of a Cluster.
 CLUSTER_COMMANDS: Final = (
@@ -94,73 +65,51 @@ _USELESS: Final = "locks are scripts: with this setting the server cannot serve 
 def acl_rule(prefix: str, more: Sequence[str] = ()) -> str:
     """Return the rule that gives a user the permissions that locks with this prefix need."""
     commands = " ".join(f"+{name}" for name in (*COMMANDS, *more))
-    places = f"{key_pattern(prefix)} resetchannels {channel_pattern(prefix)}"
-    return f"ACL SETUSER locker reset on >PASSWORD {places} {commands}"
+    keys, channels = _patterns(prefix)
+    return f"ACL SETUSER locker reset on >PASSWORD {keys} resetchannels {channels} {commands}"
 
 
-def key_pattern(prefix: str) -> str:
-    """Return the pattern of an ACL rule for the keys with this prefix."""
-    return f"~{_quoted(prefix)}*"
+def _patterns(prefix: str) -> tuple[str, str]:
+    """Return the patterns of an ACL rule for the keys and the channels with this prefix."""
+    key, channel = (literal(each).replace(" ", "?") for each in (prefix, channel_prefix(prefix)))
+    return f"~{key}*", f"&{channel}{'' if prefix else '@'}*"
 
 
-def channel_pattern(prefix: str) -> str:
-    """Return the pattern of an ACL rule for the channels with this prefix."""
-    return f"&{_quoted(channel_prefix(prefix))}{'' if prefix else '@'}*"
-
-
-def _quoted(prefix: str) -> str:
-    quoted = "".join(f"\\{char}" if char in "*?[]\\" else char for char in prefix)
-    return quoted.replace(" ", "?")
-
-
-def permissions(probe: Probe, session: Session) -> Iterator[Finding]:
-    """Check that this user may do all that locks need."""
-    user = probe.optional(b"ACL", b"WHOAMI")
+def permissions(server: Server) -> Answer:
+    """Ask whether this user may do all that locks need."""
+    prefix = server.session.prefix
+    user = server.optional(b"ACL", b"WHOAMI")
     who = "this user" if user is None else f"user {user.decode(errors='replace')}"
+    change = f"grant the rule below; other prefixes than {prefix!r} need their own"
     try:
-        places = probe.command(b"EVAL", _ASK, b"0", *_question(session.prefix))
+        places = server.command(b"EVAL", _ASK, b"0", *_question(prefix))
         # This script changes nothing, and the others need what it needs.
-        session.client.status("fencelock doctor", waiters=1)
+        server.session.client.status("fencelock doctor", waiters=1)
     except ServerDenied as error:
-        yield Finding(FAIL, "permissions", f"{who}: {error}", _change(session.prefix))
-        return
+        return fail(f"{who}: {error}", change)
     except ServerError as error:
-        yield Finding(FAIL, "scripts", str(error), TROUBLE.get(error.code, _USELESS))
-        return
+        return fail(str(error), TROUBLE.get(error.code, _USELESS), what="scripts")
     if places is None:
-        yield Finding(OK, "permissions", f"{who}; before Redis 7 they cannot be tested one by one")
-    elif places:
-        lacks = _lacks([COMMANDS[place - 1] for place in places], session.prefix)
-        yield Finding(FAIL, "permissions", f"{who} lacks {lacks}", _change(session.prefix))
-    else:
-        yield Finding(OK, "permissions", f"{who} has all permissions that locks need")
-
-
-def _change(prefix: str) -> str:
-    return f"grant the rule below; other prefixes than {prefix!r} need their own"
+        return ok(f"{who}; before Redis 7 they cannot be tested one by one")
+    if not places:
+        return ok(f"{who} has all permissions that locks need")
+    refused = [COMMANDS[place - 1] for place in places]
+    return fail(f"{who} lacks {' '.join(_lacks(refused, prefix))}", change)
 
 
 def _question(prefix: str) -> list[bytes]:
-    key = f"{prefix}fencelock doctor".encode()
-    channel = f"{channel_prefix(prefix)}@doctor".encode()
-    calls = [_call(name, words) for name, words in _PLAIN.items()]
-    calls += [_call(name, (channel, *words)) for name, words in _ON_CHANNELS.items()]
-    calls += [_call(name, (key, *words)) for name, words in _ON_KEYS.items()]
-    return [word for call in calls for word in (b"%d" % len(call), *call)]
+    """Return the script's arguments. It reads a command's keys and channels, and counts nothing."""
+    channel, key = f"{channel_prefix(prefix)}@doctor", f"{prefix}fencelock doctor"
+    given = {_PLAIN: ("return 1", "0"), _ON_CHANNELS: (channel,), _ON_KEYS: (key,)}
+    calls = [(*name.split("|"), *given[group]) for group in given for name in group]
+    return [word.encode() for call in calls for word in (str(len(call)), *call)]
 
 
-def _call(name: str, words: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    return (*name.encode().split(b"|"), *words)
-
-
-def _lacks(commands: list[str], prefix: str) -> str:
+def _lacks(refused: list[str], prefix: str) -> list[str]:
     """Return the missing permissions; the pattern itself if every command on it is refused."""
+    keys, channels = _patterns(prefix)
     missing: list[str] = []
-    for group, pattern in (
-        (_PLAIN, ""),
-        (_ON_CHANNELS, channel_pattern(prefix)),
-        (_ON_KEYS, key_pattern(prefix)),
-    ):
-        lacking = [f"+{name}" for name in group if name in commands]
+    for group, pattern in ((_PLAIN, ""), (_ON_CHANNELS, channels), (_ON_KEYS, keys)):
+        lacking = [f"+{name}" for name in group if name in refused]
         missing += [pattern] if pattern and len(lacking) == len(group) else lacking
-    return " ".join(missing)
+    return missing

@@ -22,9 +22,28 @@ class Finding(NamedTuple):
     node: str = ""
 
 
-def unknown(what: str, right: str) -> Finding:
-    """Return the finding for a setting that this user may not read."""
-    return Finding(WARN, what, "unknown", f"grant this user {right}")
+# What a question finds. A finding without a ``what`` gets that of its question.
+Answer = list[Finding]
+
+
+def ok(found: str, change: str = "", *, what: str = "") -> Answer:
+    """Answer that all is well."""
+    return [Finding(OK, what, found, change)]
+
+
+def warn(found: str, change: str, *, what: str = "") -> Answer:
+    """Answer that this may do harm, and what to change."""
+    return [Finding(WARN, what, found, change)]
+
+
+def fail(found: str, change: str = "", *, what: str = "") -> Answer:
+    """Answer that this does harm, and what to change."""
+    return [Finding(FAIL, what, found, change)]
+
+
+def unknown(right: str) -> Answer:
+    """Answer that this user may not read it, and which permission is missing."""
+    return warn("unknown", f"grant this user {right}")
 
 
 def print_report(findings: list[Finding], rule: str, permissions: Mapping[str, str]) -> None:

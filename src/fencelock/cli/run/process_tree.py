@@ -40,8 +40,10 @@ class ProcessTree(NamedTuple):
     def signal_all(self, number: int) -> None:
         """Send a signal to every process of the tree."""
         self.signal(number)
-        reached = set() if self.mark else set(_in_group(self.leader))
-        for pid in set(self.members()) - reached - {self.leader}:
+        reached = {self.leader}
+        if not self.mark:
+            reached.update(pid for pid, group, _ in _living() if group == self.leader)
+        for pid in set(self.members()) - reached:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
 
@@ -57,10 +59,6 @@ class ProcessTree(NamedTuple):
         for pid, _, session in _living():
             if session == self.session and (not self.mark or _has(pid, self.mark)):
                 yield pid
-
-
-def _in_group(group: int) -> Iterator[int]:
-    return (pid for pid, its_group, _ in _living() if its_group == group)
 
 
 def _living() -> Iterator[tuple[int, int, int]]:

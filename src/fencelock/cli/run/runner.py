@@ -42,7 +42,7 @@ from fencelock.errors import (
 from fencelock.options import TTL_MIN
 
 if TYPE_CHECKING:
-    from fencelock import Election, Lease, Outcome
+    from fencelock import Election, Lease
 
 # How long the release of a lost lease may take: the exit status is what matters now.
 _CLOSING_SECONDS: Final = 0.1
@@ -133,10 +133,13 @@ class CommandRun:
 
     def _busy(self) -> int:
         args, self.outcome = self.args, "busy"
-        if not args.quiet and (args.busy_exit or args.verbose):
-            exits.report(not_granted(self.session, args.name, arguments.within(args)))
         status: int = args.busy_exit
+        if not args.quiet and (status or args.verbose):
+            exits.report(self._refusal(arguments.within(args)))
         return status
+
+    def _refusal(self, within: str) -> NotAcquired:
+        return not_granted(self.session, self.args.name, within)
 
     # -- during ---------------------------------------------------------------------------------
 
@@ -291,13 +294,19 @@ class OnceRun(CommandRun):
             except _RunFailedError as failed:
                 return failed.ended.status
             except AcquireTimeout:
-                return self._not_done()
+                return self._busy()
             except FencelockError as error:
                 if self.lease is None:
                     raise
                 self._not_recorded(error)
                 return 0
-        return 0 if outcome.ran else self._not_run(outcome)
+        if not outcome.ran and not outcome.done:
+            return self._busy()
+        if not outcome.ran:
+            self.outcome: str = "done"
+            if self.args.verbose:
+                say(f"{self.args.name} was done before, by {outcome.by}, fence {outcome.fence}")
+        return 0
 
     def _body(self, lease: Lease) -> dict[str, int]:
         self.status.stop()
@@ -317,23 +326,10 @@ class OnceRun(CommandRun):
             self.outcome = "failed" if ended.ran else "not run"
         raise _RunFailedError(ended)
 
-    def _not_run(self, outcome: Outcome[Any]) -> int:
-        if not outcome.done:
-            return self._not_done()
-        self.outcome: str = "done"
-        if self.args.verbose:
-            say(f"{self.args.name} was done before, by {outcome.by}, fence {outcome.fence}")
-        return 0
-
-    def _not_done(self) -> int:
-        args, self.outcome = self.args, "busy"
-        status: int = args.busy_exit
-        if not args.quiet and (status or args.verbose):
-            within = arguments.within(args)
-            state = f"was not done{within}" if within else "is being run elsewhere"
-            kind = AcquireTimeout if within else NotAcquired
-            exits.report(kind(f"{args.name!r} {state}", name=args.name))
-        return status
+    def _refusal(self, within: str) -> NotAcquired:
+        state = f"was not done{within}" if within else "is being run elsewhere"
+        kind = AcquireTimeout if within else NotAcquired
+        return kind(f"{self.args.name!r} {state}", name=self.args.name)
 
     def _not_recorded(self, error: FencelockError) -> None:
         name = self.args.name

@@ -118,18 +118,14 @@ class Supervisor:
             pairs = (bytes.fromhex(word.decode()) for word in rest.split())
             text = (pair.decode(errors="surrogateescape") for pair in pairs)
             self._start(dict(pair.split("=", 1) for pair in text))
-        elif verb == b"until":
-            self._move(*map(float, rest.split()))
+        elif verb == b"until" and not self._stopping:
+            self._term_at, self._kill_at = map(float, rest.split())
         elif verb == b"lost":
             self._stop()
         elif verb == b"done":
             self._dismissed = True
         elif verb == b"signal" and self._tree is not None and self._status is None:
             self._tree.signal(int(rest))
-
-    def _move(self, term_at: float, kill_at: float) -> None:
-        if not self._stopping:
-            self._term_at, self._kill_at = term_at, kill_at
 
     def _abandoned(self) -> None:
         if self._tree is not None:
@@ -164,7 +160,10 @@ class Supervisor:
             self._die_with_parent()
             if os.getppid() != supervisor:  # it was killed before it could matter to us
                 os._exit(SIGNALLED + signal.SIGKILL)
-            self._restore_signals()
+            signal.set_wakeup_fd(-1)
+            for number in (*_SIGNALS, signal.SIGCHLD, signal.SIGXFSZ):  # as we were given them
+                ignored = number in self._spec.ignored
+                signal.signal(number, signal.SIG_IGN if ignored else signal.SIG_DFL)
             os.execvpe(command[0], command, environment)  # noqa: S606 - the user's own command
         except OSError as error:
             missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
@@ -174,13 +173,6 @@ class Supervisor:
         finally:
             os.write(self._failure[1], b"!")
             os._exit(status)
-
-    def _restore_signals(self) -> None:
-        """Give the command the signals that we were given."""
-        signal.set_wakeup_fd(-1)
-        for number in (*_SIGNALS, signal.SIGCHLD, signal.SIGXFSZ):
-            ignored = number in self._spec.ignored
-            signal.signal(number, signal.SIG_IGN if ignored else signal.SIG_DFL)
 
     def _reap(self) -> None:
         if self._tree is None or self._status is not None:
@@ -256,7 +248,8 @@ def supervise(
             os.setpgid(0, 0)
         else:
             os.setsid()
-        _name_ourselves()
+        with contextlib.suppress(OSError), open("/proc/self/comm", "wb") as file:  # noqa: PTH123 - see processes
+            file.write(SUPERVISOR_NAME)
         supervisor.run()
         status = 0
     except BaseException:  # noqa: BLE001 - no caller is left: print it and end
@@ -276,31 +269,20 @@ def detach_streams(*standard: int) -> None:
     os.close(nothing)
 
 
-def _name_ourselves() -> None:
-    with contextlib.suppress(OSError), open("/proc/self/comm", "wb") as file:  # noqa: PTH123 - see processes
-        file.write(SUPERVISOR_NAME)
-
-
 def _death_signal() -> Callable[[], object]:
     """Return a function that makes a process die with its parent; elsewhere it does nothing."""
     if sys.platform != "linux":
         return lambda: None
     words = (_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-    try:
+    with contextlib.suppress(ImportError, OSError):  # names of other Pythons
         # ``ctypes`` itself loads for longer than the rest of the guard.
         from _ctypes import call_function, dlopen, dlsym
 
         address = dlsym(dlopen(None, 0), "prctl")  # type: ignore[arg-type]  # as ``ctypes`` does
-    except (ImportError, OSError):  # names of other Pythons
-        return _prctl_by_ctypes(words)
-    return lambda: call_function(address, words)
-
-
-def _prctl_by_ctypes(words: tuple[int, ...]) -> Callable[[], object]:
-    try:
+        return lambda: call_function(address, words)
+    with contextlib.suppress(ImportError, OSError, AttributeError):  # a Python or C library without
         from ctypes import CDLL
 
         prctl = CDLL(None).prctl
-    except (ImportError, OSError, AttributeError):  # a Python or a C library without
-        return lambda: None
-    return lambda: prctl(*words)
+        return lambda: prctl(*words)
+    return lambda: None
