@@ -10,4 +10,4 @@ def waiting_locally(key: bytes) -> int:
     lines = [
         line for port in process_ports.everywhere() for line in list(port.lines.cohorts.values())
     ]
-    return sum(len(line.waiting) for line in lines if line.key[0] == key)
+    return sum(len(line.waiting) for line in lines if line.terms.keys.lock == key)
