@@ -119,7 +119,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "quorum.renew_parts": "_core.quorum.maintain:_renew_parts",
     "quorum.rounds": "_core.quorum.acquire:QuorumAttempt.acquire",
     "quorum.saw": "_core.quorum.membership:Membership.saw",
-    "quorum.undo": "_core.quorum.acquire:QuorumAttempt.undo_all",
+    "quorum.undo": "_core.quorum.acquire:QuorumAttempt.leave",
     "quorum.voting": "_core.quorum.acquire:QuorumAttempt._voting",
     "quorum.written": "_core.quorum.acquire:QuorumAttempt._written",
     # Objects made of locks.

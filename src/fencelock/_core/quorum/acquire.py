@@ -11,7 +11,8 @@ Rules of this file:
   line finds the others free. Requests at silent nodes are undone in the background.
 - An id that was given up is never used again: its undo may reach a node late, on another
   connection, and would release what was granted there meanwhile.
-- What ends an acquisition by an error or an interrupt is undone in one place, ``take``.
+- What ends an acquisition by an error or an interrupt is undone by the ladder of one server,
+  ``withdraw``. What the attempt has at the nodes is in the place of its tenure there: ``leave``.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from fencelock._core.quorum.membership import Claimant
 from fencelock._core.quorum.refresh import claim, give_up_claim, longest_of, refresh
 from fencelock._core.quorum.votes import SUSPECT_SECONDS, order, proved_until
 from fencelock._core.retry import answer_by
-from fencelock._core.types import Call, closed
+from fencelock._core.types import closed
 from fencelock.errors import (
     FencelockError,
     OutcomeUnknown,
@@ -59,20 +60,22 @@ STAY_SECONDS = 0.1
 
 async def take(port: QuorumPort, attempt: Attempt) -> Hold | None:
     """Acquire on a majority; None when others hold it, QuorumNotReached on errors."""
-    whole = QuorumAttempt(port, attempt)
+    whole = attempt.tenure = QuorumAttempt(port, attempt)
     claim(port, whole, longest_of(attempt))
     try:
-        return await whole.acquire()
+        hold = await whole.acquire()
     except BaseException:
-        whole.undo_all()
+        withdraw(port, attempt)  # and again by the caller, if a second interrupt stops it here
         raise
-    finally:
-        port.put_back(whole.asks)
-        give_up_claim(port, whole)
+    whole.succeed()
+    return hold
 
 
 class QuorumAttempt(Claimant):
-    """One acquisition: the attempt at each node, and what came of it in the last round."""
+    """One acquisition: the attempt at each node, and what came of it in the last round.
+
+    To ``withdraw`` it is the attempt's tenure, in which no other of the client waits.
+    """
 
     def __init__(self, port: QuorumPort, attempt: Attempt) -> None:
         self.port = port
@@ -97,19 +100,23 @@ class QuorumAttempt(Claimant):
         self.attempt.id = self.attempt.holder_id = self.port.new_id()
         self.attempts = self._on_nodes()
 
-    # -- its end without a lease --------------------------------------------------------------
+    # -- its end ------------------------------------------------------------------------------
 
-    def undo_all(self) -> None:
-        """Undo what the nodes granted, and what they were asked for.
+    def leave(self, *_: object) -> bool:
+        """Undo what the nodes granted, and what they were asked for: no other continues it.
 
-        If an interrupt stops this, the next ``withdraw`` releases the grants on all nodes.
+        A second call finishes what an interrupt left half done.
         """
-        withdraw(self.port, self.attempt)
-        self.attempt.asks, self.attempt.began = self.attempt, True
         undo(self.port, self.asks, all_of_them=True)
         for node, attempt in enumerate(self.attempts):
             withdraw(self.port.nodes[node], attempt)
-        self.attempt.asks = None
+        return True
+
+    def succeed(self, *_: object) -> None:
+        """Give its connections back, and its claim up: no other of the client comes next."""
+        self.port.put_back(self.asks)
+        give_up_claim(self.port, self)
+        self.attempt.tenure = None
 
     # -- its rounds ---------------------------------------------------------------------------
 
@@ -346,8 +353,7 @@ class QuorumAttempt(Claimant):
         lacking = self.port.needed - (len(self.grants) - len(low))
         if lacking <= 0:
             return True
-        args = (self.attempt.holder_id, b"%d" % fence)
-        call: Call = (RAISE_FENCE, self.attempt.keys.renew, args)
+        call = RAISE_FENCE, self.attempt.keys.renew, (self.attempt.holder_id, b"%d" % fence)
         asks = [Ballot(node, self.attempts[node], call, lambda ask: ask.reply == 1) for node in low]
         good = await ask_nodes(self.port, asks, lacking)
         self.failures.update(failures_of(asks))
