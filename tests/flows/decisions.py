@@ -112,7 +112,6 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "quorum.lost": "_core.quorum.maintain:_lost",
     "quorum.majority": "_core.quorum.votes:majority",
     "quorum.part_lost": "_core.quorum.lease:Majority.lost",
-    "quorum.pause": "_core.quorum.acquire:QuorumAttempt._pause",
     "quorum.put_back": "_core.quorum.maintain:_put_back",
     "quorum.release": "_core.quorum.maintain:give_back",
     "quorum.release_again": "_core.quorum.broadcast:retry_in_background",
@@ -120,7 +119,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "quorum.renew_parts": "_core.quorum.maintain:_renew_parts",
     "quorum.rounds": "_core.quorum.acquire:QuorumAttempt.acquire",
     "quorum.saw": "_core.quorum.membership:Membership.saw",
-    "quorum.undo": "_core.quorum.acquire:QuorumAttempt.undo_all",
+    "quorum.undo": "_core.quorum.acquire:QuorumAttempt.leave",
     "quorum.voting": "_core.quorum.acquire:QuorumAttempt._voting",
     "quorum.written": "_core.quorum.acquire:QuorumAttempt._written",
     # Objects made of locks.

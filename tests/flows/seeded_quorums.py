@@ -140,7 +140,7 @@ SEEDS = (
     ),
     seed(
         "a quorum: a client that waits for a majority never retries",
-        Statement("quorum.pause", "retry_delay(self.rounds, port.jitter())", "50.0"),
+        Statement("quorum.rounds", "retry_delay(self.rounds, port.jitter())", "50.0"),
         worlds.TWO.under(late=1),
         "I6",
     ),

@@ -311,7 +311,9 @@ def test_a_node_that_fails_after_a_wait_in_its_line_stands_for_a_refusal(
         mutex=nullcontext(),
         membership=SimpleNamespace(without_vote=lambda _nodes: []),
     )
-    attempt = SimpleNamespace(keys=LockKeys("p:", "a"), unit=None, at_once=False, give_up_at=10.3)
+    attempt = SimpleNamespace(
+        keys=LockKeys("p:", "a"), unit=None, event=None, at_once=False, give_up_at=10.3
+    )
     quorum_attempt = QuorumAttempt(port, attempt)
     asked = quorum_attempt._round()
     with pytest.raises(StopIteration) as ended:
@@ -510,5 +512,5 @@ def test_an_undo_is_sent_once_and_no_other_request_follows_on_its_connection():
     ask.fail(NoReply("silent", sent=True, undo_connection="its connection"))
     undo(port, [ask])
     undo(port, [ask], all_of_them=True)  # the caller was cancelled afterwards
-    retry_in_background(port, [ask])
+    retry_in_background(port, [ask], lambda one: one.terms.release(one))
     assert posted == ["its connection", None]

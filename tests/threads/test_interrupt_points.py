@@ -2,12 +2,14 @@
 
 import contextlib
 import threading
+from functools import partial
 
 import pytest
 
 import fencelock
 from fencelock import AcquireTimeout, OutcomeUnknown
 from fencelock._core.keys import LockKeys
+from fencelock._core.quorum.acquire import QuorumAttempt
 from fencelock._io.bounded_call import within
 from fencelock._runtime.clock import now
 from tests.replication import replicated
@@ -259,15 +261,40 @@ def nodes():
 
 def test_ctrl_c_at_every_point_leaves_nothing_on_any_node_of_a_quorum(nodes, prefix):
     """A majority would be granted all the same, so each node is looked at."""
+    at_every_point(partial(on_nodes, nodes, prefix, alone("lock", warm=True)), least=300)
 
-    def play(number, tried):
-        where = struck(nodes, f"{prefix}{number}:", alone("lock", warm=True), tried)
-        lock = LockKeys(f"{prefix}{number}:", "a").lock
-        for node in nodes.nodes:
-            until(lambda: not node.command("EXISTS", lock), where)  # noqa: B023 - it is called here
-        return where
 
-    at_every_point(play, least=300)
+def on_nodes(nodes, prefix, story, number, tried):
+    """Play a story as ``struck``; fail if a node of a quorum still has the lock."""
+    where = struck(nodes, f"{prefix}{number}:", story, tried)
+    lock = LockKeys(f"{prefix}{number}:", "a").lock
+    for node in nodes.nodes:
+        until(lambda: not node.command("EXISTS", lock), where)  # noqa: B023 - it is called here
+    return where
+
+
+def test_a_second_ctrl_c_at_every_point_of_the_undo_leaves_nothing_on_any_node_of_a_quorum(
+    nodes, prefix, monkeypatch
+):
+    """The first one comes when all nodes have granted."""
+    count = QuorumAttempt.count
+
+    def story(client, other, strike):
+        handle = client.lock("a")
+        entered(handle)
+
+        def interrupted(attempt, asks):
+            count(attempt, asks)
+            strike.__enter__()
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(QuorumAttempt, "count", interrupted)
+            assert not entered(handle)
+            strike.__exit__()
+        return handle, other.lock("a")
+
+    at_every_point(partial(on_nodes, nodes, prefix, story), least=150)
 
 
 STATES = {

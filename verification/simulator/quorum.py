@@ -208,12 +208,6 @@ class SimulatedQuorum(QuorumPortRules, SimulatedPort):
             self.nodes[ask.node].close(ask)
 
     def _send_out(self, ask: Ballot, sending: BroadcastState | None, latest: float) -> None:
-        asked = ask.call
-        if isinstance(asked, bytes):
-            request = unpacked(asked)
-        else:
-            script, keys, args = asked
-            request = Request(script.name, tuple(keys), tuple(args))
         try:
             with suppress(StopIteration):
                 self.nodes[ask.node].open(ask, latest, listen=False).send(None)
@@ -224,9 +218,10 @@ class SimulatedQuorum(QuorumPortRules, SimulatedPort):
         ask.asked_at = self.now()
         ask.begin()
         if sending is None:
-            reply = link.server.run(request).reply
+            reply = link.server.run(unpacked(ask.packed)).reply
             ask.answer(list(reply), self.now())
             return
+        request = unpacked(ask.packed)
         sending.legs.append(Leg(sending, ask, request, link))
         link.up.append(request)
         link.owed += 1

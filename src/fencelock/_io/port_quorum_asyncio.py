@@ -22,8 +22,6 @@ from fencelock._io.port_asyncio import CLOSE_SECONDS, AioPort
 from fencelock._io.sources.quorum import QuorumSource
 from fencelock._io.wire import (
     ReplyError,
-    pack_call,
-    pack_source,
     server_error,
     unknown_script,
     with_source,
@@ -63,12 +61,11 @@ class _AnswerSlot:
     It is to a connection what a future of ``AsyncConnection.request`` is.
     """
 
-    __slots__ = ("_ask", "_exchange", "_mux")
+    __slots__ = ("_ask", "_exchange")
 
-    def __init__(self, exchange: _Exchange, ask: Ballot, mux: AsyncConnection) -> None:
+    def __init__(self, exchange: _Exchange, ask: Ballot) -> None:
         self._exchange = exchange
         self._ask = ask
-        self._mux = mux
 
     def done(self) -> bool:
         """Return True if no request waits for the answer any more."""
@@ -79,8 +76,8 @@ class _AnswerSlot:
         ask = self._ask
         if type(reply) is not ReplyError:
             ask.answer(reply, now())
-        elif unknown_script(reply):
-            self._exchange.send_source(ask, self._mux)
+        elif unknown_script(reply):  # the server does not know it by its digest
+            ask.connection.request(with_source(ask.packed), self._exchange.latest, self)
             return
         else:
             ask.fail(server_error(reply))
@@ -103,7 +100,7 @@ class _Exchange:
         look_seconds: float,
     ) -> None:
         self._loop = loop
-        self._latest = latest
+        self.latest = latest
         self._limit = limit
         self._look_seconds = look_seconds
         self._left = 0  # those that have not ended
@@ -112,35 +109,33 @@ class _Exchange:
         self._dials: list[asyncio.Task[None]] = []
         self.over = False
 
-    def start(self, ask: Ballot, link: Link) -> None:
-        """Write a request, at once where the node is connected."""
-        self._left += 1
-        mux = link.mux
-        if mux is not None and mux.sound:
-            self._write(ask, mux)
-        else:
-            self._dials.append(self._loop.create_task(self._dial(ask, link)))
+    def start(self, asks: Sequence[Ballot], nodes: Sequence[AioPort]) -> None:
+        """Write the requests, at once where the node is connected."""
+        self._left = len(asks)
+        for ask in asks:
+            link = nodes[ask.node].link
+            if link.mux is not None and link.mux.sound:
+                ask.connection = link.mux
+            else:
+                self._dials.append(self._loop.create_task(self._dial(ask, link)))
+        self._write(asks)
 
-    def _write(self, ask: Ballot, mux: AsyncConnection) -> None:
-        call = ask.call
-        packed = call if isinstance(call, bytes) else pack_call(*call)
-        ask.connection, ask.began, ask.asked_at = mux, True, now()
-        _ = mux.request(packed, self._latest, _AnswerSlot(self, ask, mux))
-
-    def send_source(self, ask: Ballot, mux: AsyncConnection) -> None:
-        """Send a request with the source of its script: the server does not know its digest."""
-        call = ask.call
-        source = with_source(call) if isinstance(call, bytes) else pack_source(*call)
-        _ = mux.request(source, self._latest, _AnswerSlot(self, ask, mux))
+    def _write(self, asks: Iterable[Ballot]) -> None:
+        """Write each request that has a connection."""
+        for ask in asks:
+            mux = ask.connection
+            if mux is not None:
+                ask.began, ask.asked_at = True, now()
+                mux.request(ask.packed, self.latest, _AnswerSlot(self, ask))
 
     async def _dial(self, ask: Ballot, link: Link) -> None:
         try:
-            mux = await link.connected(self._latest)
+            ask.connection = await link.connected(self.latest)
         except (NoReply, FencelockError) as error:
             ask.fail(error)
             self.ended()
         else:
-            self._write(ask, mux)
+            self._write((ask,))
 
     def ended(self) -> None:
         """Note that a request has ended: its answer came, or an error."""
@@ -208,13 +203,13 @@ class AioQuorum(QuorumPortRules, AioPort):
     ) -> None:
         """Write to all, and take answers as they come; see ``QuorumPort``."""
         # From the answer that decides, ``limit`` is no nearer than ``node_timeout``.
+        if self.closing:
+            for ask in asks:
+                ask.fail(closed())
+            return
         exchange = _Exchange(self.loop, latest, limit, self.node_timeout)
         try:
-            for ask in asks:
-                if self.closing:
-                    ask.fail(closed())
-                else:
-                    exchange.start(ask, self.nodes[ask.node].link)
+            exchange.start(asks, self.nodes)
             await exchange.hear()
         finally:
             exchange.end()

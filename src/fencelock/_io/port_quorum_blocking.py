@@ -34,8 +34,6 @@ from fencelock._io.threads import run_blocking
 from fencelock._io.wire import (
     INCOMPLETE,
     ReplyError,
-    pack_call,
-    pack_source,
     server_error,
     unknown_script,
     with_source,
@@ -178,41 +176,43 @@ class _QuorumRenewalThread(RenewalThread):
         return None
 
 
-def _send(ask: Ballot, connection: Connection, asked_at: float) -> None:
-    """Send a request on an idle connection."""
-    ask.connection, connection.waiter, ask.began = connection, ask, True
-    ask.asked_at = connection.asked_at = asked_at
-    call = ask.call
-    try:
-        connection.send(call if isinstance(call, bytes) else pack_call(*call))
-    except (NoReply, FencelockError) as error:
-        ask.fail(error)
+def _send(asks: Iterable[Ballot], asked_at: float) -> None:
+    """Send each request that has a connection."""
+    for ask in asks:
+        connection = ask.connection
+        if connection is None:
+            continue
+        connection.waiter, ask.began = ask, True
+        ask.asked_at = connection.asked_at = asked_at
+        try:
+            connection.send(ask.packed)
+        except (NoReply, FencelockError) as error:
+            ask.fail(error)
 
 
-def _read(ask: Ballot, read: Callable[[], Reply]) -> bool:
-    """Read what came for a request; return False while its answer has not come."""
-    try:
-        reply = read()
-        if reply is INCOMPLETE:
-            return False
-        if type(reply) is not ReplyError:
-            ask.answer(reply, now())
-        elif unknown_script(reply):  # the server does not know it by its digest
-            call = ask.call
-            ask.connection.send(
-                with_source(call) if isinstance(call, bytes) else pack_source(*call)
-            )
-            return False
-        else:
-            ask.fail(server_error(reply))
-    except NoReply as error:
-        ask.fail(error)
+def _read(asks: Iterable[Ballot], until: float | None = None) -> bool:
+    """Read the answers in order; return False at the first that does not come within a moment.
+
+    With ``until`` something has come for each: the rest of its answer is awaited so long.
+    """
+    for ask in asks:
+        if ask.ended:
+            continue
+        connection = ask.connection
+        try:
+            reply = connection.prompt() if until is None else connection.arrived(until)
+            if reply is INCOMPLETE:
+                return False
+            if type(reply) is not ReplyError:
+                ask.answer(reply, now())
+            elif unknown_script(reply):  # the server does not know it by its digest
+                connection.send(with_source(ask.packed))
+                return False
+            else:
+                ask.fail(server_error(reply))
+        except NoReply as error:
+            ask.fail(error)
     return True
-
-
-def _read_promptly(asks: Sequence[Ballot]) -> bool:
-    """Read the answers in order; return False at the first that does not come within a moment."""
-    return all(ask.ended or _read(ask, ask.connection.prompt) for ask in asks)
 
 
 class _Exchange:
@@ -248,27 +248,23 @@ class _Exchange:
             if not ready and left == 0:
                 return
             for number, _ in ready:
-                if number in self._waiting:
-                    self._read(number, until)
-                elif self._heard is not None:
-                    self._heard.recv(100)
+                ask = self._waiting.get(number)
+                if ask is None:
                     self._connected()
-
-    def _read(self, number: int, limit: float) -> None:
-        ask = self._waiting[number]
-        connection: Connection = ask.connection
-        if _read(ask, lambda: connection.arrived(max(limit, now() + 0.01))):
-            del self._waiting[number]
-            self._poll.unregister(number)
+                elif _read((ask,), max(until, now() + 0.01)):
+                    del self._waiting[number]
+                    self._poll.unregister(number)
 
     def _connected(self) -> None:
+        if self._heard is not None:
+            self._heard.recv(100)
         for ask in [ask for ask, dial in self._dials.items() if dial.over]:
             try:
-                connection = self._dials.pop(ask).result(now())
+                ask.connection = self._dials.pop(ask).result(now())
             except (NoReply, FencelockError) as error:
                 ask.fail(error)
             else:
-                _send(ask, connection, now())
+                _send((ask,), now())
                 self.await_answer(ask)
 
     def end(self) -> None:
@@ -322,14 +318,13 @@ class BlockingQuorum(QuorumPortRules, BlockingPort):
         """Send on idle connections, then on those that were opened; read the answers."""
         asked_at, nodes, complete = now(), self.nodes, True
         for ask in asks:
-            connection = None if self.closing else nodes[ask.node].pool.idle()
-            if connection is not None:
-                _send(ask, connection, asked_at)
-            elif self.closing:
+            if self.closing:
                 ask.fail(closed())
-            else:
-                complete = False
-        if not (complete and _read_promptly(asks)):
+                continue
+            ask.connection = nodes[ask.node].pool.idle()
+            complete = complete and ask.connection is not None
+        _send(asks, asked_at)
+        if not (complete and _read(asks)):
             self._await(asks, limit)
 
     def _await(self, asks: Sequence[Ballot], limit: Callable[[], float]) -> None:

@@ -97,12 +97,6 @@ class Attempt(Seat):
             told = b'%b,"others":%d}' % (told[:-1], others)
         return Attempt(self.terms, self.terms.mark + own_id, told)
 
-    def on(self, terms: Terms) -> Attempt:
-        """Return the same attempt at one node of a quorum."""
-        made = Attempt(terms, self.id, self.info)
-        made.event = self.event
-        return made
-
     def rename(self, own_id: bytes = b"") -> None:
         """Continue with another id, once the old one was given up."""
         self.id = own_id or self.id + b"'"

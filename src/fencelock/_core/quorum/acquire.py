@@ -11,7 +11,8 @@ Rules of this file:
   line finds the others free. Requests at silent nodes are undone in the background.
 - An id that was given up is never used again: its undo may reach a node late, on another
   connection, and would release what was granted there meanwhile.
-- What ends an acquisition by an error or an interrupt is undone in one place, ``take``.
+- What ends an acquisition by an error or an interrupt is undone by the ladder of one server,
+  ``withdraw``. What the attempt has at the nodes is in the place of its tenure there: ``leave``.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from fencelock._core.quorum.membership import Claimant
 from fencelock._core.quorum.refresh import claim, give_up_claim, longest_of, refresh
 from fencelock._core.quorum.votes import SUSPECT_SECONDS, order, proved_until
 from fencelock._core.retry import answer_by
-from fencelock._core.types import Call, closed
+from fencelock._core.types import closed
 from fencelock.errors import (
     FencelockError,
     OutcomeUnknown,
@@ -59,20 +60,22 @@ STAY_SECONDS = 0.1
 
 async def take(port: QuorumPort, attempt: Attempt) -> Hold | None:
     """Acquire on a majority; None when others hold it, QuorumNotReached on errors."""
-    whole = QuorumAttempt(port, attempt)
+    whole = attempt.tenure = QuorumAttempt(port, attempt)
     claim(port, whole, longest_of(attempt))
     try:
-        return await whole.acquire()
+        hold = await whole.acquire()
     except BaseException:
-        whole.undo_all()
+        withdraw(port, attempt)  # and again by the caller, if a second interrupt stops it here
         raise
-    finally:
-        port.put_back(whole.asks)
-        give_up_claim(port, whole)
+    whole.succeed()
+    return hold
 
 
 class QuorumAttempt(Claimant):
-    """One acquisition: the attempt at each node, and what came of it in the last round."""
+    """One acquisition: the attempt at each node, and what came of it in the last round.
+
+    To ``withdraw`` it is the attempt's tenure, in which no other of the client waits.
+    """
 
     def __init__(self, port: QuorumPort, attempt: Attempt) -> None:
         self.port = port
@@ -89,53 +92,49 @@ class QuorumAttempt(Claimant):
         self.grants: dict[int, Grant] = {}  # that of the first node comes first
 
     def _on_nodes(self) -> list[Attempt]:
-        return [self.attempt.on(terms) for terms in node_terms(self.port, self.attempt.terms)]
+        own_id, info = self.attempt.id, self.attempt.info
+        return [Attempt(each, own_id, info) for each in node_terms(self.port, self.attempt.terms)]
 
     def rename(self) -> None:
         """Continue with a new id: the old one was given up."""
         self.attempt.id = self.attempt.holder_id = self.port.new_id()
         self.attempts = self._on_nodes()
 
-    def begin_round(self) -> None:
-        """Forget the errors and refusals of the last round."""
-        if self.rounds:
-            self.rename()
-        self.rounds += 1
-        self.before = self.failures or self.before
-        self.failures, self.refused = {}, []
+    # -- its end ------------------------------------------------------------------------------
 
-    # -- its end without a lease --------------------------------------------------------------
+    def leave(self, *_: object) -> bool:
+        """Undo what the nodes granted, and what they were asked for: no other continues it.
 
-    def undo_all(self) -> None:
-        """Undo what the nodes granted, and what they were asked for.
-
-        If an interrupt stops this, the next ``withdraw`` releases the grants on all nodes.
+        A second call finishes what an interrupt left half done.
         """
-        withdraw(self.port, self.attempt)
-        self.attempt.asks, self.attempt.began = self.attempt, True
         undo(self.port, self.asks, all_of_them=True)
         for node, attempt in enumerate(self.attempts):
             withdraw(self.port.nodes[node], attempt)
-        self.attempt.asks = None
+        return True
 
-    def _abandon(self, node: int) -> None:
-        """Undo in the background what a node has granted."""
-        attempt = self.attempts[node]
-        self.port.nodes[node].run_in_background(*attempt.terms.abandon(attempt))
+    def succeed(self, *_: object) -> None:
+        """Give its connections back, and its claim up: no other of the client comes next."""
+        self.port.put_back(self.asks)
+        give_up_claim(self.port, self)
+        self.attempt.tenure = None
 
     # -- its rounds ---------------------------------------------------------------------------
 
     async def acquire(self) -> Hold | None:
         """Ask in rounds until a majority has granted, others hold it, or too many nodes fail."""
-        many, at_once, give_up_at = self.port, self.attempt.at_once, self.attempt.give_up_at
+        port, at_once, give_up_at = self.port, self.attempt.at_once, self.attempt.give_up_at
         failing_since: float | None = None
         while True:
             failed: FencelockError | None = None
             try:
-                await refresh(many, self.attempt, answer_by(many, many.now(), give_up_at))
+                await refresh(port, self.attempt, answer_by(port, port.now(), give_up_at))
             except QuorumNotReached as error:
                 failed = error
-            self.begin_round()
+            if self.rounds:
+                self.rename()
+            self.rounds += 1
+            self.before = self.failures or self.before
+            self.failures, self.refused = {}, []
             if failed is None:
                 hold = await self._round()
                 if hold is not None:
@@ -143,10 +142,10 @@ class QuorumAttempt(Claimant):
                 if self.prevented():
                     causes = self.before | self.failures  # it may have ended after one node
                     name = self.attempt.keys.name
-                    failed = not_reached(many, f"{name!r} was not granted", causes)
-            now = many.now()
+                    failed = not_reached(port, f"{name!r} was not granted", causes)
+            now = port.now()
             failing_since = (failing_since or now) if failed else None
-            fails = failing_since is not None and now >= failing_since + many.server_timeout
+            fails = failing_since is not None and now >= failing_since + port.server_timeout
             if at_once or fails or now >= give_up_at:
                 if failed is None:
                     return None
@@ -154,13 +153,9 @@ class QuorumAttempt(Claimant):
                     raise failed
                 finally:
                     del failed
-            await self._pause(give_up_at)
-
-    async def _pause(self, give_up_at: float) -> None:
-        """Back off for a jittered delay, so that competing clients do not split the vote again."""
-        port = self.port
-        pause = retry_delay(self.rounds, port.jitter())
-        await port.sleep(min(give_up_at, port.now() + pause))
+            # After a jittered delay, so that competing clients do not split the vote again.
+            pause = retry_delay(self.rounds, port.jitter())
+            await port.sleep(min(give_up_at, port.now() + pause))
 
     async def _round(self) -> Hold | None:
         """Acquire on the first healthy node, in its line if we may wait; then ask the others."""
@@ -200,12 +195,9 @@ class QuorumAttempt(Claimant):
                 self.failures[node] = self._restarted(node, now)
                 found.remove(node)
         if port.suspect or self.stand_at is not None:
-            found.sort(key=lambda node: (self.suspect(node, now), node != self.stand_at))
+            ill = port.suspect
+            found.sort(key=lambda node: (ill.get(node, 0.0) > now, node != self.stand_at))
         return found
-
-    def suspect(self, node: int, now: float) -> bool:
-        """Return True if a node failed recently."""
-        return self.port.suspect.get(node, 0.0) > now
 
     def _restarted(self, node: int, now: float) -> ServerUnreachable:
         """Return the error for a node that may have forgotten a lease."""
@@ -233,7 +225,7 @@ class QuorumAttempt(Claimant):
     async def _ask_first(self, node: int) -> Grant | None:
         """Ask the first node; a thread or task that waits in that line can be in a deadlock."""
         port, attempt, whole = self.port.nodes[node], self.attempts[node], self.attempt
-        attempt.unit, attempt.give_up_at = whole.unit, whole.give_up_at
+        attempt.unit, attempt.give_up_at, attempt.event = whole.unit, whole.give_up_at, whole.event
         try:
             if whole.at_once:
                 return await try_once(port, attempt)
@@ -243,15 +235,27 @@ class QuorumAttempt(Claimant):
                 left(port, attempt)
 
     async def _ask_others(self, first: int, grant: Grant) -> Hold | None:
-        port, grants = self.port, {first: grant}
+        port, grants, now = self.port, {first: grant}, self.port.now()
         self.grants = grants
-        latest = answer_by(port, port.now(), self.attempt.give_up_at)
-        for group in self._groups(first):
-            if len(grants) >= port.needed:
-                break
-            more = self.votes(group, grant.fence)
+        latest = answer_by(port, now, self.attempt.give_up_at)
+        well: list[int] = []
+        ill: list[int] = []  # asked only if votes are missing
+        for node in self.candidates():
+            if node != first:
+                (ill if port.suspect.get(node, 0.0) > now else well).append(node)
+        for group in (well, ill):
+            if not group or len(grants) >= port.needed:
+                continue
+            now = port.now()
+            more: list[Ballot] = []
+            for node in group:
+                attempt = self.attempts[node]
+                if attempt.terms.ends < inf:
+                    attempt.lasting(now)
+                packed = attempt.terms.vote(attempt, attempt.ttl, grant.fence)
+                more.append(Ballot(node, attempt, packed, granted))
             self.asks += more
-            await broadcast(port, more, granted, port.needed - len(grants), latest)
+            await broadcast(port, more, port.needed - len(grants), latest)
             self.count(more)
             if len(grants) < port.needed:
                 await self._stay(more, latest)
@@ -267,33 +271,17 @@ class QuorumAttempt(Claimant):
         self.stand_at = self.refused[0] if len(self.refused) >= port.needed else None
         return None
 
-    def _groups(self, first: int) -> list[list[int]]:
-        """Return the other healthy nodes, and those that are asked only if votes are missing."""
-        now = self.port.now()
-        others = [node for node in self.candidates() if node != first]
-        well = [node for node in others if not self.suspect(node, now)]
-        ill = [node for node in others if node not in well]
-        return [group for group in (well, ill) if group]
-
-    def votes(self, nodes: Iterable[int], fence: int) -> list[Ballot]:
-        """Return the requests for the votes of further nodes; the fence is a lower bound."""
-        now, asks = self.port.now(), []
-        for node in nodes:
-            attempt = self.attempts[node]
-            if attempt.terms.ends < inf:
-                attempt.lasting(now)
-            packed = attempt.terms.vote(attempt, attempt.ttl, fence)
-            asks.append(Ballot(node, attempt, packed))
-        return asks
-
     def count(self, asks: Iterable[Ballot]) -> None:
         """Sort the answers of further nodes into grants, refusals and failures."""
+        lasts = ttl = 0.0
         for ask in asks:
             if ask.error is not None:
                 self.failures[ask.node] = ask.error
             elif ask.good:
-                ttl = ask.about.ttl
-                self.grants[ask.node] = Grant(int(ask.reply), ask.asked_at + validity(ttl), ttl)
+                if ask.about.ttl != ttl:  # nearly always they are of one length
+                    ttl = ask.about.ttl
+                    lasts = validity(ttl)
+                self.grants[ask.node] = Grant(int(ask.reply), ask.asked_at + lasts, ttl)
             else:
                 self.refused.append(ask.node)
 
@@ -304,15 +292,16 @@ class QuorumAttempt(Claimant):
         """
         port, lacking = self.port, self.port.needed - len(self.grants)
         held = [ask for ask in asks if ask.error is None and not ask.good]
-        ends = sorted((_left(ask), ask.node) for ask in held)[: max(0, lacking)]
-        if not ends or len(ends) < lacking or ends[-1][0] > STAY_SECONDS:
+        left_ms = [ask.reply[0] for ask in held]  # of the other client's lease at each node
+        ends = sorted(each / 1000 + EXPIRY_SLACK if each >= 0 else inf for each in left_ms)
+        if len(ends) < lacking or ends[lacking - 1] > STAY_SECONDS:
             return
-        await port.sleep(port.now() + ends[-1][0])
-        again = [Ballot(ask.node, ask.about, ask.call) for ask in held]
+        await port.sleep(port.now() + ends[lacking - 1])
+        again = [Ballot(ask.node, ask.about, ask.packed, granted) for ask in held]
         asked = {ask.node for ask in again}
         self.refused = [node for node in self.refused if node not in asked]
         self.asks += again
-        await broadcast(port, again, granted, lacking, max(latest, port.now() + port.node_timeout))
+        await broadcast(port, again, lacking, max(latest, port.now() + port.node_timeout))
         self.count(again)
 
     async def _give_back(self) -> None:
@@ -326,8 +315,8 @@ class QuorumAttempt(Claimant):
             if some:
                 latest = port.now() + port.node_timeout
                 try:
-                    await broadcast(port, some, lambda _: True, len(some), latest)
-                    retry_in_background(port, some)
+                    await broadcast(port, some, len(some), latest)
+                    retry_in_background(port, some, lambda one: one.terms.abandon(one))
                 finally:
                     port.put_back(some)
 
@@ -336,7 +325,7 @@ class QuorumAttempt(Claimant):
     async def _taken(self) -> Hold | None:
         """Make a hold of the grants; return None if they are no majority."""
         port, grants = self.port, self.grants.values()
-        fence = max((each.fence for each in grants), default=0)
+        fence = max(grants).fence  # which a grant begins with
         if not self._voting() or not await self._written(fence):
             return None
         if proved_until([each.deadline for each in grants], port.needed) <= port.now():
@@ -354,7 +343,8 @@ class QuorumAttempt(Claimant):
             return False
         for node in gone:
             del grants[node]
-            self._abandon(node)
+            attempt = self.attempts[node]
+            port.nodes[node].run_in_background(*attempt.terms.abandon(attempt))
         return True
 
     async def _written(self, fence: int) -> bool:
@@ -363,10 +353,9 @@ class QuorumAttempt(Claimant):
         lacking = self.port.needed - (len(self.grants) - len(low))
         if lacking <= 0:
             return True
-        args = (self.attempt.holder_id, b"%d" % fence)
-        call: Call = (RAISE_FENCE, self.attempt.keys.renew, args)
-        asks = [Ballot(node, self.attempts[node], call) for node in low]
-        good = await ask_nodes(self.port, asks, lambda ask: bool(ask.reply == 1), lacking)
+        call = RAISE_FENCE, self.attempt.keys.renew, (self.attempt.holder_id, b"%d" % fence)
+        asks = [Ballot(node, self.attempts[node], call, lambda ask: ask.reply == 1) for node in low]
+        good = await ask_nodes(self.port, asks, lacking)
         self.failures.update(failures_of(asks))
         return len(good) >= lacking
 
@@ -405,9 +394,3 @@ class QuorumAttempt(Claimant):
                 lease, deadline = grant.lease, part.deadline
                 when = first_due(part, lease, port.jitter(), part.granted_at)
             at.track(part, when)
-
-
-def _left(ask: Ballot) -> float:
-    """Return how long the other client's lease at this node lasts, in seconds."""
-    left_ms: int = ask.reply[0]
-    return left_ms / 1000 + EXPIRY_SLACK if left_ms >= 0 else inf

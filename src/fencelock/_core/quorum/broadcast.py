@@ -30,6 +30,7 @@ from fencelock.errors import (
     QuorumNotReached,
     ServerUnreachable,
 )
+from fencelock.scripts import bulk, head
 
 Good = Callable[["Ballot"], bool]
 
@@ -42,23 +43,29 @@ class Ballot(Seat):
     asked_at: float = 0.0
     answered_at: float = 0.0
     ended = False  # the answer or an error came
-    good = False  # the answer is the wanted one
+    good = False  # the answer is a wanted one
     undone = False
     followed = False  # an undo or a repetition was sent behind it, on its connection
-    judge: Good
 
     about: Asked  # what was asked for, or granted, at this node; none of a question that only reads
 
-    def __init__(self, node: int, about: Asked | None, call: Call | bytes) -> None:
+    def __init__(
+        self, node: int, about: Asked | None, call: Call | bytes, wanted: Good | None = None
+    ) -> None:
         if about is not None:
             self.keys, self.id, self.about = about.terms.keys, about.id, about
         self.node = node
-        self.call = call  # packed, where it is asked for in every acquisition
+        self.wanted = wanted  # says which answer is; None: any
+        if not isinstance(call, bytes):  # what every acquisition asks for comes packed
+            script, keys, args = call
+            words = [each if isinstance(each, bytes) else b"%d" % each for each in args]
+            call = head(script, keys, len(words)) + b"".join(map(bulk, words))
+        self.packed = call
 
     def answer(self, reply: Reply, now: float) -> None:
         """Take the answer."""
         self.reply, self.answered_at, self.ended = reply, now, True
-        self.good = self.judge(self)
+        self.good = self.wanted is None or self.wanted(self)
 
     def fail(self, error: NoReply | FencelockError) -> None:
         """Take the error instead of an answer."""
@@ -71,21 +78,11 @@ class Ballot(Seat):
         what = "answer" if self.began else "connection"
         self.fail(NoReply(f"no {what} in time", sent=self.began, undo_connection=self.connection))
 
-    def ask_anew(self) -> None:
-        """Forget an error: the request is repeated."""
-        self.error, self.ended, self.undo_connection = None, False, None
-
     def follow(self) -> object:
         """Return the connection on which to send what must run after it; once, None later."""
         path = None if self.followed else self.undo_connection or self.connection
         self.followed = True
         return path
-
-    @property
-    def cut_off(self) -> bool:
-        """Return True if the connection broke, and time is left to try another."""
-        error = self.error
-        return isinstance(error, NoReply) and error.sent and error.undo_connection is None
 
     @property
     def silent(self) -> bool:
@@ -132,13 +129,12 @@ class QuorumPort(Port, Protocol):
 async def broadcast(
     port: QuorumPort,
     asks: Sequence[Ballot],
-    good: Good,
     needed: int,
     latest: float | None = None,
     *,
     patient: bool = False,
 ) -> list[Ballot]:
-    """Ask all at once and return those with a good answer, of which ``needed`` decide.
+    """Ask all at once and return those with a wanted answer, of which ``needed`` decide.
 
     Waits until ``latest`` at most; with ``patient`` until then if necessary, because nothing is
     held meanwhile. The caller puts the asks back after it has undone them.
@@ -146,26 +142,28 @@ async def broadcast(
     last = port.now() + port.node_timeout * UNDECIDED_FACTOR
     if latest is not None:
         last = latest if patient else min(last, latest)
-    for ask in asks:
-        ask.judge = good
     until = inf  # the answers decide: the others are awaited for ``node_timeout`` from then on
 
     def limit() -> float:
         nonlocal until
         if until == inf:
-            undecided = sum([not ask.ended for ask in asks])
-            if decided(sum([ask.good for ask in asks]), undecided, needed):
+            good = undecided = 0
+            for ask in asks:
+                good += ask.good
+                undecided += not ask.ended
+            if decided(good, undecided, needed):
                 until = min(last, port.now() + port.node_timeout)
         return min(last, until)
 
     await port.exchange(asks, last, limit)
     good_ones = [ask for ask in asks if ask.good]
     if len(good_ones) < len(asks):
-        broken = [ask for ask in asks if ask.cut_off]
-        if broken and port.now() < limit():
+        errors = [(ask, ask.error) for ask in asks if isinstance(ask.error, NoReply)]
+        broken = [ask for ask, error in errors if error.sent and error.undo_connection is None]
+        if broken and port.now() < limit():  # time is left to try other connections
             port.put_back(broken)
             for ask in broken:
-                ask.ask_anew()
+                ask.error, ask.ended = None, False
             await port.exchange(broken, last, limit)
             good_ones = [ask for ask in asks if ask.good]
     if len(good_ones) < len(asks) or port.suspect:
@@ -176,7 +174,6 @@ async def broadcast(
 async def ask_nodes(
     port: QuorumPort,
     asks: Sequence[Ballot],
-    good: Good,
     needed: int,
     latest: float | None = None,
     *,
@@ -184,7 +181,7 @@ async def ask_nodes(
 ) -> list[Ballot]:
     """Do as ``broadcast``, where nothing has to be undone: put the asks back."""
     try:
-        return await broadcast(port, asks, good, needed, latest, patient=patient)
+        return await broadcast(port, asks, needed, latest, patient=patient)
     finally:
         port.put_back(asks)
 
@@ -246,16 +243,10 @@ def not_reached(port: QuorumPort, what: str, failures: dict[int, Exception]) -> 
     return QuorumNotReached(f"{what}: no majority of {len(port.nodes)} nodes: {words}", causes)
 
 
-def retry_in_background(port: QuorumPort, asks: Sequence[Ballot]) -> None:
-    """Repeat in the background the requests without an answer, behind them where that is known."""
+def retry_in_background(
+    port: QuorumPort, asks: Sequence[Ballot], repeated: Callable[[Asked], Call]
+) -> None:
+    """Repeat in the background what has no answer, behind the request where that is known."""
     for ask in asks:
         if isinstance(ask.error, (NoReply, ServerUnreachable, ClientClosed)):
-            call = ask.call
-            if isinstance(call, bytes):  # of these only a release is repeated: see ``released``
-                call = ask.about.terms.release(ask.about)
-            port.nodes[ask.node].run_in_background(*call, ask.follow())
-
-
-def released(node: int, part: Hold) -> Ballot:
-    """Return the question that makes a node release its part of a lease."""
-    return Ballot(node, part, part.terms.release_all_of(part.holder_id))
+            port.nodes[ask.node].run_in_background(*repeated(ask.about), ask.follow())

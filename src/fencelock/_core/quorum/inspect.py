@@ -42,7 +42,7 @@ async def replies(port: QuorumPort, name: str, call: Call) -> list[Reply]:
     """Return the answers of the nodes, at least of a majority."""
     now = port.now()
     asks = [Ballot(node, None, call) for node in healthy(port, now)]
-    good = await ask_nodes(port, asks, lambda _: True, port.needed, now + port.server_timeout)
+    good = await ask_nodes(port, asks, port.needed, now + port.server_timeout)
     if len(good) < port.needed:
         raise not_reached(port, f"no node answers about {name!r}", failures_of(asks))
     return [ask.reply for ask in good]

@@ -88,9 +88,14 @@ class Majority(list[Hold | None], Observer, Claimant):
         self.named += 1
         return b"%b~%d" % (self.hold.holder_id, self.named)
 
-    def lasting(self) -> dict[int, Hold]:
-        """Return the parts that were not lost, by their nodes."""
-        return {node: part for node, part in enumerate(self) if part and part.loss is None}
+    def in_release_order(self) -> list[tuple[int, Hold]]:
+        """Return the parts with their nodes, in the order in which they are released.
+
+        The next holder at the first node then finds the others free.
+        """
+        nodes = [*range(len(self))]
+        nodes.append(nodes.pop(self.first))
+        return [(node, part) for node in nodes if (part := self[node]) is not None]
 
     def missing(self) -> list[int]:
         """Return the nodes that have no lease of this hold."""
@@ -215,8 +220,7 @@ def adopted(port: Port, attempt: Attempt, ttl: float, hold_type: type[Hold]) -> 
     hold = hold_type(many, attempt, 0, -inf)
     parts = hold.parts = Majority(many, hold, first=first)
     for node, terms in enumerate(node_terms(many, attempt.terms)):
-        one = attempt.on(terms)
-        one.id = one.holder_id = attempt.holder_id
+        one = Attempt(terms, attempt.holder_id, attempt.info)
         part = NodeHold(port, one, 0, port.now() + ttl)
         part.port = None  # nothing renews it
         parts.join(node, part)

@@ -37,7 +37,6 @@ from fencelock._core.quorum.broadcast import (
     failures_of,
     granted,
     not_reached,
-    released,
     retry_in_background,
     undo,
 )
@@ -102,10 +101,10 @@ async def _reacquire(port: QuorumPort, hold: Hold) -> None:
             attempt = Attempt(terms[node], parts.another_id(), hold.info)
             attempt.ttl, attempt.registry = ttl, PARTS
             packed = attempt.terms.vote(attempt, ttl, hold.fence)
-            asks.append(Ballot(node, attempt, packed))
+            asks.append(Ballot(node, attempt, packed, granted))
     try:
         if asks:
-            for ask in await broadcast(port, asks, granted, len(asks)):
+            for ask in await broadcast(port, asks, len(asks)):
                 _join(port, hold, ask, ttl)
     finally:  # what is no part of the hold is undone, also after an interrupt
         joined = {part.id for part in parts if part is not None}
@@ -132,7 +131,8 @@ def _join(port: QuorumPort, hold: Hold, ask: Ballot, ttl: float) -> None:
 async def give_back(port: QuorumPort, hold: Hold, log: Seat) -> int:  # noqa: ARG001 - each node's request has its own
     """Release a hold on all its nodes.
 
-    Raises QuorumNotReached when no majority confirmed it; it is repeated in the background.
+    Raises when no majority confirmed it: LeaseLost if the nodes say so, and QuorumNotReached if too
+    few answered. It is repeated in the background.
     """
     parts, lost = majority_of(hold), hold.lost
     retire(port, hold)
@@ -140,19 +140,27 @@ async def give_back(port: QuorumPort, hold: Hold, log: Seat) -> int:  # noqa: AR
         if not (hold.forked or hold.closed):
             release_in_background(port, hold, None)
         raise hold.lost_error()
+    asks: list[Ballot] = []
     # A lost part may still be held on its node: releasing it does no harm.
-    asks = [released(node, part) for node, part in enumerate(parts) if part is not None]
-    others = [ask for ask in asks if ask.node != parts.first]
-    first = [ask for ask in asks if ask.node == parts.first]
+    for node, part in parts.in_release_order():
+        packed = part.terms.release_all_of(part.holder_id)
+        asks.append(Ballot(node, part, packed, _given_back))
     try:
-        for group, needed in ((others, port.needed - len(first)), (first, 1)):
-            if group:
-                await broadcast(port, group, _given_back, needed)
-        retry_in_background(port, asks)
+        for group, needed in ((asks[:-1], port.needed - 1), (asks[-1:], 1)):
+            await broadcast(port, group, needed)
+        retry_in_background(port, asks, release_call)
     finally:
         port.put_back(asks)
-    _judge(port, hold, asks)
-    return 0
+    given = sum([ask.good for ask in asks])
+    if given >= port.needed:
+        return 0
+    failed = failures_of(asks)
+    if given + len(failed) >= port.needed:
+        raise not_reached(port, f"release of {hold.name!r} was not confirmed", failed)
+    words = [ask.reply[1] for ask in asks if ask.error is None and not ask.good]
+    # Report the most specific reason: revoked, then taken, then expired.
+    word = max((word for word in words if word is not None), key=len, default=None)
+    raise lost_as(port, hold, word)
 
 
 def release_in_background(port: QuorumPort, hold: Hold, undo_connection: object) -> None:  # noqa: ARG001 - as of one server
@@ -172,12 +180,9 @@ async def hand_back(port: QuorumPort, holds: Sequence[Hold], until: float) -> Se
     left: list[Hold] = []
     for hold in holds:
         retire(port, hold)
-        parts, given = majority_of(hold), 0
-        for number in sorted(range(len(parts)), key=lambda each: each == parts.first):
-            part, node = parts[number], port.nodes[number]
-            if part is None:
-                continue
-            asked = release_call(part, hold.fence)
+        given = 0
+        for number, part in majority_of(hold).in_release_order():
+            node, asked = port.nodes[number], release_call(part, hold.fence)
             if number not in silent:
                 try:
                     await node.call(*asked, min(until, port.now() + node.server_timeout))
@@ -201,21 +206,7 @@ def clean_up(port: QuorumPort, hold: Hold) -> None:
 
 def _given_back(ask: Ballot) -> bool:
     """Return True if a release ran: "not the holder" means so, when it had to be repeated (I4)."""
-    return bool(ask.reply == 1) or (ask.answered_at > 0 and ask.sent)
-
-
-def _judge(port: QuorumPort, hold: Hold, asks: Sequence[Ballot]) -> None:
-    """Raise when no majority confirmed the release: the lease was lost, or too few answered."""
-    given = sum([ask.good for ask in asks])
-    if given >= port.needed:
-        return
-    failed = failures_of(asks)
-    if given + len(failed) >= port.needed:
-        raise not_reached(port, f"release of {hold.name!r} was not confirmed", failed)
-    words = [ask.reply[1] for ask in asks if ask.error is None and not ask.good]
-    # Report the most specific reason: revoked, then taken, then expired.
-    word = max((word for word in words if word is not None), key=len, default=None)
-    raise lost_as(port, hold, word)
+    return bool(ask.reply == 1) or ask.sent
 
 
 async def renew(
@@ -234,9 +225,10 @@ async def renew(
     until = min(port.now() + port.server_timeout, hold.deadline)
     parts: dict[int, HolderRenewal] = {}
     try:
-        for node, part in whole.lasting().items():
-            at = port.nodes[node]
-            parts[node] = await reserve(at, part, ttl, until, shortens=shortens, waits=False)
+        for node, part in enumerate([*whole]):
+            if part is not None and part.loss is None:
+                at = port.nodes[node]
+                parts[node] = await reserve(at, part, ttl, until, shortens=shortens, waits=False)
         await _bound(port, [(node, each) for node, each in parts.items() if each.asks_clock], until)
         asks = await _renew_parts(port, whole, parts)
     finally:
@@ -260,7 +252,7 @@ async def _bound(
         return
     asks = [Ballot(node, renewal.hold, renewal.clock_call()) for node, renewal in renewals]
     asked_at = port.now()
-    good = await ask_nodes(port, asks, lambda _: True, port.needed, until)
+    good = await ask_nodes(port, asks, port.needed, until)
     for ask, (_, renewal) in zip(asks, renewals, strict=True):
         if ask in good:
             renewal.bound(ask.reply, asked_at, ask.answered_at, renewal.answered_by(until))
@@ -281,10 +273,11 @@ async def _renew_parts(
             node,
             renewal.hold,
             renewal_request([renewal.hold], [renewal.ttl], shortens_until=renewal.until_us),
+            lambda ask: ask.reply == [],
         )
         for node, renewal in parts.items()
     ]
-    good = await ask_nodes(port, asks, lambda ask: bool(ask.reply == []), port.needed, end)
+    good = await ask_nodes(port, asks, port.needed, end)
     for ask in asks:
         renewal, at = parts[ask.node], port.nodes[ask.node]
         part = renewal.hold

@@ -82,9 +82,17 @@ async def refresh(
         asks_all = first or port.membership.unsure(now)
     if asks_all:
         await _ask(port, one, ttl, None, latest, avoid=False, all_of_them=first)
-        _are_different(port)
         with port.mutex:
-            port.membership.judge()
+            twins = port.membership.twins()
+            if twins:
+                port.membership.met = False  # so it is checked every time
+            else:
+                port.membership.judge()
+        if twins:  # the vote of one server would count twice
+            labels = ", ".join(sorted(port.labels[node] for node in twins))
+            raise ServerUnsuitable(
+                f"the nodes of a quorum must be different servers, but these are the same: {labels}"
+            )
     with port.mutex:
         voters = port.membership.voters(port.now())
     await _ask(port, one, ttl, voters, latest)
@@ -92,18 +100,6 @@ async def refresh(
         if ttl <= LONG_SECONDS:
             port.membership.longest = max(port.membership.longest, ttl)
         port.membership.written, port.membership.written_at = voters, port.now()
-
-
-def _are_different(port: QuorumPort) -> None:
-    """Raise when two nodes are the same server: its vote would count twice. Checked every time."""
-    with port.mutex:
-        twins = port.membership.twins()
-        port.membership.met = port.membership.met and not twins
-    if twins:
-        labels = ", ".join(sorted(port.labels[node] for node in twins))
-        raise ServerUnsuitable(
-            f"the nodes of a quorum must be different servers, but these are the same: {labels}"
-        )
 
 
 async def _ask(
@@ -133,7 +129,7 @@ async def _ask(
     nodes = healthy(port, now) if avoid else range(len(port.nodes))
     asks = [Ballot(node, one, call) for node in nodes]
     needed = len(asks) if all_of_them else port.needed
-    good = await ask_nodes(port, asks, lambda _: True, needed, latest, patient=not all_of_them)
+    good = await ask_nodes(port, asks, needed, latest, patient=not all_of_them)
     claims: list[tuple[float, float]] = []
     with port.mutex:
         for ask in good:
