@@ -11,6 +11,7 @@ from fencelock import AcquireTimeout, OutcomeUnknown
 from fencelock._core.keys import LockKeys
 from fencelock._core.quorum.acquire import QuorumAttempt
 from fencelock._io.bounded_call import within
+from fencelock._io.port_blocking import BlockingPort
 from fencelock._runtime.clock import now
 from tests.replication import replicated
 from tests.threads.points import Strike, at_every_point
@@ -295,6 +296,30 @@ def test_a_second_ctrl_c_at_every_point_of_the_undo_leaves_nothing_on_any_node_o
         return handle, other.lock("a")
 
     at_every_point(partial(on_nodes, nodes, prefix, story), least=150)
+
+
+def test_a_second_ctrl_c_at_every_point_of_the_undo_leaves_nothing(server, prefix, monkeypatch):
+    """The first one comes when the lock is granted, before a hold has it."""
+    close = BlockingPort.close
+
+    def story(client, other, strike):
+        handle = client.lock("a")
+        entered(handle)
+        first = iter([True])
+
+        def interrupted(port, waiter):
+            close(port, waiter)
+            if next(first, False):
+                strike.__enter__()
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(BlockingPort, "close", interrupted)
+            assert not entered(handle)
+            strike.__exit__()
+        return handle, other.lock("a")
+
+    every_point(server, prefix, story, least=20)
 
 
 STATES = {

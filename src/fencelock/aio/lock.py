@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fencelock import options
 from fencelock._core.engine import holder_of
 from fencelock._core.lock.acquire import acquire, withdraw
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.release import (
     release_for_owner,
@@ -57,7 +58,9 @@ class AsyncHandle(ProcessBound):
 
     def _undo(self, body: Body) -> None:
         """Take back what a body holds, or an acquire whose caller never got it."""
-        port = self._port()
+        port, attempt = self._port(), body.attempt
+        if isinstance(attempt, Attempt) and not self._holds.keeps(attempt.hold):
+            withdraw(port, attempt)  # a second Ctrl-C may have stopped that
         for hold in self._holds.take_back(body):
             retire(port, hold)
             release_in_background(port, hold)

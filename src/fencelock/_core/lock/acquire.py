@@ -391,9 +391,10 @@ def withdraw(port: Port, attempt: Attempt) -> None:
     if hold is not None:
         attempt.asks = None
         attempt.registry.remove(hold)
-        if not (hold.released or hold.forked):
+        if not hold.forked:
             retire(port, hold)
             release_in_background(port, hold)
+        attempt.hold = None  # not before: a second call releases it again, which does no harm
     if tenure is not None and not tenure.leave(port, attempt):  # it is the front
         if tenure.spare is not None:
             port.run_in_background(*tenure.spare.release)

@@ -62,11 +62,7 @@ async def take(port: QuorumPort, attempt: Attempt) -> Hold | None:
     """Acquire on a majority; None when others hold it, QuorumNotReached on errors."""
     whole = attempt.tenure = QuorumAttempt(port, attempt)
     claim(port, whole, longest_of(attempt))
-    try:
-        hold = await whole.acquire()
-    except BaseException:
-        withdraw(port, attempt)  # and again by the caller, if a second interrupt stops it here
-        raise
+    hold = await whole.acquire()
     whole.succeed()
     return hold
 
