@@ -312,6 +312,7 @@ def test_at_least_keeps_the_lock_after_a_fast_command_and_ends_at_once(shell, st
     assert 3500 < info["lease"] <= 3600
 
 
+@pytest.mark.slow
 def test_at_least_counts_from_the_grant_and_then_the_lock_is_free(shell, server):
     shell("run", "x", "--at-least", "4s", *SH, "exit 0")
     left = server.command("PTTL", "fencelock:x")
