@@ -61,7 +61,7 @@ def test_the_next_holder_comes_after_the_last_sign_of_the_one_before(own_server,
     holder = own_shell.start("run", "x", "--ttl", "1.5s", "--", *first)
     its_report.up()
     next_one = own_shell.start("run", "x", "-q", "--", *second)
-    eventually(lambda: own_shell("show", "x", "--json").json["waiting"] == 1, "the waiter")
+    own_shell.in_line()
     own_server.pause()
     assert holder.end() == 76
     own_server.resume()

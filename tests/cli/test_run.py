@@ -278,7 +278,7 @@ def test_they_take_turns_in_the_order_of_arrival(shell, tmp_path):
     later = []
     for n in range(4):
         later.append(shell.start("run", "x", "-q", *SH, f"echo {n} >> {tmp_path}/order"))
-        eventually(lambda n=n: shell("show", "x", "--json").json["waiting"] == n + 1, "in line")
+        shell.in_line(count=n + 1)
     first.close_stdin()
     assert [run.end() for run in later] == [0] * 4
     assert (tmp_path / "order").read_text().split() == ["0", "1", "2", "3"]
