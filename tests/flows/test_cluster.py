@@ -3,7 +3,7 @@
 import pytest
 
 from tests.flows import cluster_multis, clusters
-from tests.flows.exploring import assert_found, assert_nothing_breaks, both, by_turns
+from tests.flows.exploring import SCHEDULES, assert_found, assert_nothing_breaks, both, by_turns
 
 QUIET = [clusters.ALONE, clusters.TWO, clusters.TWO_WORKING, clusters.TRIES]
 DISTURBED = [
@@ -67,6 +67,10 @@ LARGE = [
     clusters.TWO.under(freeze=1),
 ]
 
+# While nobody serves a slot it is asked for again and again: such a schedule takes as long as many
+# others. No sown defect needed more than five of them.
+OF_RETRIES = 100
+
 
 @pytest.mark.parametrize("scenario", both(QUIET + DISTURBED), ids=lambda each: each.title)
 def test_no_schedule_breaks_an_invariant(scenario):
@@ -76,7 +80,8 @@ def test_no_schedule_breaks_an_invariant(scenario):
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", by_turns(LARGE), ids=lambda each: each.title)
 def test_no_schedule_of_a_world_for_the_night_breaks_an_invariant(scenario):
-    assert_nothing_breaks(scenario)
+    retries = "unserved" in scenario.budgets
+    assert_nothing_breaks(scenario, schedules=OF_RETRIES if retries else SCHEDULES)
 
 
 @pytest.mark.parametrize("seed", clusters.SEEDS + cluster_multis.SEEDS, ids=lambda each: each.name)
