@@ -70,7 +70,9 @@ FAST = (
 # Most tests wait for something. So they run in several processes, each with servers of its own, a
 # file in one of them; what takes long comes first, so that no process ends up alone with it.
 SPREAD = ("--dist=loadfile", "--no-loadscope-reorder")
-LONG = ("tests/threads", "tests/flows")  # folders with files of minutes
+LONG = "tests/threads"  # with files of minutes
+COMPUTES = "tests/flows"  # never waits; its last file begins when so much of all has begun
+EARLY = 0.7
 # Tests of deadlines and failovers want a machine that is not busy.
 CALM = ("tests/scale", "tests/cluster", "tests/verification", "tests/faults", "tests/cli")
 CALM_PROCESSES, PROCESSES = 3, 4
@@ -124,7 +126,7 @@ def daily(*args: str) -> int:
     """Run the daily tests, or, in one process, those that arguments choose."""
     if args:
         return run("-m", "pytest", *args)
-    chosen = in_order("tests/verification", *LONG, without=("tests/integrations",))
+    chosen = in_order("tests/verification", LONG, without=("tests/integrations",))
     return spread(PROCESSES, DAILY, *chosen)
 
 
@@ -150,7 +152,7 @@ def daily_with_newer() -> int:
 def rest() -> int:
     """Run all tests that are not daily; together with ``test`` each runs once."""
     set_up(FRAMEWORKS)
-    first = spread(PROCESSES, REST, *in_order(*LONG, without=CALM))
+    first = spread(PROCESSES, REST, *in_order(LONG, without=CALM))
     if first in INTERRUPTED:
         return first
     return first_failure((first, spread(CALM_PROCESSES, REST, *CALM)))
@@ -204,9 +206,19 @@ def spread(processes: int, *args: str) -> int:
 
 
 def in_order(*long: str, without: tuple[str, ...] = ()) -> list[str]:
-    """Name everything with tests, what takes long first."""
-    known = {"/".join(path.relative_to(ROOT).parts[:2]) for path in ROOT.glob("tests/**/test_*.py")}
-    return [*long, *sorted(known.difference(without, long))]
+    """Name all files with tests: folders that take long first, and those that compute in between.
+
+    What computes would leave the processor to what waits, and have it idle afterwards.
+    """
+    found = sorted(path.relative_to(ROOT) for path in ROOT.glob("tests/**/test_*.py"))
+    rooms = {path: "/".join(path.parts[:2]) for path in found}
+    chosen = [path for path in found if rooms[path] not in without]
+    waits = [path for path in chosen if rooms[path] != COMPUTES]
+    waits.sort(key=lambda path: long.index(rooms[path]) if rooms[path] in long else len(long))
+    computes = [path for path in chosen if rooms[path] == COMPUTES]
+    places = {path: at / len(waits) for at, path in enumerate(waits)}
+    places |= {path: EARLY * at / len(computes) for at, path in enumerate(computes)}
+    return list(map(str, sorted(places, key=places.__getitem__)))
 
 
 # --- set-up ---------------------------------------------------------------------------------------

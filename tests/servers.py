@@ -34,7 +34,7 @@ from typing import Any, Self
 from fencelock._io import wire
 from fencelock.embedded.binaries import Binary, candidates, probe
 
-READY_SECONDS = 10.0
+READY_SECONDS = 30.0  # a busy machine, half as fast
 _PORT_TRIES = 10
 
 
@@ -187,7 +187,7 @@ class Server:
 
         Raises:
             Refused: the server answered with an error.
-            OSError: there is no answer, within ten seconds.
+            OSError: there is no answer, within half a minute.
         """
         address = str(self.socket) if self.socket else ("127.0.0.1", self.port)
         family = socket.AF_UNIX if self.socket else socket.AF_INET

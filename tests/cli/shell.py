@@ -13,6 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fencelock
 from fencelock._runtime.clock import now
 from tests.waiting import until
 
@@ -117,6 +118,11 @@ class Shell:
     def __call__(self, *words, **options):
         process = self.start(*words, **options)
         return Result(process, process.end())
+
+    def in_line(self, name="x", count=1):
+        """Wait until so many stand in line; a command would take half a second for each look."""
+        with fencelock.Client(self.env["FENCELOCK_URL"]) as client:
+            eventually(lambda: client.status(name).waiting == count, f"{count} in line")
 
     def reporter(self, *, handles="", exit_with=0):
         """Return a command that reports, and its report. ``!TERM`` ends it, ``TERM`` does not."""

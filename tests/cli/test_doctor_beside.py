@@ -84,6 +84,7 @@ def test_sentinels_that_cannot_agree(shell, own_server):
 # --- Cluster --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("binary", binaries(), ids=str)
 def test_a_node_of_a_cluster(shell, binary):
     with Server(binary, args=["--cluster-enabled", "yes"]) as node:
@@ -105,6 +106,7 @@ def test_a_node_of_a_cluster(shell, binary):
         assert told["permissions"]["level"] == "OK"
 
 
+@pytest.mark.slow
 def test_a_cluster_with_a_replica_and_without(shell):
     options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "500"]
     with Server(args=options) as master, Server(args=options) as replica:

@@ -42,15 +42,11 @@ def led_by(tmp_path, *names):
     eventually(lambda: leaders(tmp_path) == list(names), f"leaders: {names}")
 
 
-def in_line(shell, number):
-    eventually(lambda: shell("show", "x", "--json").json["waiting"] == number, "the line")
-
-
 def test_the_command_runs_on_one_host_and_the_next_when_it_ends(shell, tmp_path, flag):
     one = candidate(shell, tmp_path, flag, "one")
     led_by(tmp_path, "one")
     two = candidate(shell, tmp_path, flag, "two")
-    in_line(shell, 1)
+    shell.in_line()
     seen = shell("show", "x").out
     assert re.search(r"held by \S+ \(one, \S+\) for", seen)
     assert re.search(r"1  \S+ \(two, \S+\)", seen)
@@ -113,7 +109,7 @@ def test_when_the_leader_is_killed_its_command_dies_and_the_next_takes_over(shel
     one = shell.start("elect", "x", "--ttl", "1s", "--", *words)
     pid = report.up()
     two = candidate(shell, tmp_path, flag, "two")
-    in_line(shell, 1)
+    shell.in_line()
     one.send(signal.SIGKILL)
     gone(pid)
     led_by(tmp_path, "two")
@@ -128,12 +124,12 @@ def test_a_leader_that_stands_still_has_no_command_when_the_next_leads(shell, tm
     script = f"kill -0 {pid} && echo both >> {tmp_path}/log; " + ONE
     script = script.format(log=tmp_path / "log", flag=flag)
     two = shell.start("elect", "x", "--candidate", "two", "-q", *SH, script)
-    in_line(shell, 1)
+    shell.in_line()
     one.send(signal.SIGSTOP)
     led_by(tmp_path, "two")
     assert not alive(pid)
     one.send(signal.SIGCONT)
-    in_line(shell, 1)  # it stands again
+    shell.in_line()  # it stands again
     flag.unlink()
     assert two.end() == 0
     eventually(lambda: ups(report) == 2, "it leads again")
@@ -160,10 +156,10 @@ def test_a_signal_ends_a_campaign(shell, tmp_path, flag):
     one = candidate(shell, tmp_path, flag, "one")
     led_by(tmp_path, "one")
     two = candidate(shell, tmp_path, flag, "two")
-    in_line(shell, 1)
+    shell.in_line()
     two.send(signal.SIGTERM)
     assert two.end() == 128 + signal.SIGTERM
-    in_line(shell, 0)
+    shell.in_line(count=0)
     flag.unlink()
     assert one.end() == 0
 

@@ -8,7 +8,6 @@ import pytest
 from fencelock.cli import COMMANDS, main
 from fencelock.cli.arguments import duration
 from fencelock.cli.output import human, visible
-from tests.cli.shell import eventually
 from tests.servers import directory_of_servers
 
 # --- ls and show ----------------------------------------------------------------------------------
@@ -71,7 +70,7 @@ def test_show_tells_the_holder_and_the_line(shell):
     waiters = []
     for n in range(2):
         waiters.append(shell.start("run", "x", "--label", f"w{n}", "--", "true"))
-        eventually(lambda n=n: shell("show", "x", "--json").json["waiting"] == n + 1, "in line")
+        shell.in_line(count=n + 1)
     out = shell("show", "x").out
     assert f"held by {os.uname().nodename}:{os.getpid()} (ann) for" in out
     assert "key      fencelock:x\n" in out
@@ -109,7 +108,7 @@ def test_break_takes_the_lock_and_says_from_whom(shell, server):
 def test_break_grants_to_the_next_in_line(shell):
     shell("acquire", "x")
     process = shell.start("run", "x", "-q", "--", "true")
-    eventually(lambda: shell("show", "x", "--json").json["waiting"] == 1, "the waiter")
+    shell.in_line()
     told = shell("break", "x", "--reason", "r", "--yes", "--json").json
     assert told["broken"] is True
     assert told["was"]["holder"]["pid"] == os.getpid()

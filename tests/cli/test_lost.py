@@ -53,6 +53,7 @@ def test_a_silent_server_stops_the_command_before_the_lease_ends(
         eventually(lambda: own_server.command("EXISTS", "fencelock:x") == 0, "a free lock")
 
 
+@pytest.mark.slow
 def test_the_next_holder_comes_after_the_last_sign_of_the_one_before(own_server, own_shell):
     """As users see it: two hosts, the server freezes and comes back."""
     first, its_report = own_shell.reporter(handles="TERM")
@@ -60,7 +61,7 @@ def test_the_next_holder_comes_after_the_last_sign_of_the_one_before(own_server,
     holder = own_shell.start("run", "x", "--ttl", "1.5s", "--", *first)
     its_report.up()
     next_one = own_shell.start("run", "x", "-q", "--", *second)
-    eventually(lambda: own_shell("show", "x", "--json").json["waiting"] == 1, "the waiter")
+    own_shell.in_line()
     own_server.pause()
     assert holder.end() == 76
     own_server.resume()
@@ -228,6 +229,7 @@ def parent(pid):
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("handles", ["", "TERM"])
 def test_a_stopped_guard_does_not_keep_its_command_beside_the_next_holder(
     own_server, own_shell, handles

@@ -6,7 +6,7 @@ import pytest
 
 from fencelock._runtime.log import log
 from fencelock.cli import main
-from tests.cli.shell import alive, eventually, gone
+from tests.cli.shell import alive, gone
 
 HOUR = ("--within", "1h")
 SH = ("--", "sh", "-c")
@@ -75,7 +75,7 @@ def test_who_waits_goes_on_when_it_is_done(shell):
     first = shell.start("once", "x", *HOUR, "--", *words)
     report.up()
     waits = shell.start("once", "x", *HOUR, "--wait", "20s", "--json", "--", "false")
-    eventually(lambda: shell("show", "x", "--json").json["waiting"] == 1, "the waiter")
+    shell.in_line()
     first.send(signal.SIGTERM)
     assert first.end() == 0
     assert waits.end() == 0
@@ -87,7 +87,7 @@ def test_who_waits_runs_it_when_it_fails(shell, tmp_path):
     first = shell.start("once", "x", *HOUR, "--", *words)
     report.up()
     waits = shell.start("once", "x", *HOUR, "-w", "20s", "--", "touch", tmp_path / "ran-2")
-    eventually(lambda: shell("show", "x", "--json").json["waiting"] == 1, "the waiter")
+    shell.in_line()
     first.send(signal.SIGTERM)
     assert first.end() == 4
     assert waits.end() == 0
@@ -106,7 +106,7 @@ def test_when_the_runner_is_killed_the_next_runs_it(shell, tmp_path):
     first = shell.start("once", "x", "--ttl", "1s", *HOUR, "--", *words)
     pid = report.up()
     waits = shell.start("once", "x", *HOUR, "-w", "20s", "--", "touch", tmp_path / "ran-2")
-    eventually(lambda: shell("show", "x", "--json").json["waiting"] == 1, "the waiter")
+    shell.in_line()
     first.send(signal.SIGKILL)
     gone(pid)
     assert waits.end() == 0
@@ -120,7 +120,7 @@ def test_when_the_runner_stands_still_its_command_ends_before_the_next_runs(shel
     waits = shell.start(
         "once", "x", *HOUR, "-w", "20s", *SH, f"kill -0 {pid} || touch {tmp_path}/ran-2"
     )
-    eventually(lambda: shell("show", "x", "--json").json["waiting"] == 1, "the waiter")
+    shell.in_line()
     first.send(signal.SIGSTOP)
     assert waits.end() == 0
     assert not alive(pid)

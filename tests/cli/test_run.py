@@ -278,7 +278,7 @@ def test_they_take_turns_in_the_order_of_arrival(shell, tmp_path):
     later = []
     for n in range(4):
         later.append(shell.start("run", "x", "-q", *SH, f"echo {n} >> {tmp_path}/order"))
-        eventually(lambda n=n: shell("show", "x", "--json").json["waiting"] == n + 1, "in line")
+        shell.in_line(count=n + 1)
     first.close_stdin()
     assert [run.end() for run in later] == [0] * 4
     assert (tmp_path / "order").read_text().split() == ["0", "1", "2", "3"]
@@ -312,6 +312,7 @@ def test_at_least_keeps_the_lock_after_a_fast_command_and_ends_at_once(shell, st
     assert 3500 < info["lease"] <= 3600
 
 
+@pytest.mark.slow
 def test_at_least_counts_from_the_grant_and_then_the_lock_is_free(shell, server):
     shell("run", "x", "--at-least", "4s", *SH, "exit 0")
     left = server.command("PTTL", "fencelock:x")

@@ -54,7 +54,7 @@ def test_a_lock_that_is_held_gives_75_and_prints_no_data(shell):
 def test_acquire_waits_its_turn(shell):
     told = acquired(shell, "x")
     process = shell.start("acquire", "x", "--json")
-    eventually(lambda: shell("show", "x", "--json").json["waiting"] == 1, "the waiter")
+    shell.in_line()
     assert shell("release", "x", "--holder", told["holder"]).status == 0
     assert process.end() == 0
     assert json.loads(process.out)["fence"] > told["fence"]
@@ -68,7 +68,7 @@ def test_the_lease_is_not_renewed(shell):
 def test_a_signal_ends_the_wait_and_leaves_nothing(shell):
     acquired(shell, "x")
     process = shell.start("acquire", "x")
-    eventually(lambda: shell("show", "x", "--json").json["waiting"] == 1, "the waiter")
+    shell.in_line()
     process.send(signal.SIGTERM)
     assert process.end() == 143
     assert shell("show", "x", "--json").json["waiting"] == 0

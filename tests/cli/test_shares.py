@@ -78,7 +78,7 @@ def test_ls_and_show_tell_who_holds_what(shell, runs):
     assert "1 of 3 permits held by" in shown
     assert "(ann)" in shown
     waiter = shell.start("run", "y", "--exclusive", "--", "true")
-    eventually(lambda: shell("show", "y", "--json").json["waiting"] == 1, "it waits")
+    shell.in_line("y")
     text = shell("show", "y").out
     assert "read by" in text
     assert text.splitlines()[-1].split()[-1] == "write"
@@ -92,7 +92,7 @@ def test_ls_and_show_tell_who_holds_what(shell, runs):
 def test_break_takes_it_from_all_who_hold_and_lets_the_next_in(shell, runs):
     processes = [runs("x", "--slots", 2) for _ in range(2)]
     waiter = shell.start("run", "x", "--slots", 2, "--", "true")
-    eventually(lambda: shell("show", "x", "--json").json["waiting"] == 1, "it waits")
+    shell.in_line()
     result = shell("break", "x", "--yes", "--reason", "stuck")
     assert result.status == 0
     assert "2 of 2 permits held by" in result.out

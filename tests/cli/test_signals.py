@@ -15,10 +15,6 @@ from tests.cli.shell import alive, eventually, gone, listens, quoted
 FORWARDED = ["TERM", "INT", "HUP", "QUIT", "USR1", "USR2"]
 
 
-def waiting(shell, count=1):
-    eventually(lambda: shell("show", "x", "--json").json["waiting"] == count, "the waiter")
-
-
 @pytest.mark.parametrize("name", FORWARDED)
 def test_a_signal_reaches_the_command_which_decides(shell, name):
     words, report = shell.reporter(handles=f"!{name}", exit_with=11)
@@ -81,7 +77,7 @@ def state(pid):
 def test_a_signal_ends_a_wait_and_leaves_no_place_in_line(shell, name):
     shell("acquire", "x")
     process = shell.start("run", "x", "--", "true")
-    waiting(shell)
+    shell.in_line()
     number = getattr(signal, f"SIG{name}")
     process.send(number)
     assert process.end() == 128 + number
@@ -160,7 +156,7 @@ def test_when_the_guard_is_killed_all_is_stopped_and_the_lock_is_free(shell, fam
 def test_a_killed_waiter_leaves_no_process_behind(shell):
     shell("acquire", "x")
     process = shell.start("run", "x", "--", "true")
-    waiting(shell)
+    shell.in_line()
     guard = guard_of(process)
     process.send(signal.SIGKILL)
     gone(guard)
@@ -287,7 +283,7 @@ def test_other_programs_of_the_same_job_are_left_alone(server, shell):
 def test_on_a_terminal_one_line_tells_the_holder_and_the_place(shell, terminal):
     shell("acquire", "x", "--label", "ann")
     first = shell.start("run", "x", "--", "true")
-    waiting(shell)
+    shell.in_line()
     pid, master = terminal("run", "x", "--", "true")
     seen = read_until(master, b"you are #2 of 2")
     line = seen.rpartition(b"\r\x1b[K")[2].decode()

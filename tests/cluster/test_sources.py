@@ -124,7 +124,7 @@ def test_a_cluster_client_is_a_source(shared, connect, face, library, name):
     job = spawn(waiter.acquire)
     view.until_waiting(1)
     holder.release()
-    assert job.result(5)
+    assert job.result(20)
     waiter.release()
     if face is Threads:
         theirs.close()
@@ -144,7 +144,7 @@ def test_a_user_with_the_least_rights(shared, connect, name, view):
     view.until_waiting(1)
     holder.lease.renew()
     holder.release()
-    assert job.result(5)
+    assert job.result(20)
     waiter.release()
 
 

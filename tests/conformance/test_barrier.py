@@ -275,6 +275,7 @@ async def test_a_party_that_dies_breaks_it(world):
 
 
 @pytest.mark.slow
+@pytest.mark.one_server  # as one that died, which all topologies see, but its connection stays
 async def test_a_party_that_is_frozen_breaks_it(world):
     barrier = world.client().barrier("a", 3)
     (job,) = await come(world, barrier, 1)

@@ -73,6 +73,7 @@ async def while_kept(world, play):
     raise AssertionError
 
 
+@pytest.mark.slow
 async def test_it_is_kept_again_after_the_client_was_idle(world):
     """Its client has stopped to listen for recalls, and begins again: as often as it rests."""
     client, other = world.client(), world.client().lock("a")
@@ -308,6 +309,7 @@ def until_kept(world, keeper):
     assert world.holder("a") is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL], ids=["frozen", "killed"])
 async def test_a_keeper_that_is_gone_costs_two_seconds(world, how):
     keeper = world.process(KEEPER)

@@ -270,6 +270,7 @@ async def test_a_key_of_another_kind_changes_nothing(world):
     assert world.server.command("KEYS", f"{world.prefix}*") == [world.key("b")]
 
 
+@pytest.mark.slow
 @pytest.mark.one_server
 async def test_in_several_slots_each_is_asked_for(world):
     client = world.client(cluster_node(world.server.binary).url)

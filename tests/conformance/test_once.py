@@ -85,6 +85,11 @@ async def test_who_waits_reads_the_result_and_all_are_told_at_once(world):
     runs = []
     draw, let_go = gated(world, runs)
     clients = [world.client() for _ in range(4)]
+
+    async def nothing():
+        pass
+
+    await clients[0].once("warm", within=HOUR).run(nothing)  # the server knows the scripts
     jobs = [
         world.start(client.once("draw", within=HOUR, wait=True).run(draw)) for client in clients
     ]

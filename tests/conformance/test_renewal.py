@@ -393,6 +393,7 @@ async def test_a_coroutine_callback_is_awaited(world):
         await lock.release()
 
 
+@pytest.mark.slow
 @pytest.mark.no_quorum  # its deadline moves with each node; see tests/quorum
 async def test_a_client_that_begins_to_listen_prolongs_no_lease_against_its_option(world):
     """It looks whether one was revoked before. As found, in a Cluster it renewed them."""

@@ -132,15 +132,16 @@ async def test_sentinels_and_servers_have_passwords_of_their_own(world):
 
 
 async def test_users_without_passwords_log_in_as_themselves(world):
-    right = url(world, query="?sentinel_username=open").replace("://", "://open@")
+    user = f"open-{world.prefix[:-1]}"  # no server knows it from another test
+    right = url(world, query=f"?sentinel_username={user}").replace("://", f"://{user}@")
     with pytest.raises(ServerDenied, match="Sentinel"):
         await world.client(right).lock("a").acquire(blocking=False)
     for each in world.server.sentinels:
-        each.command("ACL", "SETUSER", "open", "on", "nopass", "&*", "+@all")
+        each.command("ACL", "SETUSER", user, "on", "nopass", "&*", "+@all")
     with pytest.raises(ServerDenied):
         await world.client(right).lock("a").acquire(blocking=False)
     for each in world.server.servers:
-        each.command("ACL", "SETUSER", "open", "on", "nopass", "~*", "&*", "+@all")
+        each.command("ACL", "SETUSER", user, "on", "nopass", "~*", "&*", "+@all")
     await whole_life(world, right)
 
 

@@ -90,6 +90,7 @@ async def test_a_wait_that_times_out_leaves_nothing(world):
     assert await jobs[1].result() is True
 
 
+@pytest.mark.slow
 async def test_a_lost_message_costs_a_look(world):
     """I6: who was never told finds out."""
     waiter = world.client().event("a")
@@ -255,6 +256,7 @@ async def test_a_deleted_event_is_clear(world):
     assert await job.result() is True
 
 
+@pytest.mark.slow
 @pytest.mark.one_server  # what a script remembers is the same on every node
 async def test_a_count_counts_once_however_many_came_since(world):
     """I4: a repetition may come as late as a client asks, after any number of other counts."""

@@ -139,6 +139,7 @@ def test_starters_killed_at_any_instant_leave_no_twin(world, binary):
         world.kill()
 
 
+@pytest.mark.slow
 def test_a_child_of_a_dead_server_delays_the_next_and_no_more(world, binary):
     if binary.release < (7,):
         pytest.skip("this server cannot be made to rewrite its log slowly")

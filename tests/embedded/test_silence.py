@@ -61,6 +61,7 @@ def connections(world):
     return sum(line.endswith(world.place.socket) for line in lines) - 1
 
 
+@pytest.mark.slow
 def test_a_busy_server_is_waited_for_and_can_be_stopped(world, binary):
     world.use(binary)
     ensure()

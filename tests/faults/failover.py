@@ -208,14 +208,14 @@ def _handed_over(trial, fresh, begun):
     lock, waiter, waiting = begun
     mine = fresh.lock(lock.name, ttl=TTL)
     if not mine.acquire(timeout=2):  # the waiter was first there, too
-        assert waiting.result(5) is True
+        assert waiting.result(20) is True
         trial.view(lock.name).until_held_by(waiter.lease)
         return False
     lock.release()
     wait_until(lambda: waiting.done() or trial.view(lock.name).waiting() == 1, 10)
     both = waiting.done() and not mine.lease.lost
     mine.release()
-    assert waiting.result(10) is True
+    assert waiting.result(20) is True
     return both
 
 

@@ -224,6 +224,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.__name__)
 def test_what_clients_have_is_kept_and_given_up_on_a_full_server(own_server, full, make, row):
     playing = row(make, own_server)

@@ -137,6 +137,7 @@ def test_losses_are_told_in_time_when_batches_of_renewals_stand(connect, own_ser
     assert max(losses.late.values()) < callback_seconds()
 
 
+@pytest.mark.slow
 def test_a_deleted_key_is_found_out_by_the_next_renewal(server, connect, view, losses):
     lock = connect(server.url).lock(view.name, ttl=20, on_lost=losses)
     lock.acquire()
@@ -148,6 +149,7 @@ def test_a_deleted_key_is_found_out_by_the_next_renewal(server, connect, view, l
     assert told.value.reason == "expired"
 
 
+@pytest.mark.slow
 def test_a_refused_renewal_is_a_loss_without_an_operators_reason(
     server, proxy, connect, view, losses
 ):
@@ -212,6 +214,7 @@ def test_a_revoked_holder_is_told_after_its_connections_were_killed(
     assert losses.at[view.name] - revoked < REVOKED_SECONDS
 
 
+@pytest.mark.slow
 def test_a_revoked_holder_is_told_after_an_outage(connect, proxy, view, losses, operator):
     """Its first try to listen again fails: it is not the last."""
     client = connect(proxy.url, server_timeout=0.5)

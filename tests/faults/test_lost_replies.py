@@ -175,6 +175,7 @@ def test_renewal_by_wish_for_less(client, proxy, view, how):
     view.until_free(UNDONE_SECONDS)
 
 
+@pytest.mark.slow
 @every_loss
 def test_renewal_by_itself(client, proxy, view, how):
     lock = client.lock(view.name, ttl=4)

@@ -33,6 +33,7 @@ def test_of_eight_processes_one_runs_and_all_know_the_result(server, start, name
     assert View(server, name).free()
 
 
+@pytest.mark.slow
 def test_when_the_runner_is_killed_the_next_in_line_runs_it(server, start, name, tmp_path):
     first, *others = start(server.url, count=3)
     first.ask("once", name, folder=str(tmp_path), **RUN)

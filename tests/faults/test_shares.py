@@ -48,6 +48,7 @@ def test_a_killed_holders_permits_come_back_when_its_lease_ends(server, start, v
     assert view.holders() == 1
 
 
+@pytest.mark.slow
 def test_a_killed_reader_does_not_end_the_others(server, start, view, name):
     """S3: its lease ends alone; the others are renewed on and on, and a writer waits for them."""
     dead, alive, writer = start(server.url, count=3)

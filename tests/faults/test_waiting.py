@@ -131,6 +131,7 @@ def test_scripts_are_flushed_while_they_wait_and_hold(connect, server, view):
     load(server)
 
 
+@pytest.mark.slow
 def test_everything_is_flushed_while_they_wait_and_hold(connect, server, view):
     """The holder is told at its next renewal; those in line come back by their next look."""
     holding = connect(server.url).lock(view.name, ttl=12)

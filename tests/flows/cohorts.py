@@ -210,7 +210,7 @@ DAILY = (
     *(each.under(crash=1) for each in (ROUNDS_BESIDE, WORKING)),
     STRAY.under(late=1, cut=1),
 )
-SCHEDULES = 750  # no defect sown into cohorts needed a tenth of it
+SCHEDULES = 400  # no defect sown into cohorts needed a fifth of it
 TOGETHER = (
     {"lost": 2},
     {"lost": 1, "cancel": 1},
@@ -270,3 +270,4 @@ def plan():
     """Yield what the deep exploration goes through."""
     yield from ALL
     yield from NIGHTLY
+    yield from ELSEWHERE

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.flows import cluster_multis, clusters
-from tests.flows.exploring import assert_found, assert_nothing_breaks, both, by_turns
+from tests.flows.exploring import SCHEDULES, assert_found, assert_nothing_breaks, both, by_turns
 
 QUIET = [clusters.ALONE, clusters.TWO, clusters.TWO_WORKING, clusters.TRIES]
 DISTURBED = [
@@ -50,7 +50,6 @@ LARGE = [
         scenario.under(**{fault: 1})
         for scenario in (clusters.TWICE, clusters.TWO, clusters.TWO_WORKING, clusters.TRIES)
         for fault in ("unserved", "isolated")
-        if scenario is not clusters.TWO_WORKING or fault != "unserved"  # that one is deep
     ),
     *(
         scenario.under(**{fault: 1})
@@ -62,15 +61,15 @@ LARGE = [
         for scenario in (clusters.COUNTED_WORKING, clusters.COUNTED_FIXED, clusters.COUNTED_LINE)
         for faults in ({"move": 1}, {"gone": 1}, {"isolated": 1}, {"unacked": 1, "gone": 1})
     ),
-]
-# Of more than 15,000 schedules of each: what follows the fault is full of retries.
-DEEP = [
+    # Of more than 15,000 schedules of each: what follows the fault is full of retries.
     clusters.AGAIN.under(freeze=1),
     clusters.IMPATIENT.under(freeze=1),
     clusters.TWO.under(freeze=1),
-    clusters.TWO_WORKING.under(unserved=1),
 ]
-SCHEDULES = 1000
+
+# While nobody serves a slot it is asked for again and again: such a schedule takes as long as many
+# others. No sown defect needed more than five of them.
+OF_RETRIES = 100
 
 
 @pytest.mark.parametrize("scenario", both(QUIET + DISTURBED), ids=lambda each: each.title)
@@ -81,13 +80,8 @@ def test_no_schedule_breaks_an_invariant(scenario):
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", by_turns(LARGE), ids=lambda each: each.title)
 def test_no_schedule_of_a_world_for_the_night_breaks_an_invariant(scenario):
-    assert_nothing_breaks(scenario)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scenario", both(DEEP), ids=lambda each: each.title)
-def test_no_schedule_of_a_larger_world_breaks_an_invariant(scenario):
-    assert_nothing_breaks(scenario, schedules=SCHEDULES)
+    retries = "unserved" in scenario.budgets
+    assert_nothing_breaks(scenario, schedules=OF_RETRIES if retries else SCHEDULES)
 
 
 @pytest.mark.parametrize("seed", clusters.SEEDS + cluster_multis.SEEDS, ids=lambda each: each.name)

@@ -19,7 +19,7 @@ def test_no_schedule_breaks_a_promise_whatever_goes_wrong(scenario):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("scenario", both(worlds.ELSEWHERE), ids=lambda each: each.title)
+@pytest.mark.parametrize("scenario", by_turns(worlds.ELSEWHERE), ids=lambda each: each.title)
 def test_no_schedule_breaks_a_promise_on_another_topology(scenario):
     assert_nothing_breaks(scenario, schedules=worlds.SCHEDULES)
 

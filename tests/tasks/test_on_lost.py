@@ -417,6 +417,7 @@ async def test_on_lost_may_close_its_client(world, caplog, monkeypatch, how):
     assert "on_lost" not in caplog.text
 
 
+@pytest.mark.slow
 async def test_an_on_lost_that_outlasts_the_close_is_said_to_be_cancelled(world, caplog):
     client, began = world.client(), asyncio.Event()
 

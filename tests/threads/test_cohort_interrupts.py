@@ -17,10 +17,11 @@ from tests.waiting import until
 
 __all__ = ["pytestmark"]
 
+LINGER = 0.02  # each play waits for the end of what is kept
 OPTIONS = {
     "turns": {"cohort": Cohort(turns=64, seconds=60)},
     "bound": {"cohort": Cohort(turns=1, seconds=60)},  # each turn goes through the server's line
-    "kept": {"cohort": Cohort(turns=64, seconds=60), "linger": 0.05},
+    "kept": {"cohort": Cohort(turns=64, seconds=60), "linger": LINGER},
 }
 
 
@@ -86,7 +87,7 @@ def test_ctrl_c_at_every_point_of_a_turn(server, prefix, options):
 
 def taken_again(client, other, strike):
     """A lease that was kept is taken again."""
-    handle = client.lock("a", linger=0.05)
+    handle = client.lock("a", linger=LINGER)
     until(lambda: client._port.hears or entered(handle) is None)
     entered(handle)
     with strike:

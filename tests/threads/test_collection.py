@@ -157,6 +157,7 @@ def play(monkeypatch, server, prefix, story, at, *, held="lock"):
     return sections
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
 def test_a_generator_is_closed_inside_any_section(monkeypatch, server, prefix, story):
     """No deadlock, and the release is carried out."""

@@ -3,12 +3,15 @@
 import contextlib
 import threading
 
+import pytest
+
 import fencelock
 from tests.servers import Server
 from tests.threads.state import connections, ended, thread
 from tests.waiting import SOON, until
 
 
+@pytest.mark.slow
 def test_waiters_leave_a_connection_to_renew_and_release_with():
     """As found: they took the last one, and the holder's lease ended."""
     with Server(args=("--maxclients", "40")) as server, fencelock.Client(server.url) as client:

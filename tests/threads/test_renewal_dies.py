@@ -27,6 +27,7 @@ def is_renewed(lock):
     lock.lease.check()
 
 
+@pytest.mark.slow
 def test_a_hook_that_exits_ends_no_renewal(client, hooks):
     exits = []
 
@@ -44,6 +45,7 @@ def test_a_hook_that_exits_ends_no_renewal(client, hooks):
         is_renewed(lock)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_what_is_raised_in_the_thread_ends_no_renewal(client):
     """As a debugger or a library that bounds the time of threads does."""
