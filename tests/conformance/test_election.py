@@ -7,7 +7,9 @@ import socket
 import pytest
 
 from fencelock import AcquireTimeout, LeaseLost, NotAcquired, NotHeld, ServerUnsuitable
+from fencelock._core.deadlines import HEARTBEAT_SECONDS
 from fencelock._core.keys import ELECTION_KINDS, derived
+from fencelock._runtime.clock import now
 from tests.conformance.world import needs_no_server
 
 pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorum_limits.py
@@ -377,7 +379,8 @@ async def test_a_callback_that_raises_resigns(world):
 
 
 async def test_changes_are_told_as_they_come(world):
-    seen = []
+    """As found: threads learned of a change only when they looked again, after a heartbeat."""
+    seen, began = [], now()
 
     async def watches():
         async for leader in world.client().election("e").changes():
@@ -398,6 +401,7 @@ async def test_changes_are_told_as_they_come(world):
     assert await ann.campaign()
     await job.result()
     assert seen == [None, "ann", "bob", None, "ann"]
+    assert now() - began < 3 * HEARTBEAT_SECONDS, "not by looking again each time"
     await ann.resign()
 
 

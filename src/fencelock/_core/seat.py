@@ -82,7 +82,8 @@ class Seat:
     # -- what is pushed to it -----------------------------------------------------------------
 
     def hear(self, fence: int, granted_us: int, lease_ms: int) -> None:
-        """Take a pushed grant; who asks for none gets none."""
+        """Take a pushed grant; a seat that asked for none learns that something changed."""
+        self.news = True
 
     def learn(self, state: bytes) -> None:
         """Note whether the lease that was recalled, or asked about, is ``busy`` or ``idle``."""
