@@ -381,14 +381,12 @@ def side_ttl(what: str, value: Any) -> float | None:
     return None if value is None else lease_ttl(value, what)
 
 
-def lease_ttl(value: Any, what: str = "ttl") -> float:
+def lease_ttl(value: Any, what: str = "ttl", least: float = TTL_MIN) -> float:
     """Return the ttl in seconds, within what a lease can be."""
     seconds = span(what, value)
-    if not TTL_MIN <= seconds <= TTL_MAX:
-        raise ValueError(
-            f"{what} must be between {TTL_MIN} s and {TTL_MAX:.0f} s (ten years),"
-            f" not {shown(value)}"
-        )
+    if not least <= seconds <= TTL_MAX:
+        most = f"{TTL_MAX:.0f} s (ten years)"
+        raise ValueError(f"{what} must be between {least:g} s and {most}, not {shown(value)}")
     return seconds
 
 
@@ -401,22 +399,19 @@ def until(value: datetime) -> float:
 
 def lock_name(value: Any) -> str:
     """Return the name of a lock: any text of 1 to 1,024 bytes."""
-    if not isinstance(value, str):
-        raise TypeError(f"name must be str, not {type(value).__name__}")
+    name = _str("name", value)
     try:
-        encoded = value.encode()
+        encoded = name.encode()
     except UnicodeEncodeError as error:
         raise ValueError(f"name must be encodable as UTF-8: {value!r}") from error
     if not 0 < len(encoded) <= NAME_BYTES_MAX:
         raise ValueError(f"name must have 1 to {NAME_BYTES_MAX} bytes, not {len(encoded)}")
-    return value
+    return name
 
 
 def key_prefix(value: Any) -> str:
     """Return the prefix of all keys; it may be empty."""
-    if not isinstance(value, str):
-        raise TypeError(f"key_prefix must be str, not {type(value).__name__}")
-    return value
+    return _str("key_prefix", value)
 
 
 def count(what: str, value: Any, *, least: int = 1, most: float = PERMITS_MAX) -> int:
@@ -507,10 +502,15 @@ def template(value: Any) -> str:
 
 def text(what: str, value: Any) -> str:
     """Return a label or owner id: a non-empty str."""
+    given = _str(what, value)
+    if not given:
+        raise ValueError(f"{what} must not be empty")
+    return given
+
+
+def _str(what: str, value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{what} must be str, not {type(value).__name__}")
-    if not value:
-        raise ValueError(f"{what} must not be empty")
     return value
 
 
@@ -558,12 +558,7 @@ def semaphore_timeout(timeout: Any, *, blocking: bool) -> float | None:
         if timeout is not None:
             raise ValueError("can't specify timeout for non-blocking acquire")
         return NO_WAIT
-    if timeout is None:
-        return None
-    seconds = span("timeout", timeout)
-    if seconds > TIMEOUT_MAX:
-        raise OverflowError("timeout value is too large")
-    return max(0.0, seconds)
+    return wait_timeout(timeout)
 
 
 # threading.TIMEOUT_MAX on every platform that runs this; repeated to keep imports light.
@@ -577,13 +572,7 @@ IDLE_TTL_MIN: Final = 10.0
 
 def idle_ttl(value: Any) -> float:
     """Return how long an unused state is kept."""
-    seconds = span("idle_ttl", value)
-    if not IDLE_TTL_MIN <= seconds <= TTL_MAX:
-        raise ValueError(
-            f"idle_ttl must be between {IDLE_TTL_MIN:.0f} s and {TTL_MAX:.0f} s (ten years),"
-            f" not {shown(value)}"
-        )
-    return seconds
+    return lease_ttl(value, "idle_ttl", IDLE_TTL_MIN)
 
 
 def wait_timeout(timeout: Any) -> float | None:
