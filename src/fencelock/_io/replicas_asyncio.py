@@ -84,7 +84,10 @@ class Rounds:
         """Send one WAIT, until the earliest deadline of the requests that share it."""
         mux = await self.link.connected(until)
         for origin in {ack.origin for ack in acks}:
-            await self._same_server(mux, origin, until)
+            if await self._run_id(mux, until) != await self._run_id(origin, until):
+                mux.close()
+                origin.close()  # either may be the old one: both then find the present server
+                raise NoReply("another server has taken its place", sent=True)
         answer_by = until + LATE_SECONDS
         slots = (
             mux.request(mark(acks[0].keys), answer_by),
@@ -104,15 +107,6 @@ class Rounds:
                 _reply(ack, count)
             else:
                 self._acks.append(ack)
-
-    async def _same_server(
-        self, mux: AsyncConnection, origin: AsyncConnection, until: float
-    ) -> None:
-        """Raise NoReply when the two connections lead to different processes."""
-        if await self._run_id(mux, until) != await self._run_id(origin, until):
-            mux.close()
-            origin.close()  # either may be the old one: both then find the present server
-            raise NoReply("another server has taken its place", sent=True)
 
     async def _run_id(self, mux: AsyncConnection, until: float) -> bytes:
         known = self._run_ids.get(mux)
@@ -159,9 +153,12 @@ class AsyncReplicas:
             raise NoReply("the connection of the request was lost", sent=False)
         rounds = self._rounds.get(mux.node)
         if rounds is None:
-            source, seconds = self._at(mux.node), self._seconds
             link = Link(
-                source, self._client_channel, _unheard, _disconnected, server_timeout=seconds
+                self._at(mux.node),
+                self._client_channel,
+                lambda _message: None,  # no push is expected
+                lambda: None,  # the next round connects again
+                server_timeout=self._seconds,
             )
             link.silence = inf
             link.reached = mux.node is not None  # it answered just now: silence may be temporary
@@ -192,14 +189,6 @@ def _fail(ack: AckRequest, error: Exception) -> None:
     if not ack.answer.done():
         ack.answer.set_exception(error)
         ack.answer.exception()  # its task may be cancelled before it reads this: not a bug
-
-
-def _unheard(message: list[bytes]) -> None:
-    """Ignore an unexpected push."""
-
-
-def _disconnected() -> None:
-    """Leave it to the next round to connect again."""
 
 
 class PortWithRounds(AioPort):
