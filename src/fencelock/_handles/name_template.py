@@ -170,14 +170,10 @@ def _sets_in(value: Any) -> Iterator[Any]:
             left += [*each.keys(), *each.values()]
         elif isinstance(each, (list, tuple, deque, *_VIEWS)):
             left += each
-        left += _attributes(each)
-
-
-def _attributes(value: Any) -> list[Any]:
-    slots = [getattr(kind, "__slots__", ()) for kind in type(value).__mro__]
-    names = [each for slot in slots for each in ((slot,) if isinstance(slot, str) else slot)]
-    found = [getattr(value, name, None) for name in names]
-    return [*found, *getattr(value, "__dict__", {}).values()]
+        for slots in [getattr(kind, "__slots__", ()) for kind in type(each).__mro__]:
+            names = (slots,) if isinstance(slots, str) else slots
+            left += [getattr(each, name, None) for name in names]
+        left += getattr(each, "__dict__", {}).values()
 
 
 def template_of(name: Any) -> str:

@@ -7,7 +7,8 @@ from typing import Any, Final, Generic, TypeVar
 
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.objects.once import FinishedOnce, OnceKeys, RunningOnce, once_terms
+from fencelock._core.lock.terms import Terms
+from fencelock._core.objects.once import FinishedOnce, OnceKeys, RunningOnce
 from fencelock._core.port import Port
 from fencelock._handles.lock import Caller, Holds, describe
 from fencelock._runtime.hints import made_by_clients
@@ -32,11 +33,8 @@ class OnceHolds(Holds):
 
     def attempt(self, port: Port, caller: Caller) -> Attempt:
         """Return a fresh attempt by a thread or task."""
-        chosen = self.options
-        terms = once_terms(
-            self.once, chosen, client_channel=port.client_channel, ttl=chosen.first_ttl()
-        )
-        return self.attempt_on(terms, port, caller, once_info(caller, chosen.label))
+        terms = self.new_terms(Terms, port, question=self.once.question)
+        return self.attempt_on(terms, port, caller, once_info(caller, self.options.label))
 
     def timed_out(self) -> AcquireTimeout:
         """Return the error for a wait that ended before the run."""

@@ -193,20 +193,15 @@ async def _one_by_one(
     answers: Answers = []
     for renewal in renewals:
         place = port.node_of(renewal.hold.terms.keys.lock)
-        known = None if place is None else silent.get(place)
-        answer = NoReply(str(known), sent=False) if known else await _one(port, renewal, until)
-        if isinstance(answer, NoReply):
-            silent[place] = answer
-        answers.append(answer)
+        if place is not None and place in silent:
+            answers.append(NoReply(str(silent[place]), sent=False))
+            continue
+        hold, by = renewal.hold, min(until, port.now() + CALL_SECONDS_MAX)
+        times = (by, hold.deadline, renewal.until_us)
+        try:
+            answers.append(await renew_batch(port, [hold], [renewal.ttl], *times))
+        except (NoReply, FencelockError) as error:
+            answers.append(error)
+            if isinstance(error, NoReply):
+                silent[place] = error
     return answers
-
-
-async def _one(port: SlottedPort, renewal: HolderRenewal, until: float) -> Answer | Exception:
-    hold = renewal.hold
-    until = min(until, port.now() + CALL_SECONDS_MAX)
-    try:
-        return await renew_batch(
-            port, [hold], [renewal.ttl], until, hold.deadline, renewal.until_us
-        )
-    except (NoReply, FencelockError) as error:
-        return error
