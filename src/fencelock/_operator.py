@@ -75,12 +75,9 @@ class Operator:
 
     # -- locks ----------------------------------------------------------------------------------
 
-    def _keys(self, name: str) -> LockKeys:
-        return LockKeys(self._prefix, options.lock_name(name))
-
     def key(self, name: str) -> str:
         """Return the key of a lock; ValueError for a name that cannot be one."""
-        return self._keys(name).lock.decode()
+        return LockKeys(self._prefix, options.lock_name(name)).lock.decode()
 
     def names(self, seconds: float) -> list[str]:
         """Return the names of locks that are found within so many seconds, sorted."""

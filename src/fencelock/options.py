@@ -5,16 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Sequence
 from functools import partial
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Final,
-    Generic,
-    Never,
-    Protocol,
-    TypeAlias,
-    TypeVar,
-)
+from typing import TYPE_CHECKING, Any, Final, Generic, Never, Protocol, TypeAlias, TypeVar
 
 from fencelock._runtime.dates import UTC, datetime, timedelta
 from fencelock._runtime.records import NamedTuple

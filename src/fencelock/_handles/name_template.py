@@ -14,18 +14,8 @@ import inspect
 import re
 import string
 from collections import deque
-from collections.abc import (
-    Callable,
-    ItemsView,
-    Iterator,
-    KeysView,
-    Mapping,
-    Sequence,
-    ValuesView,
-)
-from collections.abc import (
-    Set as AbstractSet,
-)
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from collections.abc import Set as AbstractSet
 from functools import partial, update_wrapper
 from typing import Any, TypeVar
 

@@ -19,8 +19,7 @@ from fencelock._core.lock.release import (
     take_and_release,
 )
 from fencelock._core.lock.renew import renew_now
-from fencelock._handles.body import UNSURE, Body
-from fencelock._handles.exit_errors import raise_release_error
+from fencelock._handles.body import UNSURE, Body, raise_release_error
 from fencelock._handles.lock import DropFinalizer, Holds
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.tasks import run_release

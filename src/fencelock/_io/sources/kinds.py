@@ -10,11 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from fencelock._io.sources.url import (
-    Address,
-    from_settings,
-    redacted,
-)
+from fencelock._io.sources.url import Address, from_settings, redacted
 from fencelock._runtime.records import NamedTuple
 
 if TYPE_CHECKING:
