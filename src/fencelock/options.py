@@ -75,7 +75,6 @@ PERMITS_MAX: Final = 1_000_000_000
 # Each turn of a cohort has a fence of its own: the scripts leave room for so many (FENCE_ROOM).
 TURNS_MAX: Final = 100
 NAME_BYTES_MAX: Final = 1024
-LABEL_CHARS_MAX: Final = 64
 TEMPLATE_CHARS_MAX: Final = 128
 # What may be left of a lease that is kept while it is idle: that of a handoff, see deadlines.py.
 LINGER_LEASE: Final = 2.0
@@ -148,11 +147,7 @@ class History(_Value):
     ttl: float
 
     def __init__(
-        self,
-        *,
-        threshold: Seconds = 0.1,
-        length: int = 10_000,
-        ttl: Seconds = 604_800.0,
+        self, *, threshold: Seconds = 0.1, length: int = 10_000, ttl: Seconds = 604_800.0
     ) -> None:
         self.__dict__.update(
             threshold=0.0 if threshold == 0 else positive("threshold", threshold),
@@ -163,10 +158,8 @@ class History(_Value):
 
 def history(value: Any) -> History | None:
     """Return what a client keeps for people; None: nothing."""
-    if value is True:
-        return History()
-    if value is False or value is None:
-        return None
+    if value is None or isinstance(value, bool):
+        return History() if value else None
     if not isinstance(value, History):
         raise TypeError(f"history must be True, False or History(...), not {value!r}")
     return value

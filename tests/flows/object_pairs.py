@@ -14,7 +14,6 @@ from fencelock._core.lock.hand_back import give_back_all
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.objects import election, multi, once
-from fencelock._core.objects.multi_renew import renew_all
 from fencelock._core.objects.semaphore_rwlock import release_permits, set_limit
 from fencelock._core.retry import ask
 from fencelock.errors import ClientClosed, FencelockError, LeaseLost, NotHeld
@@ -508,7 +507,7 @@ class MultiDesk(Desk, Actor):
 
     async def renews(self):
         with self.call("renew all"):
-            await renew_all(self.port, list(self.registry.holds), LONGER)
+            await self.port.renew_all(list(self.registry.holds), LONGER)
 
     async def give_back(self):
         self.given_up = True

@@ -34,18 +34,15 @@ class OnceHolds(Holds):
     def attempt(self, port: Port, caller: Caller) -> Attempt:
         """Return a fresh attempt by a thread or task."""
         terms = self.new_terms(Terms, port, question=self.once.question)
-        return self.attempt_on(terms, port, caller, once_info(caller, self.options.label))
+        # What ``show`` prints, and the mark that ``once_finish.lua`` looks for.
+        info = describe(caller, self.options.label)[:-1] + b',"once":1}'
+        return self.attempt_on(terms, port, caller, info)
 
     def timed_out(self) -> AcquireTimeout:
         """Return the error for a wait that ended before the run."""
         name, timeout = self.keys.name, self.options.timeout
         text = f"{name!r} was not done within its timeout of {timeout:g} s"
         return AcquireTimeout(text, **self.about())
-
-
-def once_info(caller: Caller, label: str | None) -> bytes:
-    """Return what ``show`` prints, and the mark that ``once_finish.lua`` looks for."""
-    return describe(caller, label)[:-1] + b',"once":1}'
 
 
 class Outcome(Generic[T_co]):

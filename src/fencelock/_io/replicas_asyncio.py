@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 from fencelock._core.keys import LockKeys
 from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply, closed
+from fencelock._io.cluster_asyncio import AsyncioClusterPort
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.link_asyncio import Link
 from fencelock._io.port_asyncio import AioPort, let_act
@@ -197,12 +198,7 @@ class PortWithRounds(AioPort):
     replicas: AsyncReplicas
 
     def __init__(
-        self,
-        source: Any,
-        *,
-        client_channel: str,
-        server_timeout: float,
-        replicas: Acknowledgement,
+        self, source: Any, *, client_channel: str, server_timeout: float, replicas: Acknowledgement
     ) -> None:
         super().__init__(source, client_channel=client_channel, server_timeout=server_timeout)
         at = source.at if isinstance(source, ClusterSource) else lambda _node: source
@@ -237,3 +233,7 @@ class AcknowledgedPort(PortWithRounds):
         """Note the connection that the waiter is about to use."""
         await super().open(waiter, until, listen=listen)
         waiter.origin = self.link.mux
+
+
+class AcknowledgedClusterPort(PortWithRounds, AsyncioClusterPort):
+    """An asyncio port for a Cluster whose grants replicas acknowledge."""

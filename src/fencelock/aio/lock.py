@@ -56,6 +56,7 @@ class AsyncHandle(ProcessBound):
 
     def _undo(self, body: Body) -> None:
         """Take back what a body holds, or an acquire whose caller never got it."""
+        # Each acquire calls it itself: in threads a signal may come while a helper returns.
         port = self._port()
         for hold in self._holds.take_back(body):
             retire(port, hold)

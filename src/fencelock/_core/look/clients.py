@@ -137,10 +137,7 @@ def _who_waits(client_channel: bytes, keys: LockKeys, waiter: Seat) -> Call:
 
 
 async def _answered(
-    port: Port,
-    asks: Sequence[tuple[LockKeys, Callable[[Seat], Call]]],
-    span: float,
-    far: float,
+    port: Port, asks: Sequence[tuple[LockKeys, Callable[[Seat], Call]]], span: float, far: float
 ) -> Sequence[Seat]:
     """Ask clients, and wait a moment for their answers; return the waiters that may have them."""
     waiters = [Seat.of(keys, port.new_id()) for keys, _ in asks]

@@ -60,30 +60,18 @@ async def show_all(
         if asks and may_be_idle and port.now() < until and await port.is_idle(keys, holder):
             status = status._replace(held=False, kept=True)
         shown.append(status)
-    if asks and waiters:
-        await _add_local(port, found, answers, shown, until)
-    return shown
-
-
-async def _add_local(
-    port: Port,
-    found: Sequence[LockKeys],
-    answers: Sequence[Sequence[Shown]],
-    shown: list[LockStatus],
-    until: float,
-) -> None:
-    """Add the waiters that only their own clients know, and who has the turn of a client."""
-    clients: dict[bytes, LockKeys] = {}
-    for keys, (answer, *_) in zip(found, answers, strict=True):
-        for client_channel in clients_of(answer):
-            clients.setdefault(client_channel, keys)
-    rows: dict[str, list[Row]] = {}
-    for row in await port.local_rows(clients, until):
-        rows.setdefault(row.lock, []).append(row)
-    if rows:
+    if asks and waiters:  # only the clients know who waits inside them, and whose turn it is
+        clients: dict[bytes, LockKeys] = {}
+        for keys, (answer, *_) in zip(found, answers, strict=True):
+            for client_channel in clients_of(answer):
+                clients.setdefault(client_channel, keys)
+        rows: dict[str, list[Row]] = {}
+        for row in await port.local_rows(clients, until):
+            rows.setdefault(row.lock, []).append(row)
         for at, keys in enumerate(found):
             of_lock = rows.get(keys.lock.decode(errors="replace"), ())
             shown[at] = _with_local(shown[at], of_lock, answers[at][0].now_us)
+    return shown
 
 
 async def survey(port: Port, found: Sequence[LockKeys], waiters: int) -> list[list[Shown]]:

@@ -108,11 +108,7 @@ async def hand_over(
         last = port.now() >= give_up_at
         asked = Seat()
         words = (mark(candidate), b"1" if last else b"0", port.new_id())
-        offer = (
-            ELECTION_HAND_OVER,
-            keys.all,
-            (hold.holder_id, hold.terms.client_channel, *words),
-        )
+        offer = (ELECTION_HAND_OVER, keys.all, (hold.holder_id, hold.terms.client_channel, *words))
         reply = await _offer(port, hold, registry, offer, asked)
         if reply[0] != 0:
             try:

@@ -46,10 +46,7 @@ Then = Callable[["StateWaiter"], Awaitable[None]]
 
 
 async def wait_for(
-    port: Port,
-    signal: WaitableState,
-    timeout: float | None,
-    then: Then | None = None,
+    port: Port, signal: WaitableState, timeout: float | None, then: Then | None = None
 ) -> Any:
     """Wait for a state and return the verdict; None when it did not come about in time.
 

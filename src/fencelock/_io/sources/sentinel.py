@@ -43,11 +43,13 @@ def from_url(url: str, *, asynchronous: bool) -> SentinelService:
         raise ValueError(f"source URL has an unknown option: {min(options)!r} (known: {known})")
 
     def reach(place: _Place, number: int = 0) -> Direct | Cloned:
-        if secure:
-            return tls(_tls_url(place, number, options), asynchronous=asynchronous)
         host, port, name, word = place
-        address = Address(host, port, "", name, word, number)
-        return Direct(lambda _: address, str(address))
+        if not secure:
+            address = Address(host, port, "", name, word, number)
+            return Direct(lambda _: address, str(address))
+        own = f"{quote(name or '', safe='')}:{quote(word or '', safe='')}@{_host(host)}:{port}"
+        more = f"?{urlencode(options)}" if options else ""
+        return tls(f"rediss://{own}/{number}{more}", asynchronous=asynchronous)
 
     places = list(_places(hosts, url))
     sentinels = [reach((*place, sentinel_user, sentinel_password)) for place in places]
@@ -71,13 +73,6 @@ def _places(hosts: str, url: str) -> Iterator[tuple[str, int]]:
 
 def _host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-def _tls_url(place: _Place, number: int, options: dict[str, str]) -> str:
-    host, port, user, password = place
-    login = f"{quote(user or '', safe='')}:{quote(password or '', safe='')}@"
-    query = f"?{urlencode(options)}" if options else ""
-    return f"rediss://{login}{_host(host)}:{port}/{number}{query}"
 
 
 def from_client(client: Any, *, asynchronous: bool) -> SentinelService | None:
