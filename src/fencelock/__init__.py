@@ -72,13 +72,7 @@ if TYPE_CHECKING:
     from fencelock.blocking.multi import MultiLock
     from fencelock.blocking.once import Once
     from fencelock.closing import ashutdown, shutdown
-    from fencelock.status import (
-        HistoryEntry,
-        HolderStatus,
-        LockStatus,
-        SignalStatus,
-        WaiterStatus,
-    )
+    from fencelock.status import HistoryEntry, HolderStatus, LockStatus, SignalStatus, WaiterStatus
 
 __version__ = "0.1.0"
 

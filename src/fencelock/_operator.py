@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fencelock import options
 from fencelock._core.deadlines import validity
-from fencelock._core.keys import LockKeys
+from fencelock._core.keys import LockKeys, SignalKeys
 from fencelock._core.lock.hold import Hold, Observer
 from fencelock._core.lock.release import retire
 from fencelock._core.retry import persist
@@ -75,12 +75,9 @@ class Operator:
 
     # -- locks ----------------------------------------------------------------------------------
 
-    def _keys(self, name: str) -> LockKeys:
-        return LockKeys(self._prefix, options.lock_name(name))
-
     def key(self, name: str) -> str:
         """Return the key of a lock; ValueError for a name that cannot be one."""
-        return self._keys(name).lock.decode()
+        return LockKeys(self._prefix, options.lock_name(name)).lock.decode()
 
     def names(self, seconds: float) -> list[str]:
         """Return the names of locks that are found within so many seconds, sorted."""
@@ -116,11 +113,12 @@ class Operator:
         return run_blocking(read(self._port, OnceKeys(self._prefix, name)))
 
     def break_barrier(self, info: SignalStatus) -> None:
-        """Abort a barrier for all its parties."""
-        from fencelock._core.keys import SignalKeys
-        from fencelock._core.look.states import break_barrier
+        """Abort a barrier: it breaks for waiting parties, and for all that come before a reset."""
+        from fencelock._core.objects.barrier import BarrierSpec, change
 
-        run_blocking(break_barrier(self._port, info, SignalKeys(self._prefix, info.name)))
+        port, keys = self._port, SignalKeys(self._prefix, info.name)
+        spec = BarrierSpec(keys, info.of, info.remaining, server_timeout=port.server_timeout)
+        run_blocking(change(port, spec, b"abort"))
 
     # -- plain commands -------------------------------------------------------------------------
 

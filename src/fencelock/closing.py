@@ -49,13 +49,18 @@ def shutdown(*, timeout: Seconds = options.SHUTDOWN) -> bool:
         ValueError: a timeout that is not positive.
     """
     seconds = options.positive("timeout", timeout)
-    if _running_loop() is not None:
+    if asyncio._get_running_loop() is not None:  # noqa: SLF001 - its public twin raises when there is none
         raise RuntimeError("shutdown() blocks this event loop: use `await fencelock.ashutdown()`")
     if inside():
         put_off(partial(shutdown, timeout=seconds))
         return False
-    until = now() + seconds
-    return _results(_begin(seconds), until)
+    until, given = now() + seconds, True
+    for each in _begin(seconds):
+        try:
+            given &= each.result(max(0.0, until + SLACK_SECONDS - now()))
+        except (TimeoutError, CancelledError):  # late, or its loop ended meanwhile
+            given = False
+    return given
 
 
 async def ashutdown(*, timeout: Seconds = options.SHUTDOWN) -> bool:
@@ -88,13 +93,6 @@ def _gave_back(closed: asyncio.Future[bool]) -> bool:
     if isinstance(error, Exception):
         log.warning("a client could not be closed: %s", error)
     return error is None and closed.result()
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 def _begin(seconds: float, but: asyncio.AbstractEventLoop | None = None) -> Sequence[Future[bool]]:
@@ -152,14 +150,3 @@ def _in_thread(port: BlockingPort, seconds: float) -> Future[bool]:
     if started(thread) is not None:
         close()
     return future
-
-
-def _results(futures: Sequence[Future[bool]], until: float) -> bool:
-    """Wait for all, until an instant; return True if all were given back by then."""
-    given = True
-    for each in futures:
-        try:
-            given &= each.result(max(0.0, until + SLACK_SECONDS - now()))
-        except (TimeoutError, CancelledError):  # late, or its loop ended meanwhile
-            given = False
-    return given

@@ -5,16 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Sequence
 from functools import partial
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Final,
-    Generic,
-    Never,
-    Protocol,
-    TypeAlias,
-    TypeVar,
-)
+from typing import TYPE_CHECKING, Any, Final, Generic, Never, Protocol, TypeAlias, TypeVar
 
 from fencelock._runtime.dates import UTC, datetime, timedelta
 from fencelock._runtime.records import NamedTuple
@@ -84,7 +75,6 @@ PERMITS_MAX: Final = 1_000_000_000
 # Each turn of a cohort has a fence of its own: the scripts leave room for so many (FENCE_ROOM).
 TURNS_MAX: Final = 100
 NAME_BYTES_MAX: Final = 1024
-LABEL_CHARS_MAX: Final = 64
 TEMPLATE_CHARS_MAX: Final = 128
 # What may be left of a lease that is kept while it is idle: that of a handoff, see deadlines.py.
 LINGER_LEASE: Final = 2.0
@@ -157,11 +147,7 @@ class History(_Value):
     ttl: float
 
     def __init__(
-        self,
-        *,
-        threshold: Seconds = 0.1,
-        length: int = 10_000,
-        ttl: Seconds = 604_800.0,
+        self, *, threshold: Seconds = 0.1, length: int = 10_000, ttl: Seconds = 604_800.0
     ) -> None:
         self.__dict__.update(
             threshold=0.0 if threshold == 0 else positive("threshold", threshold),
@@ -172,10 +158,8 @@ class History(_Value):
 
 def history(value: Any) -> History | None:
     """Return what a client keeps for people; None: nothing."""
-    if value is True:
-        return History()
-    if value is False or value is None:
-        return None
+    if value is None or isinstance(value, bool):
+        return History() if value else None
     if not isinstance(value, History):
         raise TypeError(f"history must be True, False or History(...), not {value!r}")
     return value
@@ -381,14 +365,12 @@ def side_ttl(what: str, value: Any) -> float | None:
     return None if value is None else lease_ttl(value, what)
 
 
-def lease_ttl(value: Any, what: str = "ttl") -> float:
+def lease_ttl(value: Any, what: str = "ttl", least: float = TTL_MIN) -> float:
     """Return the ttl in seconds, within what a lease can be."""
     seconds = span(what, value)
-    if not TTL_MIN <= seconds <= TTL_MAX:
-        raise ValueError(
-            f"{what} must be between {TTL_MIN} s and {TTL_MAX:.0f} s (ten years),"
-            f" not {shown(value)}"
-        )
+    if not least <= seconds <= TTL_MAX:
+        most = f"{TTL_MAX:.0f} s (ten years)"
+        raise ValueError(f"{what} must be between {least:g} s and {most}, not {shown(value)}")
     return seconds
 
 
@@ -401,22 +383,19 @@ def until(value: datetime) -> float:
 
 def lock_name(value: Any) -> str:
     """Return the name of a lock: any text of 1 to 1,024 bytes."""
-    if not isinstance(value, str):
-        raise TypeError(f"name must be str, not {type(value).__name__}")
+    name = _str("name", value)
     try:
-        encoded = value.encode()
+        encoded = name.encode()
     except UnicodeEncodeError as error:
         raise ValueError(f"name must be encodable as UTF-8: {value!r}") from error
     if not 0 < len(encoded) <= NAME_BYTES_MAX:
         raise ValueError(f"name must have 1 to {NAME_BYTES_MAX} bytes, not {len(encoded)}")
-    return value
+    return name
 
 
 def key_prefix(value: Any) -> str:
     """Return the prefix of all keys; it may be empty."""
-    if not isinstance(value, str):
-        raise TypeError(f"key_prefix must be str, not {type(value).__name__}")
-    return value
+    return _str("key_prefix", value)
 
 
 def count(what: str, value: Any, *, least: int = 1, most: float = PERMITS_MAX) -> int:
@@ -507,10 +486,15 @@ def template(value: Any) -> str:
 
 def text(what: str, value: Any) -> str:
     """Return a label or owner id: a non-empty str."""
+    given = _str(what, value)
+    if not given:
+        raise ValueError(f"{what} must not be empty")
+    return given
+
+
+def _str(what: str, value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{what} must be str, not {type(value).__name__}")
-    if not value:
-        raise ValueError(f"{what} must not be empty")
     return value
 
 
@@ -558,12 +542,7 @@ def semaphore_timeout(timeout: Any, *, blocking: bool) -> float | None:
         if timeout is not None:
             raise ValueError("can't specify timeout for non-blocking acquire")
         return NO_WAIT
-    if timeout is None:
-        return None
-    seconds = span("timeout", timeout)
-    if seconds > TIMEOUT_MAX:
-        raise OverflowError("timeout value is too large")
-    return max(0.0, seconds)
+    return wait_timeout(timeout)
 
 
 # threading.TIMEOUT_MAX on every platform that runs this; repeated to keep imports light.
@@ -577,13 +556,7 @@ IDLE_TTL_MIN: Final = 10.0
 
 def idle_ttl(value: Any) -> float:
     """Return how long an unused state is kept."""
-    seconds = span("idle_ttl", value)
-    if not IDLE_TTL_MIN <= seconds <= TTL_MAX:
-        raise ValueError(
-            f"idle_ttl must be between {IDLE_TTL_MIN:.0f} s and {TTL_MAX:.0f} s (ten years),"
-            f" not {shown(value)}"
-        )
-    return seconds
+    return lease_ttl(value, "idle_ttl", IDLE_TTL_MIN)
 
 
 def wait_timeout(timeout: Any) -> float | None:

@@ -37,7 +37,7 @@ MEMORIES = {
 # What it knows of servers, not of locks: as much as there are servers, slots or channels.
 KNOWLEDGE = frozenset(
     {
-        *("source", "_source", "flows", "_defaults", "_maker", "_asked", "_options"),
+        *("source", "_source", "flows", "_defaults", "_asked", "_options"),
         *("labels", "outcomes", "channels", "heard", "claimants", "suspect", "slots"),
         *("_seen", "_told", "_known", "_followers", "_doubted", "_at", "_silent", "_run_ids"),
         *("_buffer", "_view", "_reader", "_unsent"),

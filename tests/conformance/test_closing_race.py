@@ -115,6 +115,28 @@ async def test_a_place_in_line_that_comes_while_the_client_is_closed(world, kind
     await free_at_once(world, holding)
 
 
+@pytest.mark.no_quorum
+@pytest.mark.parametrize("release", [False, True], ids=["close", "release"])
+async def test_a_hand_over_to_nobody_while_the_client_is_closed(world, release):
+    """Its error is that of all calls then: this candidate does not stay the leader."""
+    client, other = world.client(), world.client()
+    ann = client.election("a", candidate="ann")
+    assert await ann.campaign()
+    with standing_still(world):
+        job = world.start(ann.hand_over("bob"))
+        await world.until(lambda: asks(client), "the request is under way")
+        closing = world.start(client.aclose(release=release))
+        await world.until(lambda: port_of(client).closing, "the client is being closed")
+        resume(world)
+        with pytest.raises(ClientClosed, match=r"'a'.*closed"):
+            await job.result()
+        await closing.result()
+    assert not ann.is_leader
+    bob = other.election("a", candidate="bob")
+    assert await bob.campaign(timeout=5)  # the leadership was given back
+    await bob.resign()
+
+
 # Not a semaphore: its undo is longer than what a server reads at once, and a server that finds the
 # connection closed when it answers the first request reads no further.
 @pytest.mark.nightly

@@ -14,8 +14,6 @@ from fencelock._core.lock.hand_back import give_back_all
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.objects import election, multi, once
-from fencelock._core.objects.multi_renew import renew_all
-from fencelock._core.objects.once import once_terms
 from fencelock._core.objects.semaphore_rwlock import release_permits, set_limit
 from fencelock._core.retry import ask
 from fencelock.errors import ClientClosed, FencelockError, LeaseLost, NotHeld
@@ -509,7 +507,7 @@ class MultiDesk(Desk, Actor):
 
     async def renews(self):
         with self.call("renew all"):
-            await renew_all(self.port, list(self.registry.holds), LONGER)
+            await self.port.renew_all(list(self.registry.holds), LONGER)
 
     async def give_back(self):
         self.given_up = True
@@ -547,10 +545,7 @@ class Runner(Desk, Actor):
 
     async def start(self):
         port = self.port
-        terms = once_terms(
-            runs_once.ONCE, RENEWED, client_channel=port.client_channel, ttl=RENEWED.ttl
-        )
-        request = Attempt(terms, port.new_id(), b'{"once":1}')
+        request = Attempt(runs_once.terms_at(port), port.new_id(), b'{"once":1}')
         self.world.monitor.asks(self.client, request)
         request.registry = self.registry
         return await once.start(port, request, None)

@@ -5,8 +5,9 @@ import contextlib
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.release import release
+from fencelock._core.lock.terms import Terms
 from fencelock._core.objects import once
-from fencelock._core.objects.once import FinishedOnce, OnceKeys, once_terms
+from fencelock._core.objects.once import FinishedOnce, OnceKeys
 from fencelock.errors import LeaseLost, NotAcknowledged, OutcomeUnknown, ServerError
 from tests.flows.scenarios import RENEWED, Scenario, single, user
 from verification.simulator.actors import _Watch, moves_for_too_long
@@ -16,6 +17,12 @@ ONCE = OnceKeys("", "lock")
 WITHIN = 600.0  # longer than any schedule
 # What is left at least of a lease that is renewed each third of its ttl, and when it is grown.
 RENEWED_PART, GROWN_SECONDS, SLACK = 0.6, 0.4, 0.2
+
+
+def terms_at(port):
+    """Return the terms of a run at a client's port."""
+    given = {"client_channel": port.client_channel, "ttl": RENEWED.ttl}
+    return Terms(keys=ONCE, options=RENEWED, question=ONCE.question, **given)
 
 
 def kept(world):
@@ -48,7 +55,7 @@ def runner(*, timeout=None, work=0.0, fails=False, rest=0.0):
         port = actor.port
         if rest:
             await port.sleep(port.now() + rest)
-        terms = once_terms(ONCE, RENEWED, client_channel=port.client_channel, ttl=RENEWED.ttl)
+        terms = terms_at(port)
         request = Attempt(terms, port.new_id(), b'{"once":1}')
         actor.world.monitor.asks(actor.client, request)
         watch = request.registry = _Watch(actor)

@@ -83,6 +83,7 @@ class Seat:
 
     def hear(self, fence: int, granted_us: int, lease_ms: int) -> None:
         """Take a pushed grant; a seat that asked for none learns that something changed."""
+        del fence, granted_us, lease_ms
         self.news = True
 
     def learn(self, state: bytes) -> None:

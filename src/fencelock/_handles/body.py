@@ -20,7 +20,8 @@ from typing import Any, Final
 
 from fencelock._core.lock.hold import Hold
 from fencelock._runtime import process
-from fencelock.errors import NotHeld
+from fencelock._runtime.log import log
+from fencelock.errors import FencelockError, LeaseLost, NotHeld
 
 # Flags of ``inspect``, which loads for long.
 GENERATORS: Final = 0x20 | 0x200  # also asynchronous ones
@@ -126,3 +127,21 @@ def unsure(what: str, **about: str) -> NotHeld:
         " generator"
     )
     return NotHeld(text, **about)
+
+
+def raise_release_error(
+    trouble: FencelockError, error: BaseException | None, doing: str, *, stopped: bool = False
+) -> None:
+    """Raise the error of the release, unless the body raised too: then only log it.
+
+    ``stopped``: the body was cancelled because of the loss, so its own error says less.
+    """
+    try:
+        if error is None:
+            raise trouble
+        if stopped:
+            raise trouble from error
+        if not isinstance(error, LeaseLost):  # reported already
+            log.warning("%s failed after the body raised: %s", doing, trouble)
+    finally:
+        del trouble

@@ -63,11 +63,7 @@ class CandidateHolds(Holds):
     __slots__ = ("_ending", "_uses", "campaigning", "cancels", "candidate", "election")
 
     def __init__(
-        self,
-        keys: ElectionKeys,
-        chosen: LeaseOptions,
-        hold_type: type[Hold],
-        candidate: object,
+        self, keys: ElectionKeys, chosen: LeaseOptions, hold_type: type[Hold], candidate: object
     ) -> None:
         self.cancels: bool = chosen.on_lost == "cancel"
         if self.cancels:  # all bodies that rely on it, not one

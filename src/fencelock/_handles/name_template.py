@@ -14,20 +14,10 @@ import inspect
 import re
 import string
 from collections import deque
-from collections.abc import (
-    Callable,
-    ItemsView,
-    Iterator,
-    KeysView,
-    Mapping,
-    Sequence,
-    ValuesView,
-)
-from collections.abc import (
-    Set as AbstractSet,
-)
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from collections.abc import Set as AbstractSet
 from functools import partial, update_wrapper
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from fencelock import options
 
@@ -35,43 +25,22 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-class DecoratedCall:
-    """One call of a decorated function: the name it locks, and its arguments."""
+class DecoratedCall(NamedTuple):
+    """One call of a decorated function: the name it locks, and what calls it with the lease."""
 
-    __slots__ = ("_bound", "_plan", "name")
-
-    def __init__(self, plan: NameTemplate, bound: inspect.BoundArguments) -> None:
-        self._plan = plan
-        self._bound = bound
-        self.name: str = plan.name_of(bound)
-
-    def into(self, lease: object) -> Any:
-        """Call the function; give it the lease if it asked for that."""
-        plan, bound = self._plan, self._bound
-        if plan.lease is None:
-            return plan.function(*bound.args, **bound.kwargs)
-        given = {**bound.arguments, plan.lease: lease}
-        ordered = {name: given[name] for name in plan.signature.parameters if name in given}
-        whole = inspect.BoundArguments(plan.signature, ordered)
-        return plan.function(*whole.args, **whole.kwargs)
+    name: str
+    into: Callable[[object], Any]
 
 
 class NameTemplate:
     """A template and the function that it was checked against."""
 
     def __init__(
-        self,
-        template: str,
-        function: Callable[..., Any],
-        *,
-        lease: str | None,
-        asynchronous: bool,
+        self, template: str, function: Callable[..., Any], *, lease: str | None, asynchronous: bool
     ) -> None:
         self.template = template
         self.function = function
         self.lease = lease
-        if not isinstance(template, str):
-            raise TypeError(f"name must be str, not {type(template).__name__}")
         _check_kind(function, asynchronous=asynchronous)
         self.signature: inspect.Signature = inspect.signature(function)
         self.open: inspect.Signature = self._without_lease()
@@ -96,11 +65,17 @@ class NameTemplate:
         except TypeError as error:
             raise TypeError(f"{_named(self.function)}() {error}") from None
         bound.apply_defaults()
-        return DecoratedCall(self, bound)
+        name = options.lock_name(self._format.name(self.template, bound.arguments))
+        return DecoratedCall(name, partial(self._into, bound))
 
-    def name_of(self, bound: inspect.BoundArguments) -> str:
-        """Return the name for a call."""
-        return options.lock_name(self._format.name(self.template, bound.arguments))
+    def _into(self, bound: inspect.BoundArguments, lease: object) -> Any:
+        """Call the function; give it the lease if it asked for that."""
+        if self.lease is None:
+            return self.function(*bound.args, **bound.kwargs)
+        given = {**bound.arguments, self.lease: lease}
+        ordered = {name: given[name] for name in self.signature.parameters if name in given}
+        whole = inspect.BoundArguments(self.signature, ordered)
+        return self.function(*whole.args, **whole.kwargs)
 
     def dress(self, wrapper: Function) -> Function:
         """Make a wrapper look like the function, with the signature that callers see."""
@@ -170,14 +145,10 @@ def _sets_in(value: Any) -> Iterator[Any]:
             left += [*each.keys(), *each.values()]
         elif isinstance(each, (list, tuple, deque, *_VIEWS)):
             left += each
-        left += _attributes(each)
-
-
-def _attributes(value: Any) -> list[Any]:
-    slots = [getattr(kind, "__slots__", ()) for kind in type(value).__mro__]
-    names = [each for slot in slots for each in ((slot,) if isinstance(slot, str) else slot)]
-    found = [getattr(value, name, None) for name in names]
-    return [*found, *getattr(value, "__dict__", {}).values()]
+        for slots in [getattr(kind, "__slots__", ()) for kind in type(each).__mro__]:
+            names = (slots,) if isinstance(slots, str) else slots
+            left += [getattr(each, name, None) for name in names]
+        left += getattr(each, "__dict__", {}).values()
 
 
 def template_of(name: Any) -> str:

@@ -7,7 +7,8 @@ from typing import Any, Final, Generic, TypeVar
 
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.objects.once import FinishedOnce, OnceKeys, RunningOnce, once_terms
+from fencelock._core.lock.terms import Terms
+from fencelock._core.objects.once import FinishedOnce, OnceKeys, RunningOnce
 from fencelock._core.port import Port
 from fencelock._handles.lock import Caller, Holds, describe
 from fencelock._runtime.hints import made_by_clients
@@ -32,22 +33,16 @@ class OnceHolds(Holds):
 
     def attempt(self, port: Port, caller: Caller) -> Attempt:
         """Return a fresh attempt by a thread or task."""
-        chosen = self.options
-        terms = once_terms(
-            self.once, chosen, client_channel=port.client_channel, ttl=chosen.first_ttl()
-        )
-        return self.attempt_on(terms, port, caller, once_info(caller, chosen.label))
+        terms = self.new_terms(Terms, port, question=self.once.question)
+        # What ``show`` prints, and the mark that ``once_finish.lua`` looks for.
+        info = describe(caller, self.options.label)[:-1] + b',"once":1}'
+        return self.attempt_on(terms, port, caller, info)
 
     def timed_out(self) -> AcquireTimeout:
         """Return the error for a wait that ended before the run."""
         name, timeout = self.keys.name, self.options.timeout
         text = f"{name!r} was not done within its timeout of {timeout:g} s"
         return AcquireTimeout(text, **self.about())
-
-
-def once_info(caller: Caller, label: str | None) -> bytes:
-    """Return what ``show`` prints, and the mark that ``once_finish.lua`` looks for."""
-    return describe(caller, label)[:-1] + b',"once":1}'
 
 
 class Outcome(Generic[T_co]):

@@ -16,12 +16,7 @@ from fencelock import options
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.objects.semaphore_rwlock import (
-    SEMAPHORE,
-    PermitCount,
-    ShareTerms,
-    state,
-)
+from fencelock._core.objects.semaphore_rwlock import SEMAPHORE, PermitCount, ShareTerms, state
 from fencelock._core.port import Port
 from fencelock._handles.body import Bodies, Body
 from fencelock._handles.lock import Caller, Holds

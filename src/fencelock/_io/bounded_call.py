@@ -36,8 +36,8 @@ class Work(Generic[T]):
         self._lives = lives  # kept alive, so that no other object gets the same identity
         self._result: T
         self._error: BaseException | None = None
-        self._then: list[Callable[[], object]] = []
-        self._latch = OneShotLatch()
+        self.then: list[Callable[[], object]] = []  # called at its end, maybe in its thread
+        self.latch: OneShotLatch = OneShotLatch()  # it opens at its end
         # Guarded by the mutex:
         self.begun: bool = False
         self.ended: bool = False
@@ -53,32 +53,10 @@ class Work(Generic[T]):
         finally:
             del self
 
-    def end(self) -> list[Callable[[], object]]:
-        """Note its end, and return the callbacks to call then; under the mutex."""
-        self.ended = True
-        return self._then
-
-    def let_go(self) -> None:
-        """Wake the threads that wait for it."""
-        self._latch.open()
-
     def drop(self) -> None:
         """Dispose of a result that no caller takes."""
         if self._dispose is not None and self._error is None:
             self._dispose(self._result)
-
-    def over(self, until: float) -> bool:
-        """Wait for the end of it; False when it did not come by the instant."""
-        return self._latch.wait(max(0.0, until - now()))
-
-    def then(self, call: Callable[[], object]) -> bool:
-        """Register a callback for its end, maybe in its thread; False when it has ended.
-
-        Under the mutex.
-        """
-        if not self.ended:
-            self._then.append(call)
-        return not self.ended
 
     def result(self) -> T:
         """Return its result or raise its error."""
@@ -139,10 +117,10 @@ class WorkTable:
         work.run()
         with mutex():
             self._remove(key, work)
-            then = work.end()
+            work.ended = True
             abandoned = not work.claims
-        work.let_go()
-        for each in then:
+        work.latch.open()
+        for each in work.then:
             each()
         if abandoned:
             work.drop()
@@ -192,7 +170,7 @@ def within(
     claim: WorkClaim[T] = WorkClaim()
     try:
         work = under_way.claim(key, lambda: Work(function, dispose, lives), name, claim)
-        if not work.over(until):
+        if not work.latch.wait(max(0.0, until - now())):
             raise TimeoutError
     except BaseException:
         under_way.leave(key, claim, name)

@@ -101,13 +101,9 @@ class CleanupQueue:
         trouble = started(thread)
         if trouble is not None:
             log.info("the calling thread does a clean-up itself: %s", trouble)
-            self._do_here(port)
-
-    def _do_here(self, port: Delivers) -> None:
-        """Do the jobs in this thread, but only for a short time: it has other work."""
-        until = now() + HERE_SECONDS
-        while (job := self._next()) is not None:
-            _do(port, job._replace(until=min(job.until, until)))
+            until = now() + HERE_SECONDS  # only for a short time: it has other work
+            while (job := self._next()) is not None:
+                _do(port, job._replace(until=min(job.until, until)))
 
     def finish(self, until: float) -> None:
         """Wait until all jobs are done, or until the instant."""

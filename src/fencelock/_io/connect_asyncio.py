@@ -17,27 +17,25 @@ from fencelock._io.sources.url import GREETING
 from fencelock._runtime.clock import now
 from fencelock._runtime.mutex import mutex
 
-Make = Callable[[asyncio.AbstractEventLoop, Pushed, float], AsyncConnection]
+Make = Callable[..., AsyncConnection]
 T = TypeVar("T")
 
 
-def _plain(loop: asyncio.AbstractEventLoop, pushed: Pushed, stall: float) -> AsyncConnection:
-    return AsyncConnection(loop, pushed, stall=stall)
-
-
 async def dial(
-    source: One, pushed: Pushed, until: float, *, stall: float, make: Make = _plain
+    source: One, pushed: Pushed, until: float, *, stall: float, make: Make = AsyncConnection
 ) -> AsyncConnection:
     """Return a greeted connection; raises NoReply or a ServerError when there is none."""
-    loop = asyncio.get_running_loop()
-    mux = make(loop, pushed, stall)
+    mux = make(asyncio.get_running_loop(), pushed, stall=stall)
     source = instead_of(source, asynchronous=True)
     try:
         async with asyncio.timeout(max(0.001, until - now())):
             if isinstance(source, Direct):
                 await _direct(source, mux, until)
             elif isinstance(source, Bridged):
-                await _bridged(source, mux, until)
+                from fencelock._io.sources import bridge  # noqa: PLC0415 - seldom needed
+
+                await bridge.adopt(source, mux)
+                await greet(SOCKETS, mux, [GREETING], source.label, until)
             else:
                 await _adopted(source, mux, until)
     except TimeoutError as error:
@@ -86,13 +84,6 @@ async def _direct(source: Direct, mux: AsyncConnection, until: float) -> None:
             sock = await open_tcp(SOCKETS, address, until)
             await mux.loop.create_connection(lambda: mux, sock=sock)
     await greet(SOCKETS, mux, address.handshake(), str(address), until)
-
-
-async def _bridged(source: Bridged, mux: AsyncConnection, until: float) -> None:
-    from fencelock._io.sources import bridge  # noqa: PLC0415 - seldom needed
-
-    await bridge.adopt(source, mux)
-    await greet(SOCKETS, mux, [GREETING], source.label, until)
 
 
 async def _adopted(source: Cloned, mux: AsyncConnection, until: float) -> None:
@@ -175,8 +166,8 @@ async def _within(
     try:
         work = under_way.claim(key, lambda: Work(function, None, lives), name, claim)
         with mutex():
-            awaited = work.then(ring)
-        if not awaited:
+            work.then.append(ring)
+        if work.ended:
             ring()
         async with asyncio.timeout(max(0.001, until - now())):
             await bell

@@ -44,26 +44,6 @@ class Connection:
     ``pushed`` is called with every push message, by the thread that reads.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_poll",
-        "_reader",
-        "_slice",
-        "_sock",
-        "asked_at",
-        "channel",
-        "channels",
-        "descriptor",
-        "fresh",
-        "name",
-        "node",
-        "owed",
-        "pushed",
-        "sound",
-        "undoing",
-        "waiter",
-    )
-
     def __init__(
         self, sock: socket.socket, pushed: Callable[[Connection, list[bytes]], None]
     ) -> None:

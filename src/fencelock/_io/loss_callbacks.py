@@ -36,25 +36,25 @@ class LossCallbacks:
         self._see_to_it()
 
     def _see_to_it(self) -> None:
-        """Start a thread unless one is about to run. An interrupt may leave one unstarted."""
+        """Start a thread unless one is about to run. An interrupt may leave one unstarted.
+
+        If none can be started, call ``on_lost`` here, unless a thread inside a callback goes on.
+        """
         thread = threading.Thread(target=self._run, name="fencelock-on-lost", daemon=True)
         with self._lock:
             if any(each.is_alive() for each in self._spare):
                 return
             self._spare = {thread}
         trouble = started(thread)
-        if trouble is not None:
-            self._tell_here(trouble)
-
-    def _tell_here(self, error: RuntimeError) -> None:
-        """Call ``on_lost`` in this thread, unless a thread inside a callback will continue."""
+        if trouble is None:
+            return
         with self._lock:
             others = any(each.is_alive() for each in self._busy)
             holds = () if others else tuple(self._untold)
             if not others:
                 self._untold.clear()
         what = "waits for another on_lost" if others else "delays its caller"
-        log.warning("no thread can be started: on_lost %s: %s", what, error)
+        log.warning("no thread can be started: on_lost %s: %s", what, trouble)
         for hold in holds:
             _notify(hold)
 

@@ -108,15 +108,8 @@ def held_by(*ports: ProcessPort) -> list[Hold]:
     """Return the leases that ports hold now, as far as this process can prove."""
     with mutexes.mutex():
         holds = [hold for each in ports for hold in each.renewals.tracked()]
-    return [
-        hold
-        for hold in holds
-        if hold.open and not hold.notified and _ours(hold) and now() < hold.deadline
-    ]
-
-
-def _ours(hold: Hold) -> bool:
-    return not hold.partial and not hold.forked
+    ours = [hold for hold in holds if hold.open and not (hold.partial or hold.forked)]
+    return [hold for hold in ours if not hold.notified and now() < hold.deadline]
 
 
 def _leave() -> None:

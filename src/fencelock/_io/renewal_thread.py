@@ -23,7 +23,7 @@ from fencelock._io.pool_blocking import Pool
 from fencelock._io.threads import run_blocking
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
-from fencelock._runtime.mutex import catch_up, mutex, started, waiting
+from fencelock._runtime.mutex import catch_up, mutex, started
 from fencelock.errors import FencelockError
 
 # How long the thread stays without a lease: locks taken in a row then share one thread.
@@ -149,8 +149,7 @@ class RenewalThread:
     def _renew_all(self, port: RenewedPort) -> None:
         idle_since = None
         while self._registered():
-            if waiting():
-                catch_up()
+            catch_up()
             with port.mutex:
                 next_at = port.renewals.next_at()
             current = now()

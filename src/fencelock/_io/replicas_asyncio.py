@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 from fencelock._core.keys import LockKeys
 from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply, closed
+from fencelock._io.cluster_asyncio import AsyncioClusterPort
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.link_asyncio import Link
 from fencelock._io.port_asyncio import AioPort, let_act
@@ -84,7 +85,10 @@ class Rounds:
         """Send one WAIT, until the earliest deadline of the requests that share it."""
         mux = await self.link.connected(until)
         for origin in {ack.origin for ack in acks}:
-            await self._same_server(mux, origin, until)
+            if await self._run_id(mux, until) != await self._run_id(origin, until):
+                mux.close()
+                origin.close()  # either may be the old one: both then find the present server
+                raise NoReply("another server has taken its place", sent=True)
         answer_by = until + LATE_SECONDS
         slots = (
             mux.request(mark(acks[0].keys), answer_by),
@@ -104,15 +108,6 @@ class Rounds:
                 _reply(ack, count)
             else:
                 self._acks.append(ack)
-
-    async def _same_server(
-        self, mux: AsyncConnection, origin: AsyncConnection, until: float
-    ) -> None:
-        """Raise NoReply when the two connections lead to different processes."""
-        if await self._run_id(mux, until) != await self._run_id(origin, until):
-            mux.close()
-            origin.close()  # either may be the old one: both then find the present server
-            raise NoReply("another server has taken its place", sent=True)
 
     async def _run_id(self, mux: AsyncConnection, until: float) -> bytes:
         known = self._run_ids.get(mux)
@@ -159,9 +154,12 @@ class AsyncReplicas:
             raise NoReply("the connection of the request was lost", sent=False)
         rounds = self._rounds.get(mux.node)
         if rounds is None:
-            source, seconds = self._at(mux.node), self._seconds
             link = Link(
-                source, self._client_channel, _unheard, _disconnected, server_timeout=seconds
+                self._at(mux.node),
+                self._client_channel,
+                lambda _message: None,  # no push is expected
+                lambda: None,  # the next round connects again
+                server_timeout=self._seconds,
             )
             link.silence = inf
             link.reached = mux.node is not None  # it answered just now: silence may be temporary
@@ -194,26 +192,13 @@ def _fail(ack: AckRequest, error: Exception) -> None:
         ack.answer.exception()  # its task may be cancelled before it reads this: not a bug
 
 
-def _unheard(message: list[bytes]) -> None:
-    """Ignore an unexpected push."""
-
-
-def _disconnected() -> None:
-    """Leave it to the next round to connect again."""
-
-
 class PortWithRounds(AioPort):
     """The common part of the asyncio ports whose grants replicas acknowledge."""
 
     replicas: AsyncReplicas
 
     def __init__(
-        self,
-        source: Any,
-        *,
-        client_channel: str,
-        server_timeout: float,
-        replicas: Acknowledgement,
+        self, source: Any, *, client_channel: str, server_timeout: float, replicas: Acknowledgement
     ) -> None:
         super().__init__(source, client_channel=client_channel, server_timeout=server_timeout)
         at = source.at if isinstance(source, ClusterSource) else lambda _node: source
@@ -248,3 +233,7 @@ class AcknowledgedPort(PortWithRounds):
         """Note the connection that the waiter is about to use."""
         await super().open(waiter, until, listen=listen)
         waiter.origin = self.link.mux
+
+
+class AcknowledgedClusterPort(PortWithRounds, AsyncioClusterPort):
+    """An asyncio port for a Cluster whose grants replicas acknowledge."""

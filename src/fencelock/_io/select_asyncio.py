@@ -1,12 +1,13 @@
 """Which port a client's source needs, for asyncio: one for each event loop that uses it."""
+# ruff: noqa: PLC0415 - most programs need only the port of one server
 
 from __future__ import annotations
 
 import asyncio
 import sys
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from fencelock._core.keys import channel_prefix
 from fencelock._io.port_asyncio import AioPort
@@ -16,69 +17,65 @@ from fencelock._runtime.log import log
 from fencelock._runtime.mutex import mutex, outside
 from fencelock.options import Acknowledgement
 
-
-class PortMaker(NamedTuple):
-    """Makes a loop's port; ``label`` is what people call the source."""
-
-    make: Callable[[], AioPort]
-    label: str
-    quorum: bool
-
-
-def port_maker(
-    source: object,
-    *,
-    prefix: str,
-    server_timeout: float,
-    node_timeout: float,
-    replicas: Acknowledgement | None = None,
-) -> PortMaker:
-    """Return the factory of a loop's port; TypeError or ValueError for an invalid source."""
-    found = chosen(source, replicas, asynchronous=True)
-    if kinds.stand_in is not None:
-        replicas = None
-    given: dict[str, Any] = {
-        "client_channel": channel_prefix(prefix),
-        "server_timeout": server_timeout,
-    }
-
-    def make() -> AioPort:
-        if is_quorum(found):
-            from fencelock._io.port_quorum_asyncio import AioQuorum  # noqa: PLC0415 - rarely needed
-
-            return AioQuorum(found, prefix=prefix, node_timeout=node_timeout, **given)
-        if is_cluster(found) and replicas is not None:
-            from fencelock._io.replicas_cluster import (  # noqa: PLC0415 - as above
-                AcknowledgedClusterPort,
-            )
-
-            return AcknowledgedClusterPort(found, replicas=replicas, **given)
-        if is_cluster(found):
-            from fencelock._io.cluster_asyncio import AsyncioClusterPort  # noqa: PLC0415 - as above
-
-            return AsyncioClusterPort(found, **given)
-        if replicas is not None:
-            from fencelock._io.replicas_asyncio import AcknowledgedPort  # noqa: PLC0415 - as above
-
-            return AcknowledgedPort(found, replicas=replicas, **given)
-        return AioPort(found, **given)
-
-    return PortMaker(make, found.label, quorum=is_quorum(found))
+if TYPE_CHECKING:
+    from fencelock._core.look.history import Recorder
 
 
 class LoopPorts:
-    """A client's ports, by loop. They end with the client, which warns if it was not closed."""
+    """A client's ports, by loop. They end with the client, which warns if it was not closed.
 
-    def __init__(self, maker: PortMaker) -> None:
-        self._maker = maker
+    TypeError or ValueError for an invalid source. ``label`` is what people call it.
+    """
+
+    def __init__(
+        self,
+        source: object,
+        recorder: Recorder | None,
+        *,
+        prefix: str,
+        server_timeout: float,
+        node_timeout: float,
+        replicas: Acknowledgement | None = None,
+    ) -> None:
+        self._found = chosen(source, replicas, asynchronous=True)
+        self._recorder = recorder
+        self._replicas = replicas if kinds.stand_in is None else None
+        self._prefix = prefix
+        self._server_timeout, self._node_timeout = server_timeout, node_timeout
         self._ports: dict[int, AioPort] = {}
+        self.label: str = self._found.label
+        self.quorum: bool = is_quorum(self._found)
+
+    def _made(self) -> AioPort:
+        """Return a new port for the running loop."""
+        found, prefix, replicas = self._found, self._prefix, self._replicas
+        given: dict[str, Any] = {
+            "client_channel": channel_prefix(prefix),
+            "server_timeout": self._server_timeout,
+        }
+        if self.quorum:
+            from fencelock._io.port_quorum_asyncio import AioQuorum
+
+            return AioQuorum(found, prefix=prefix, node_timeout=self._node_timeout, **given)
+        if replicas is not None:
+            from fencelock._io.replicas_asyncio import AcknowledgedClusterPort, AcknowledgedPort
+
+            kind = AcknowledgedClusterPort if is_cluster(found) else AcknowledgedPort
+            return kind(found, replicas=replicas, **given)
+        if is_cluster(found):
+            from fencelock._io.cluster_asyncio import AsyncioClusterPort
+
+            return AsyncioClusterPort(found, **given)
+        return AioPort(found, **given)
 
     def here(self) -> AioPort:
         """Return the running loop's port, made when the loop first asks."""
         loop = asyncio.get_running_loop()
         port = self._ports.get(id(loop))
         if port is None or port.loop is not loop:
-            port = self._maker.make()
+            port = self._made()
+            if self._recorder is not None:
+                self._recorder.add(port)
             with mutex():  # the loops of other threads make theirs
                 for key, each in list(self._ports.items()):
                     if each.loop.is_closed():
@@ -92,7 +89,7 @@ class LoopPorts:
         """Close what ``aclose()`` did not, and warn."""
         left = [port for port in getattr(self, "_ports", {}).values() if port.left_open]
         if left and not sys.is_finalizing():
-            label = self._maker.label
+            label = self.label
             outside(lambda: _dropped(label, left))
 
 

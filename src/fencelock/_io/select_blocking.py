@@ -15,7 +15,6 @@ from fencelock._io.sources.resolve import resolve
 
 if TYPE_CHECKING:
     from fencelock._io.port_blocking import BlockingPort
-    from fencelock._io.sources.quorum import QuorumSource
     from fencelock.options import Acknowledgement
 
 
@@ -56,24 +55,19 @@ def port_for(
 
 def chosen(source: object, replicas: Acknowledgement | None, *, asynchronous: bool) -> Any:
     """Return where a source leads; ValueError where replicas cannot be asked there."""
-    found: Any = _quorum(source, asynchronous=asynchronous)
+    found: Any = None
+    given = os.environ.get("FENCELOCK_URL") if source is None else source
+    several = isinstance(given, str) and ("," in given or len(given.split()) > 1)
+    if several or isinstance(given, (list, tuple)):
+        from fencelock._io.sources.quorum import quorum_source
+
+        found = quorum_source(given, asynchronous=asynchronous)
     if found is None:
         found = resolve(source, asynchronous=asynchronous)
     found = kinds.instead_of_many(found)
     if replicas is not None and is_quorum(found):
         raise ValueError("replicas must be None for a quorum: its servers have no replicas")
     return found
-
-
-def _quorum(source: object, *, asynchronous: bool) -> QuorumSource | None:
-    if source is None:
-        source = os.environ.get("FENCELOCK_URL")
-    several = isinstance(source, str) and ("," in source or len(source.split()) > 1)
-    if not several and not isinstance(source, (list, tuple)):
-        return None
-    from fencelock._io.sources.quorum import quorum_source
-
-    return quorum_source(source, asynchronous=asynchronous)
 
 
 def is_cluster(found: Any) -> bool:

@@ -12,13 +12,7 @@ from typing import Any, TypeVar
 from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.hints import calling_level
 from fencelock._runtime.log import log
-from fencelock._runtime.mutex import (
-    catch_up,
-    put_off,
-    put_off_work,
-    refuse,
-    started,
-)
+from fencelock._runtime.mutex import catch_up, put_off, put_off_work, refuse, started
 
 T = TypeVar("T")
 

@@ -99,16 +99,13 @@ def with_hints(cls: Kind) -> Kind:
     """Decorate a client: errors of calls to its methods are in public names, with hints."""
     for owner in cls.__mro__[:-1]:
         for name, function in list(vars(owner).items()):
-            if isinstance(function, FunctionType) and _public(name):
+            public = name == "__init__" or not name.startswith("_")
+            if public and isinstance(function, FunctionType):
                 function.__qualname__ = f"{cls.__name__}.{name}"
                 if not function.__code__.co_flags & _CO_COROUTINE:  # none of these has options
                     function.__module__ = cls.__module__
                     setattr(owner, name, _hinted(function))
     return cls
-
-
-def _public(name: str) -> bool:
-    return name == "__init__" or not name.startswith("_")
 
 
 def _hinted(function: FunctionType) -> Callable[..., Any]:

@@ -73,11 +73,6 @@ def outside(work: Work) -> None:
         work()
 
 
-def waiting() -> bool:
-    """Return True if there is work that was put off and has not begun."""
-    return bool(put_off_work)
-
-
 def catch_up() -> None:
     """Do the work that was put off; log its errors, because the caller has gone on."""
     while put_off_work:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fencelock.aio import factories
 from fencelock.aio.client import AsyncClient
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock
@@ -29,24 +30,10 @@ __all__ = [
     "AsyncWriteLock",
 ]
 
-# What few programs use is imported when it is first asked for.
-_FILES = {
-    "AsyncBarrier": "fencelock.aio.barrier",
-    "AsyncBoundedSemaphore": "fencelock.aio.semaphore",
-    "AsyncEvent": "fencelock.aio.event_latch",
-    "AsyncLatch": "fencelock.aio.event_latch",
-    "AsyncRWLock": "fencelock.aio.rwlock",
-    "AsyncReadLock": "fencelock.aio.rwlock",
-    "AsyncSemaphore": "fencelock.aio.semaphore",
-    "AsyncWriteLock": "fencelock.aio.rwlock",
-}
-
 
 def __getattr__(name: str) -> Any:
-    """Import a class when it is first used."""
-    if name not in _FILES:
+    """Import a class when it is first used, as the factory that makes its objects does."""
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415 - as the classes
-
-    found = globals()[name] = getattr(import_module(_FILES[name]), name)
+    found = globals()[name] = getattr(factories, name).load()
     return found

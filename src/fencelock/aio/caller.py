@@ -13,13 +13,11 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
-from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from fencelock._io import tasks
-from fencelock._io.port_asyncio import AioPort
-from fencelock._io.select_asyncio import LoopPorts, port_maker
+from fencelock._io.select_asyncio import LoopPorts
 
 if TYPE_CHECKING:
     from fencelock._core.look.history import Recorder
@@ -127,14 +125,5 @@ def result_of(result: Awaitable[Any], function: Callable[..., Any]) -> Awaitable
 
 def opened(source: object, recorder: Recorder | None, **given: Any) -> tuple[Any, bool, str]:
     """Return what gives the running loop's port, if it is a quorum's, and the source's name."""
-    maker = port_maker(source, **given)
-    if recorder is not None:
-        maker = maker._replace(make=partial(_recorded, maker.make, recorder))
-    return LoopPorts(maker).here, maker.quorum, maker.label
-
-
-def _recorded(make: Callable[[], AioPort], recorder: Recorder) -> AioPort:
-    """Make a port whose waits and losses are kept; it does not keep the client alive."""
-    port = make()
-    recorder.add(port)
-    return port
+    ports = LoopPorts(source, recorder, **given)
+    return ports.here, ports.quorum, ports.label

@@ -139,12 +139,7 @@ class AsyncClient(AsyncDecorators):
             QuorumNotReached: too few nodes answered.
         """
         return await introspection.locks(
-            self._port(),
-            self._prefix,
-            match,
-            names,
-            waiters=waiters,
-            recent=recent,
+            self._port(), self._prefix, match, names, waiters=waiters, recent=recent
         )
 
     async def status(self, name: str, *, waiters: int = LISTED) -> LockStatus:

@@ -20,9 +20,8 @@ from fencelock._core.objects.election import (
     leader,
     next_change,
 )
-from fencelock._handles.body import UNSURE
+from fencelock._handles.body import UNSURE, raise_release_error
 from fencelock._handles.election import CandidateHolds, LeadershipUse
-from fencelock._handles.exit_errors import raise_release_error
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.tasks import run_release
 from fencelock._runtime.hints import made_by_clients

@@ -453,12 +453,7 @@ class AsyncFactories(ProcessBound):
         from fencelock._handles.election import CandidateHolds
 
         chosen = self._without_cohort(
-            "election",
-            ttl=ttl,
-            timeout=timeout,
-            on_lost=on_lost,
-            label=label,
-            template=template,
+            "election", ttl=ttl, timeout=timeout, on_lost=on_lost, label=label, template=template
         )
         keys = ElectionKeys(self._prefix, options.lock_name(name))
         options.callback("on_elected", on_elected, asynchronous=ASYNCHRONOUS)

@@ -70,9 +70,7 @@ class AsyncMultiLease(BaseMultiLease):
             NotHeld: they were released.
             OutcomeUnknown, ServerUnreachable: no answer came while the leases lasted.
         """
-        from fencelock._core.objects.multi_renew import renew_all  # noqa: PLC0415 - few have a multi
-
         span = None if ttl is None else options.lease_ttl(ttl)
         self.check()
         port = next(lease.held_by() for lease in self._leases)
-        await in_loop_of(port, renew_all(port, self._leases, span))
+        await in_loop_of(port, port.renew_all(self._leases, span))

@@ -20,8 +20,7 @@ from fencelock._core.lock.release import (
     take_and_release,
 )
 from fencelock._core.lock.renew import renew_now
-from fencelock._handles.body import UNSURE, Body
-from fencelock._handles.exit_errors import raise_release_error
+from fencelock._handles.body import UNSURE, Body, raise_release_error
 from fencelock._handles.lock import DropFinalizer, Holds
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.tasks import run_release
@@ -58,6 +57,7 @@ class AsyncHandle(ProcessBound):
 
     def _undo(self, body: Body) -> None:
         """Take back what a body holds, or an acquire whose caller never got it."""
+        # Each acquire calls it itself: in threads a signal may come while a helper returns.
         port, attempt = self._port(), body.attempt
         if isinstance(attempt, Attempt) and not self._holds.keeps(attempt.hold):
             withdraw(port, attempt)  # a second Ctrl-C may have stopped that

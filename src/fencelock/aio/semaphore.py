@@ -11,8 +11,7 @@ from fencelock import options
 from fencelock._core.lock.acquire import acquire
 from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.semaphore_rwlock import held_of, release_permits, set_limit
-from fencelock._handles.body import UNSURE, Bodies, Body
-from fencelock._handles.exit_errors import raise_release_error
+from fencelock._handles.body import UNSURE, Bodies, Body, raise_release_error
 from fencelock._handles.semaphore import SemaphoreHolds
 from fencelock._io.tasks import run_release
 from fencelock.aio.caller import by_caller, caller, from_first_instruction, was_stopped, watch

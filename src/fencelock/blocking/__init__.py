@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fencelock.blocking import factories
 from fencelock.blocking.client import Client
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock, RLock
@@ -30,24 +31,10 @@ __all__ = [
     "WriteLock",
 ]
 
-# What few programs use is imported when it is first asked for.
-_FILES = {
-    "Barrier": "fencelock.blocking.barrier",
-    "BoundedSemaphore": "fencelock.blocking.semaphore",
-    "Event": "fencelock.blocking.event_latch",
-    "Latch": "fencelock.blocking.event_latch",
-    "RWLock": "fencelock.blocking.rwlock",
-    "ReadLock": "fencelock.blocking.rwlock",
-    "Semaphore": "fencelock.blocking.semaphore",
-    "WriteLock": "fencelock.blocking.rwlock",
-}
-
 
 def __getattr__(name: str) -> Any:
-    """Import a class when it is first used."""
-    if name not in _FILES:
+    """Import a class when it is first used, as the factory that makes its objects does."""
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415 - as the classes
-
-    found = globals()[name] = getattr(import_module(_FILES[name]), name)
+    found = globals()[name] = getattr(factories, name).load()
     return found

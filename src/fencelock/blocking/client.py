@@ -141,12 +141,7 @@ class Client(Decorators):
         """
         return run_blocking(
             introspection.locks(
-                self._port,
-                self._prefix,
-                match,
-                names,
-                waiters=waiters,
-                recent=recent,
+                self._port, self._prefix, match, names, waiters=waiters, recent=recent
             )
         )
 

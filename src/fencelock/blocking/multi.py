@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from fencelock import options
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.objects.multi import acquire_all
-from fencelock._handles.body import UNSURE, Body
-from fencelock._handles.exit_errors import raise_release_error
+from fencelock._handles.body import UNSURE, Body, raise_release_error
 from fencelock._handles.multi import MultiHold, MultiHolds, is_busy, is_owned
 from fencelock._io.threads import run_blocking, run_release
 from fencelock._runtime.process import here

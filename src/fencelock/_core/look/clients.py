@@ -15,10 +15,9 @@ Rules of this file:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import inf
-from typing import Any
 
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.kept import known_idle
@@ -62,20 +61,18 @@ def rows(port: Port, lock: bytes) -> list[Row]:
 
     A lone first turn is left out: the server knows it.
     """
+    found: list[Row] = []
     with port.mutex:
         lines = [line for line in port.lines.cohorts.values() if line.waiting or line.turns > 1]
         lines.sort(key=lambda line: line.terms.keys.lock != lock)
-        found = [row for line in lines[:ROWS_MAX] for row in _of_line(line, port.now())]
+        for line in lines[:ROWS_MAX]:
+            key, now = _text(line.terms.keys.lock), port.now()
+            if (turn := line.turn()) is not None:
+                who, since = turn
+                found.append(Row(key, _text(who.own_info), max(0.0, now - since), holds=True))
+            waiting = [(_text(one.info), now - one.arrived_at) for one in line.waiting]
+            found += [Row(key, *each, holds=False) for each in waiting]
     return found[:ROWS_MAX]
-
-
-def _of_line(line: Any, now: float) -> Iterator[Row]:
-    key, turn = _text(line.terms.keys.lock), line.turn()
-    if turn is not None:
-        who, since = turn
-        yield Row(key, _text(who.own_info), max(0.0, now - since), holds=True)
-    for waiter in line.waiting:
-        yield Row(key, _text(waiter.info), now - waiter.arrived_at, holds=False)
 
 
 def pack(found: Sequence[Row]) -> bytes:
@@ -140,10 +137,7 @@ def _who_waits(client_channel: bytes, keys: LockKeys, waiter: Seat) -> Call:
 
 
 async def _answered(
-    port: Port,
-    asks: Sequence[tuple[LockKeys, Callable[[Seat], Call]]],
-    span: float,
-    far: float,
+    port: Port, asks: Sequence[tuple[LockKeys, Callable[[Seat], Call]]], span: float, far: float
 ) -> Sequence[Seat]:
     """Ask clients, and wait a moment for their answers; return the waiters that may have them."""
     waiters = [Seat.of(keys, port.new_id()) for keys, _ in asks]

@@ -46,27 +46,16 @@ def blocks(locks: Iterable[LockStatus]) -> list[Block]:
 
     A lease that is kept idle is given up at once, so nothing waits for its holder.
     """
-    found = [
-        Block(unit_of(who), lock.name, holder, who.since, who.waited, held_for, spare < needed)
-        for lock in locks
-        if not lock.kept
-        for who, needed in _needs(lock)
-        for holder, held_for, spare in _holders(lock)
-    ]
+    found: list[Block] = []
+    for lock in locks:
+        needed = 1  # permits must be free: no request overtakes another one
+        for who in () if lock.kept else (*lock.waiters, *lock.local_waiters):
+            needed = max(needed, who.permits)
+            found += [
+                Block(unit_of(who), lock.name, holder, who.since, who.waited, held, spare < needed)
+                for holder, held, spare in _holders(lock)
+            ]
     return sorted(found, key=lambda block: -block.waited)
-
-
-def _needs(lock: LockStatus) -> Iterator[tuple[WaiterStatus, int]]:
-    """Yield the waiters of a lock, each with the permits that must be free before it is granted.
-
-    No request overtakes another one. To a plain lock every holder is certain.
-    """
-    most = 1
-    for waiter in lock.waiters:
-        most = max(most, waiter.permits)
-        yield waiter, most
-    for waiter in lock.local_waiters:
-        yield waiter, most
 
 
 def _holders(lock: LockStatus) -> Iterator[tuple[Unit, float, int]]:

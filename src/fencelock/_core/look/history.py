@@ -85,15 +85,22 @@ class Recorder:
 
     def __call__(self, event: LockEvent) -> None:
         """Note an event, if it is one of this client's and worth it."""
-        behind = self._whom(event)
-        kind = self._kind(event)
+        channel = event.client
+        # The holder that an acquisition waits for is known as the wait begins, and kept as it ends.
+        behind = self._behind.pop(event.number, "") if event.kind in _ENDS else ""
+        if event.kind == events.WAITING and event.behind and len(self._behind) < ENTRIES_MAX:
+            self._behind[event.number] = _person(event.behind)
+        kind = _KINDS.get(event.kind)
+        if event.kind in _WAITED and event.waited >= self._options.threshold:
+            kind = CONTENTION
         if kind is None and event.kind not in _IN_USE:
             return
-        port = self._port_of(event.client)
-        if port is None:
-            self._end_if_dropped()
+        ports = [port for each in self._ports if (port := each()) is not None]
+        if not ports:  # the client was dropped without being closed
+            events.uninstall(self)
+        port = next((one for one in ports if one.client_channel == channel), None)
+        if port is None:  # a fork changes the channel
             return
-        channel = event.client
         with port.mutex:
             if kind is None:
                 noted = self._names.setdefault(channel, {})
@@ -106,29 +113,6 @@ class Recorder:
             self._due.add(channel)
         if not planned and not self._later(port, SEND_SECONDS, lambda: self.send(port)):
             self.send(port)
-
-    def _whom(self, event: LockEvent) -> str:
-        """Remember the holder that an acquisition waits for; return it when the wait ends."""
-        if event.kind != events.WAITING:
-            return self._behind.pop(event.number, "") if event.kind in _ENDS else ""
-        if event.behind and len(self._behind) < ENTRIES_MAX:
-            self._behind[event.number] = _person(event.behind)
-        return ""
-
-    def _kind(self, event: LockEvent) -> str | None:
-        if event.kind in _WAITED:
-            return CONTENTION if event.waited >= self._options.threshold else None
-        return _KINDS.get(event.kind)
-
-    def _port_of(self, channel: bytes) -> Any:
-        """Return the port with a client's channel, which changes with a fork."""
-        ports = (each() for each in self._ports)
-        return next((port for port in ports if port and port.client_channel == channel), None)
-
-    def _end_if_dropped(self) -> None:
-        """End with the client, if it was dropped without being closed."""
-        if all(each() is None for each in self._ports):
-            events.uninstall(self)
 
     def send(self, port: Any) -> None:
         """Send what was noted, in the background."""

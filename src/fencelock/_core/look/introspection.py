@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 
 
 def locks(
-    port: Any,
-    prefix: str,
-    match: str,
-    names: Iterable[str] | None,
-    *,
-    waiters: int,
-    recent: bool,
+    port: Any, prefix: str, match: str, names: Iterable[str] | None, *, waiters: int, recent: bool
 ) -> Coroutine[Any, Any, list[LockStatus]]:
     """Return the flow that shows the locks of these names, or those that match."""
     from fencelock._core.look.show import find, show_all

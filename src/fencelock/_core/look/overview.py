@@ -7,6 +7,7 @@ was just waited for or renewed. A SCAN now and then finds the locks of all other
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from fencelock._core.keys import LockKeys, index_key
@@ -49,8 +50,8 @@ class Overview:
         self._prefix = prefix
         self._match = match
         self._waiters = waiters
-        self._scan_every = scan_every
-        self._scan_at: float | None = None
+        self._scan_every = SCAN_SECONDS if scan_every is None else scan_every
+        self._scan_at = inf if scan_every is None else -inf
         self._noted_us = 0.0  # when the newest noted name was noted, by the server's clock
         self._names: set[str] = set()
 
@@ -61,35 +62,24 @@ class Overview:
         """
         self._names |= await self._noted(port)
         begun = port.now()
-        if self._scan_is_due(begun):
-            self._names |= await self._found(port)
-            self._scan_at = begun + self._pause(port.now() - begun)
+        if begun >= self._scan_at:
+            try:
+                self._names.update(await names(port, self._prefix, self._match))
+                self._scan_at = begun + self._pause(port.now() - begun)
+            except ServerDenied as error:
+                log.warning("locks of clients without a history are not found: %s", error)
+                self._scan_at = inf
         keys = [LockKeys(self._prefix, name) for name in sorted(self._names)[:LOCKS_MAX]]
         shown = await show_all(port, keys, self._waiters, asks=False)
         active = [status for status in shown if status.active]
         self._names = {status.name for status in active}
         return active
 
-    def _scan_is_due(self, now: float) -> bool:
-        if self._scan_every is None:
-            return False
-        return self._scan_at is None or now >= self._scan_at
-
     def _pause(self, took: float) -> float:
         """Return the time from the beginning of a SCAN, which took so long, to the next one."""
-        every = SCAN_SECONDS if self._scan_every is None else self._scan_every
         if len(self._names) >= FEW_LOCKS:
-            return every
-        return min(every, max(SOON_SECONDS, took / SCAN_SHARE))
-
-    async def _found(self, port: Port) -> set[str]:
-        """Return the names of all locks; none without the permission for SCAN."""
-        try:
-            return set(await names(port, self._prefix, self._match))
-        except ServerDenied as error:
-            log.warning("locks of clients without a history are not found: %s", error)
-            self._scan_every = None
-            return set()
+            return self._scan_every
+        return min(self._scan_every, max(SOON_SECONDS, took / SCAN_SHARE))
 
     async def _noted(self, port: Port) -> set[str]:
         """Return the names that were noted since the last time."""

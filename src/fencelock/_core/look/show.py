@@ -55,34 +55,23 @@ async def show_all(
     shown: list[LockStatus] = []
     until = port.now() + IDLE_SECONDS
     for keys, given in zip(found, answers, strict=True):
-        status = decided(port, keys.name, given)
-        if asks and port.now() < until:
-            status = await _judged(port, keys, status, given)
+        status, holder = decided(port, keys.name, given), given[0].holder
+        may_be_idle = status.held and not status.limit and may_linger(holder)
+        if asks and may_be_idle and port.now() < until and await port.is_idle(keys, holder):
+            status = status._replace(held=False, kept=True)
         shown.append(status)
-    if asks and waiters:
-        await _add_local(port, found, answers, shown, until)
-    return shown
-
-
-async def _add_local(
-    port: Port,
-    found: Sequence[LockKeys],
-    answers: Sequence[Sequence[Shown]],
-    shown: list[LockStatus],
-    until: float,
-) -> None:
-    """Add the waiters that only their own clients know, and who has the turn of a client."""
-    clients: dict[bytes, LockKeys] = {}
-    for keys, (answer, *_) in zip(found, answers, strict=True):
-        for client_channel in clients_of(answer):
-            clients.setdefault(client_channel, keys)
-    rows: dict[str, list[Row]] = {}
-    for row in await port.local_rows(clients, until):
-        rows.setdefault(row.lock, []).append(row)
-    if rows:
+    if asks and waiters:  # only the clients know who waits inside them, and whose turn it is
+        clients: dict[bytes, LockKeys] = {}
+        for keys, (answer, *_) in zip(found, answers, strict=True):
+            for client_channel in clients_of(answer):
+                clients.setdefault(client_channel, keys)
+        rows: dict[str, list[Row]] = {}
+        for row in await port.local_rows(clients, until):
+            rows.setdefault(row.lock, []).append(row)
         for at, keys in enumerate(found):
             of_lock = rows.get(keys.lock.decode(errors="replace"), ())
             shown[at] = _with_local(shown[at], of_lock, answers[at][0].now_us)
+    return shown
 
 
 async def survey(port: Port, found: Sequence[LockKeys], waiters: int) -> list[list[Shown]]:
@@ -138,26 +127,13 @@ def decided(port: Port, name: str, answers: Sequence[Shown]) -> LockStatus:
     infos = [describe(name, each) for each in answers]
     holder = agreed([each.holder for each in answers], port.needed)
     same = [at for at, each in enumerate(answers) if (known_as(each.holder) or None) == holder]
-    shown = infos[same[0]] if same else _free(name, answers)
+    if same:
+        shown = infos[same[0]]
+    else:  # some nodes have granted it, and no majority to one client
+        shown = describe(name, max(answers, key=lambda each: len(each.record)))
+        shown = shown._replace(held=False, holders=(), holding=0, remaining=None)
     line = max(infos, key=lambda info: info.waiting)
     return shown._replace(waiting=line.waiting, waiters=line.waiters)
-
-
-async def _judged(
-    port: Port, keys: LockKeys, status: LockStatus, answers: Sequence[Shown]
-) -> LockStatus:
-    """Return the status with ``kept`` instead of ``held`` for a lease that is idle."""
-    holder = answers[0].holder
-    if not status.held or status.limit or not may_linger(holder):
-        return status
-    idle = await port.is_idle(keys, holder)
-    return status._replace(held=False, kept=True) if idle else status
-
-
-def _free(name: str, answers: Sequence[Shown]) -> LockStatus:
-    """Describe a lock that some nodes have granted, and no majority to one client."""
-    info = describe(name, max(answers, key=lambda each: len(each.record)))
-    return info._replace(held=False, holders=(), holding=0, remaining=None)
 
 
 async def names(port: Port, prefix: str, pattern: str = "*", until: float = inf) -> list[str]:
@@ -184,7 +160,8 @@ async def scan(port: Port, prefix: str, *kind: bytes, until: float = inf) -> set
     Those that are found by an instant: a server may have many keys of others.
     """
     found: set[bytes] = set()
-    match = (_glob_quoted(prefix) + "*").encode()
+    quoted = "".join(f"\\{char}" if char in "*?[]\\" else char for char in prefix)
+    match = f"{quoted}*".encode()
     for part in await parts(port):
         cursor: Any = b"0"
         while True:
@@ -269,14 +246,9 @@ class Shown(NamedTuple):
 
 def describe(name: str, shown: Shown) -> LockStatus:
     """Return what one server shows as the status of a lock, semaphore or reader/writer lock."""
-    kind = shown.reply[0]
-    if is_shares(shown.record) and kind in {b"zset", b"none"}:
-        return _describe_shares(name, shown)
-    return _describe_lock(name, shown)
-
-
-def _describe_lock(name: str, shown: Shown) -> LockStatus:
     now_us, (kind, holder, pttl_ms, record, waiting, line, *_) = shown
+    if is_shares(record) and kind in {b"zset", b"none"}:
+        return _describe_shares(name, shown)
     fence, granted, info = _record(record)
     remaining = pttl_ms / 1000 if pttl_ms >= 0 else None
     ours = bool(holder) and granted == holder
@@ -401,10 +373,6 @@ def told(info: bytes) -> dict[str, Any]:
         "trace": str(said.get("trace", "")),
         "unit_id": str(said.get("id", "")),
     }
-
-
-def _glob_quoted(text: str) -> str:
-    return "".join(f"\\{char}" if char in "*?[]\\" else char for char in text)
 
 
 def matches(name: str, pattern: str) -> bool:

@@ -1,4 +1,4 @@
-"""Show events, latches and barriers to an operator, and break a barrier on request."""
+"""Show events, latches and barriers to an operator."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import RESERVED, SignalKeys
 from fencelock._core.look.show import matches, scan
-from fencelock._core.objects.barrier import BarrierSpec, change
 from fencelock._core.port import Port
 from fencelock._core.retry import ask
 from fencelock.scripts import SIGNAL_SHOW
@@ -49,9 +48,3 @@ async def find_states(port: Port, prefix: str, pattern: str = "*") -> list[Signa
         if name and not name.encode().endswith(RESERVED) and matches(name, pattern)
     )
     return await show_states(port, [SignalKeys(prefix, name) for name in chosen])
-
-
-async def break_barrier(port: Port, info: SignalStatus, keys: SignalKeys) -> None:
-    """Abort a barrier: it breaks for waiting parties, and for all that arrive before a reset."""
-    spec = BarrierSpec(keys, info.of, info.remaining, server_timeout=port.server_timeout)
-    await change(port, spec, b"abort")

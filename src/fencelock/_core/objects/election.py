@@ -27,20 +27,14 @@ from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import ELECTION_KINDS, LockKeys, derived
 from fencelock._core.lock.acquire import revoked_before
 from fencelock._core.lock.hold import Hold, HoldRegistry
-from fencelock._core.lock.release import (
-    lost_as,
-    release_in_background,
-    retire,
-    settled,
-    undo_owed,
-)
+from fencelock._core.lock.release import lost_as, release_in_background, retire, settled, undo_owed
 from fencelock._core.lock.renew import lose
 from fencelock._core.lock.waiting import EXPIRY_SLACK
 from fencelock._core.objects.state_wait import ask_listening
 from fencelock._core.port import Port
 from fencelock._core.retry import answer_by, ask
 from fencelock._core.seat import Seat
-from fencelock._core.types import Call, Reply
+from fencelock._core.types import Call, Reply, closed
 from fencelock.scripts import ELECTION_ANNOUNCE, ELECTION_HAND_OVER, ELECTION_WATCH, SHOW
 
 CANDIDATE_BYTES_MAX = 128
@@ -114,11 +108,7 @@ async def hand_over(
         last = port.now() >= give_up_at
         asked = Seat()
         words = (mark(candidate), b"1" if last else b"0", port.new_id())
-        offer = (
-            ELECTION_HAND_OVER,
-            keys.all,
-            (hold.holder_id, hold.terms.client_channel, *words),
-        )
+        offer = (ELECTION_HAND_OVER, keys.all, (hold.holder_id, hold.terms.client_channel, *words))
         reply = await _offer(port, hold, registry, offer, asked)
         if reply[0] != 0:
             try:
@@ -126,6 +116,8 @@ async def hand_over(
             finally:
                 events.end_hold(hold)
             return True
+        if port.lines.closed:  # this leadership has ended with its client
+            raise closed()
         disturbed = disturbed or asked.tries > 0 or reply[1] == SILENT
         if last or not disturbed:
             return False

@@ -82,8 +82,7 @@ async def change_event(
 
     ``answered`` collects the ids of the handle's answered requests, see ``_change``.
     """
-    head = (what, milliseconds(spec.idle_ttl))
-    return bool(await _change(port, spec, (EVENT, head, ()), answered))
+    return bool(await _change(port, spec, EVENT, what, answered))
 
 
 @describes_errors
@@ -91,16 +90,17 @@ async def change_latch(
     port: Port, spec: EventSpec, what: bytes, by: int = 0, answered: list[bytes] | None = None
 ) -> int:
     """Count a latch down, close it, delete it or read it; return the count that is left."""
-    head = (what, milliseconds(spec.idle_ttl))
-    left: int = await _change(port, spec, (LATCH, head, (spec.of, by)), answered)
+    left: int = await _change(port, spec, LATCH, what, answered, spec.of, by)
     return left
 
 
 async def _change(
     port: Port,
     spec: EventSpec,
-    question: tuple[Script, Args, Args],
+    script: Script,
+    what: bytes,
     answered: list[bytes] | None,
+    *words: int,
 ) -> Reply:
     """Request a change that counts once, however often the request is repeated (I4).
 
@@ -109,15 +109,13 @@ async def _change(
     the server forget it. So a handle that changes a state in a loop leaves one id on the server,
     not thousands.
     """
-    script, head, tail = question
     asked, who = Seat(), port.new_id()
     done: list[bytes] = [] if answered is None else answered[:ANSWERED_MAX]
     if answered is not None:
         del answered[: len(done)]
-    args = (*head, who, *tail, milliseconds(port.server_timeout), *done)
-    reply = await ask(
-        port, script, spec.keys.all, args, port.now() + port.server_timeout, asked=asked
-    )
-    if answered is not None and head[0] != b"look" and not asked.tries:
+    timeout_ms, until = milliseconds(port.server_timeout), port.now() + port.server_timeout
+    args: Args = (what, milliseconds(spec.idle_ttl), who, *words, timeout_ms, *done)
+    reply = await ask(port, script, spec.keys.all, args, until, asked=asked)
+    if answered is not None and what != b"look" and not asked.tries:
         answered.append(who)
     return reply

@@ -11,11 +11,11 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.by_slot import side_by_side
-from fencelock._core.lock.hold import Hold, Keeper
+from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import (
     HolderRenewal,
     apply_renewal,
@@ -34,16 +34,6 @@ from fencelock._core.types import NoReply
 from fencelock.errors import FencelockError, ServerError
 
 Answers = list[Answer | Exception]
-AskRenewals = Callable[[SlottedPort, Sequence["HolderRenewal"], float], Awaitable[Answers]]
-
-
-async def renew_all(port: Keeper, holds: Sequence[Hold], ttl: float | None) -> None:
-    """Renew leases that are held together, each as ``renew_now`` does.
-
-    Raises LeaseLost when one of them was lost or is refused; otherwise, once all others are
-    renewed, as ``renew_now`` when no answer came for one.
-    """
-    await port.renew_all(holds, ttl)
 
 
 async def renew_in_turn(port: Port, holds: Sequence[Hold], ttl: float | None) -> None:
@@ -54,14 +44,17 @@ async def renew_in_turn(port: Port, holds: Sequence[Hold], ttl: float | None) ->
 
 
 async def renew_all_by_slot(port: SlottedPort, holds: Sequence[Hold], ttl: float | None) -> None:
-    """Renew leases in many slots in parallel; one after the other where replicas acknowledge."""
-    ask: AskRenewals = _at_once if port.replicas is None else _one_by_one
+    """Renew leases in many slots in parallel; one after the other where replicas acknowledge.
+
+    Raises LeaseLost when one of them was lost or is refused; otherwise, once all others are
+    renewed, as ``renew_now`` when no answer came for one.
+    """
     holds = [hold for hold in holds if ttl is not None or not hold.terms.options.fixed_end]
     if not holds:
         return
     until = min(port.now() + port.server_timeout, *[hold.deadline for hold in holds])
     renewals: list[HolderRenewal] = []
-    together = _Together(port, ask)
+    together = _Together(port)
     try:
         for hold in holds:
             renewals.append(await reserve(port, hold, ttl, until, shortens=True, waits=False))
@@ -88,9 +81,8 @@ async def renew_all_by_slot(port: SlottedPort, holds: Sequence[Hold], ttl: float
 class _Together:
     """The renewals that the holder of several leases requests at once."""
 
-    def __init__(self, port: SlottedPort, ask: AskRenewals) -> None:
+    def __init__(self, port: SlottedPort) -> None:
         self._port = port
-        self._ask = ask
         self.left: list[HolderRenewal] = []  # those without an answer yet
         # those with an earlier request that had no answer and may have run
         self.unsure: set[HolderRenewal] = set()
@@ -108,7 +100,8 @@ class _Together:
         for renewal in left:
             renewal.within_limits(sent_at)  # a repeated request comes later, and so nearer to them
             rely_on(self._port, renewal)
-        answers = [*(await self._ask(self._port, left, until) if left else ()), *silent.values()]
+        ask = _at_once if self._port.replicas is None else _one_by_one
+        answers = [*(await ask(self._port, left, until) if left else ()), *silent.values()]
         left += tuple(silent)
         trouble: NoReply | ServerError | None = None
         for renewal, answer in zip(left, answers, strict=True):
@@ -193,20 +186,15 @@ async def _one_by_one(
     answers: Answers = []
     for renewal in renewals:
         place = port.node_of(renewal.hold.terms.keys.lock)
-        known = None if place is None else silent.get(place)
-        answer = NoReply(str(known), sent=False) if known else await _one(port, renewal, until)
-        if isinstance(answer, NoReply):
-            silent[place] = answer
-        answers.append(answer)
+        if place is not None and place in silent:
+            answers.append(NoReply(str(silent[place]), sent=False))
+            continue
+        hold, by = renewal.hold, min(until, port.now() + CALL_SECONDS_MAX)
+        times = (by, hold.deadline, renewal.until_us)
+        try:
+            answers.append(await renew_batch(port, [hold], [renewal.ttl], *times))
+        except (NoReply, FencelockError) as error:
+            answers.append(error)
+            if isinstance(error, NoReply):
+                silent[place] = error
     return answers
-
-
-async def _one(port: SlottedPort, renewal: HolderRenewal, until: float) -> Answer | Exception:
-    hold = renewal.hold
-    until = min(until, port.now() + CALL_SECONDS_MAX)
-    try:
-        return await renew_batch(
-            port, [hold], [renewal.ttl], until, hold.deadline, renewal.until_us
-        )
-    except (NoReply, FencelockError) as error:
-        return error

@@ -14,7 +14,7 @@ Rules of this file:
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from fencelock._core import events
 from fencelock._core.error_messages import describes_errors
@@ -24,14 +24,13 @@ from fencelock._core.lock.acquire import FOR_EVER, acquire, begin, queue, try_on
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, HoldRegistry
 from fencelock._core.lock.release import lost_as, retire, settled, undo_owed
-from fencelock._core.lock.terms import Terms, milliseconds
+from fencelock._core.lock.terms import milliseconds
 from fencelock._core.port import Port
 from fencelock._core.retry import answer_by, ask, persist
 from fencelock._core.seat import Seat
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, ServerUnsuitable
-from fencelock.options import LeaseOptions
-from fencelock.scripts import ONCE_FINISH, ONCE_FORGET, ONCE_START
+from fencelock.scripts import ONCE_FINISH, ONCE_FORGET, ONCE_START, Script
 
 # A result is kept for this long after the run, however long the run took: waiters can read it, and
 # hosts whose clocks are some seconds late still find it. With a short period it is a part of that.
@@ -61,30 +60,14 @@ class RunningOnce(NamedTuple):
 class OnceKeys(LockKeys):
     """The keys of a lock, and the key of the result."""
 
-    __slots__ = ("finish", "once", "start")
+    __slots__ = ("finish", "once", "question")
 
     def __init__(self, prefix: str, name: str) -> None:
         super().__init__(prefix, name)
         self.once: bytes = derived(prefix.encode(), self.lock, ONCE_KINDS)[0]
-        self.start: tuple[bytes, ...] = (*self.grant, self.once)
+        # What asks for the lock also asks whether the run is done.
+        self.question: tuple[Script, tuple[bytes, ...]] = (ONCE_START, (*self.grant, self.once))
         self.finish: tuple[bytes, ...] = (*self.all, self.once)
-
-
-def keys_of(one: Attempt | Hold) -> OnceKeys:
-    """Return the keys of a run, or of an attempt to start it."""
-    keys: Any = one.terms.keys
-    known: OnceKeys = keys
-    return known
-
-
-def once_terms(
-    keys: OnceKeys, options: LeaseOptions, *, client_channel: bytes, ttl: float
-) -> Terms:
-    """Return the terms of a run: its question also asks whether the run is done."""
-    question = ONCE_START, keys.start
-    return Terms(
-        keys=keys, options=options, client_channel=client_channel, ttl=ttl, question=question
-    )
 
 
 async def start(port: Port, attempt: Attempt, timeout: float | None) -> Hold | FinishedOnce | None:
@@ -112,7 +95,7 @@ async def _start(port: Port, attempt: Attempt) -> Hold | FinishedOnce | None:
             return hold
         attempt.asks, attempt.stood, attempt.sent = None, False, False
         attempt.forget()
-        done = await read(port, keys_of(attempt), give_up_at)
+        done = await read(port, cast("OnceKeys", attempt.keys), give_up_at)
         if done is not None:  # else it was forgotten just now
             if attempt.event is not None:
                 attempt.event.end(events.REFUSED, reason="done")
@@ -130,7 +113,7 @@ async def finish(
     NotAcknowledged when the result is kept, but a failover may forget it.
     """
     form, value = result
-    keys = keys_of(hold)
+    keys = cast("OnceKeys", hold.terms.keys)
     floor = min(FLOOR_SECONDS, within * FLOOR_OF_PERIOD)
     times = (milliseconds(within), milliseconds(floor))
     args = (hold.holder_id, hold.terms.client_channel, *times, form.encode(), value)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from fencelock._core import events
 from fencelock._core.error_messages import describes_errors
@@ -28,7 +28,7 @@ from fencelock._core.retry import ask
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply
 from fencelock.errors import FencelockError, LeaseLost, ServerUnsuitable
-from fencelock.options import PERMITS_MAX, LeaseOptions
+from fencelock.options import PERMITS_MAX
 from fencelock.scripts import (
     SHARES_ABANDON,
     SHARES_ACQUIRE,
@@ -56,28 +56,15 @@ class ShareTerms(Terms):
 
     alive = SHARES_HEARTBEAT
 
-    def __init__(
-        self,
-        *,
-        keys: LockKeys,
-        options: LeaseOptions,
-        client_channel: bytes,
-        ttl: float,
-        kind: bytes,
-        limit: int,
-        permits: int,
-        ends: float = inf,
-    ) -> None:
-        super().__init__(
-            keys=keys, options=options, client_channel=client_channel, ttl=ttl, ends=ends
-        )
+    def __init__(self, *, kind: bytes, limit: int, permits: int, **given: Any) -> None:
+        super().__init__(**given)
         ttl_ms, handoff_ms, _ = self.words.split(b" ", 2)
-        self.words: bytes = b"%b %b p%d %b " % (ttl_ms, handoff_ms, permits, client_channel)
+        self.words: bytes = b"%b %b p%d %b " % (ttl_ms, handoff_ms, permits, self.client_channel)
         self.kind: bytes = kind
         self.limit: int = limit
         self.permits: int = permits
         self.batch = SHARES
-        self._ask = head(SHARES_ACQUIRE, keys.derive()[:5], 6)
+        self._ask = head(SHARES_ACQUIRE, self.keys.derive()[:5], 6)
 
     def lasting(self, now: float) -> float:
         """Return the length of a lease that is granted at once: these scripts know only one ttl."""

@@ -50,9 +50,6 @@ class StateWaiter(Seat):
 
     verdict: Any = None
     trip: float = 0.0  # how long its last answer took
-    id: bytes
-    owed: tuple[Stray, ...]
-    news: bool
     gen: bytes = b""  # the generation whose end it waits for
     place: Any = None  # what else the state was given for it, such as an index
 

@@ -13,6 +13,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
@@ -45,10 +46,7 @@ Then = Callable[["StateWaiter"], Awaitable[None]]
 
 
 async def wait_for(
-    port: Port,
-    signal: WaitableState,
-    timeout: float | None,
-    then: Then | None = None,
+    port: Port, signal: WaitableState, timeout: float | None, then: Then | None = None
 ) -> Any:
     """Wait for a state and return the verdict; None when it did not come about in time.
 
@@ -132,24 +130,18 @@ async def _look(port: Port, watcher: StateWaiter, watch: StateWait, give_up_at: 
     others = [each for each in others if each.verdict is None]
     size = WAITERS_PER_CHECK - 1
     for start in range(0, max(1, len(others)), size):
-        await _look_at(port, watcher, others[start : start + size], give_up_at)
+        asked = [watcher, *others[start : start + size]]
+        ends = give_up_at + LEAVING_SECONDS / 2
+        until = min(port.now() + port.server_timeout, ends)
+        check = partial(watcher.signal.check, asked)
+        replies = await _answer(port, watcher, until, check, ends=ends)
+        for each, reply in zip(asked, replies, strict=True):
+            _learn(each, reply)
+            if each is not watcher and (each.verdict is not None or each.news):
+                each.news = True
+                port.wake(each)
         if watcher.signal.lists_channels or watcher.verdict is not None:
             return  # the waiter that is now first asks for the rest
-
-
-async def _look_at(
-    port: Port, watcher: StateWaiter, others: list[StateWaiter], give_up_at: float
-) -> None:
-    """Ask for a waiter and some others with one command."""
-    asked = [watcher, *others]
-    ends = give_up_at + LEAVING_SECONDS / 2
-    until = min(port.now() + port.server_timeout, ends)
-    replies = await _answer(port, watcher, until, lambda: watcher.signal.check(asked), ends=ends)
-    for each, reply in zip(asked, replies, strict=True):
-        _learn(each, reply)
-        if each is not watcher and (each.verdict is not None or each.news):
-            each.news = True
-            port.wake(each)
 
 
 def _learn(watcher: StateWaiter, reply: Reply) -> None:

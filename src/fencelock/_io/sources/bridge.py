@@ -92,13 +92,11 @@ class _BlockingBridge:
         elif words[0] in _LISTENS:
             self._listen(words[1])
         else:
-            self._write(self._asked(words))
-
-    def _asked(self, words: Words) -> bytes:
-        try:
-            return _frame(self._client.execute_command(*words, **_RAW))
-        except Exception as error:  # noqa: BLE001 - the near end hears of it, whatever it is
-            return _refusal(error)
+            try:
+                answer = _frame(self._client.execute_command(*words, **_RAW))
+            except Exception as error:  # noqa: BLE001 - the near end hears of it, whatever it is
+                answer = _refusal(error)
+            self._write(answer)
 
     def _listen(self, channel: bytes) -> None:
         if self._pubsub is None:
@@ -152,13 +150,11 @@ class _AsyncioBridge:
         elif words[0] in _LISTENS:
             await self._listen(words[1])
         else:
-            self._outgoing.write(await self._asked(words))
-
-    async def _asked(self, words: Words) -> bytes:
-        try:
-            return _frame(await self._client.execute_command(*words, **_RAW))
-        except Exception as error:  # noqa: BLE001 - the near end hears of it, whatever it is
-            return _refusal(error)
+            try:
+                answer = _frame(await self._client.execute_command(*words, **_RAW))
+            except Exception as error:  # noqa: BLE001 - the near end hears of it, whatever it is
+                answer = _refusal(error)
+            self._outgoing.write(answer)
 
     async def _listen(self, channel: bytes) -> None:
         if self._pubsub is None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fencelock._io.sources.kinds import Cloned, Direct, check_face, settled
-from fencelock._io.sources.url import Address
+from fencelock._io.sources.url import Address, login
 from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import ClusterSource
 
@@ -21,27 +21,27 @@ def from_url(url: str, *, asynchronous: bool) -> ClusterSource:
 
     ValueError says what is wrong.
     """
-    from urllib.parse import unquote  # noqa: PLC0415 - a plain URL does not need it
-
     scheme, _, rest = url.partition("://")
     rest, _, query = rest.partition("?")
     credentials, _, where = rest.rpartition("@")
     hosts, _, database = where.partition("/")
     if database not in {"", "0"}:
         raise ValueError(f"a Cluster has database 0 only, not {database!r}")
-    user, _, password = credentials.partition(":")
-    username, secret = unquote(user) or None, unquote(password) or None
+    username, password = login(credentials)
     seeds = tuple(map(_seed, hosts.split(",")))
     label = f"{scheme}://{','.join(map(str, seeds))}"
     if scheme.startswith(("rediss", "valkeys")):
-        return ClusterSource(
-            seeds, _over_tls(username, secret, query, asynchronous=asynchronous), label
-        )
+        import redis.asyncio  # noqa: PLC0415 - redis-py takes 0.1 s to import: only for TLS
+
+        kind = redis.asyncio.ConnectionPool if asynchronous else redis.ConnectionPool
+        pool: Any = kind.from_url(f"rediss://node/?{query}")  # it reads the URL's options
+        settings = {"username": username, "password": password, **pool.connection_kwargs}
+        return ClusterSource(seeds, _cloning(pool.connection_class, settings, "TLS node"), label)
     if query:
         raise ValueError(f"a Cluster's URL takes no options without TLS: ?{query}")
 
     def at(node: NodeAddress) -> Direct:
-        address = Address(node.host, node.port, "", username, secret)
+        address = Address(node.host, node.port, "", username, password)
         return Direct(lambda _: address, str(address))
 
     return ClusterSource(seeds, at, label)
@@ -55,19 +55,6 @@ def _seed(text: str) -> NodeAddress:
     if not bare or not f"{port}0".isdecimal() or int(port or 0) >= _PORTS:
         raise ValueError(f"a Cluster's URL needs host:port,host:port, not {text!r}")
     return NodeAddress(bare, int(port or 0) or 6379)
-
-
-def _over_tls(
-    username: str | None, password: str | None, query: str, *, asynchronous: bool
-) -> Callable[[NodeAddress], Direct | Cloned]:
-    """Return how to connect over TLS: through redis-py, with the URL's options."""
-    import redis  # noqa: PLC0415 - redis-py takes 0.1 s to import: only where it is needed
-    import redis.asyncio  # noqa: PLC0415 - as above
-
-    kind = redis.asyncio.ConnectionPool if asynchronous else redis.ConnectionPool
-    pool: Any = kind.from_url(f"rediss://node/?{query}")
-    settings = {"username": username, "password": password, **pool.connection_kwargs}
-    return _cloning(pool.connection_class, settings, "TLS node")
 
 
 def _cloning(

@@ -10,11 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from fencelock._io.sources.url import (
-    Address,
-    from_settings,
-    redacted,
-)
+from fencelock._io.sources.url import Address, from_settings, redacted
 from fencelock._runtime.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -111,19 +107,11 @@ Source: TypeAlias = "One | SentinelService"
 
 def tls(url: str, *, asynchronous: bool) -> Direct | Cloned:
     """Return how to connect to the one server of a ``rediss://`` URL: as redis-py does."""
-    client = _tls_client(url, asynchronous=asynchronous)
+    import redis.asyncio  # noqa: PLC0415 - redis-py takes 0.1 s to import: only where it is needed
+
+    kind: Any = redis.asyncio.Redis if asynchronous else redis.Redis
+    client = kind.from_url(url.replace("valkeys://", "rediss://", 1))
     return one_server(client, asynchronous=asynchronous)._replace(label=redacted(url))
-
-
-def _tls_client(url: str, *, asynchronous: bool) -> object:
-    import redis  # noqa: PLC0415 - redis-py takes 0.1 s to import: only where it is needed
-
-    url = url.replace("valkeys://", "rediss://", 1)
-    if not asynchronous:
-        return redis.Redis.from_url(url)
-    import redis.asyncio  # noqa: PLC0415 - as above
-
-    return redis.asyncio.Redis.from_url(url)
 
 
 def one_server(client: object, *, asynchronous: bool) -> Direct | Cloned:

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from fencelock._io.sources.kinds import Cloned, Direct, SentinelService, one_server, settled, tls
-from fencelock._io.sources.url import Address, db_number, redacted
+from fencelock._io.sources.url import Address, db_number, login, redacted
 
 SENTINEL_PORT = 26379
 _FORM = "redis+sentinel://host1:26379,host2,host3/service/0"
@@ -29,12 +29,12 @@ def from_url(url: str, *, asynchronous: bool) -> SentinelService:
     rest, _, query = rest.partition("?")
     where, _, path = rest.partition("/")
     service, _, db = path.partition("/")
-    login, _, hosts = where.rpartition("@")
+    credentials, _, hosts = where.rpartition("@")
     if not service:
         raise ValueError(f"source URL names no service: {redacted(url)} ({_FORM})")
     options = dict(parse_qsl(query, keep_blank_values=True))
     number = db_number(options.pop("db", "") or db or "0")
-    user, password = _login(login)
+    user, password = login(credentials)
     sentinel_user = options.pop("sentinel_username", None)
     sentinel_password = options.pop("sentinel_password", None)
     secure = scheme.startswith(("rediss", "valkeys"))
@@ -43,11 +43,13 @@ def from_url(url: str, *, asynchronous: bool) -> SentinelService:
         raise ValueError(f"source URL has an unknown option: {min(options)!r} (known: {known})")
 
     def reach(place: _Place, number: int = 0) -> Direct | Cloned:
-        if secure:
-            return tls(_tls_url(place, number, options), asynchronous=asynchronous)
         host, port, name, word = place
-        address = Address(host, port, "", name, word, number)
-        return Direct(lambda _: address, str(address))
+        if not secure:
+            address = Address(host, port, "", name, word, number)
+            return Direct(lambda _: address, str(address))
+        own = f"{quote(name or '', safe='')}:{quote(word or '', safe='')}@{_host(host)}:{port}"
+        more = f"?{urlencode(options)}" if options else ""
+        return tls(f"rediss://{own}/{number}{more}", asynchronous=asynchronous)
 
     places = list(_places(hosts, url))
     sentinels = [reach((*place, sentinel_user, sentinel_password)) for place in places]
@@ -58,14 +60,10 @@ def from_url(url: str, *, asynchronous: bool) -> SentinelService:
     return SentinelService(tuple(sentinels), service, master, label)
 
 
-def _login(text: str) -> tuple[str | None, str | None]:
-    user, _, password = text.partition(":")
-    return unquote(user) or None, unquote(password) or None
-
-
 def _places(hosts: str, url: str) -> Iterator[tuple[str, int]]:
     for each in hosts.split(","):
-        host, _, port = each.rpartition(":") if _has_port(each) else (each, "", "")
+        has_port = ":" in each.rpartition("]")[2]
+        host, _, port = each.rpartition(":") if has_port else (each, "", "")
         host = unquote(host.removeprefix("[").removesuffix("]"))
         number = int(port) if port.isdecimal() else SENTINEL_PORT
         if not host or (port and not port.isdecimal()) or not 0 < number < _PORTS:
@@ -73,19 +71,8 @@ def _places(hosts: str, url: str) -> Iterator[tuple[str, int]]:
         yield host, number
 
 
-def _has_port(place: str) -> bool:
-    return ":" in place.rpartition("]")[2]
-
-
 def _host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-def _tls_url(place: _Place, number: int, options: dict[str, str]) -> str:
-    host, port, user, password = place
-    login = f"{quote(user or '', safe='')}:{quote(password or '', safe='')}@"
-    query = f"?{urlencode(options)}" if options else ""
-    return f"rediss://{login}{_host(host)}:{port}/{number}{query}"
 
 
 def from_client(client: Any, *, asynchronous: bool) -> SentinelService | None:
@@ -104,7 +91,8 @@ def from_client(client: Any, *, asynchronous: bool) -> SentinelService | None:
     if connection_class is None:
         return None
     asked = pool.sentinel_manager
-    settings = {key: value for key, value in pool.connection_kwargs.items() if key not in _OWN}
+    settings = {**pool.connection_kwargs}
+    settings.pop("connection_pool", None)
     label = f"{type(client).__name__} client of service {pool.service_name}"
     return SentinelService(
         tuple(one_server(each, asynchronous=asynchronous) for each in asked.sentinels),
@@ -113,9 +101,6 @@ def from_client(client: Any, *, asynchronous: bool) -> SentinelService | None:
         label,
         getattr(asked, "_force_master_ip", None) or "",
     )
-
-
-_OWN = ("connection_pool",)
 
 
 def _given(connection_class: Any) -> Any:

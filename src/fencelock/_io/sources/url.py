@@ -118,6 +118,14 @@ def _check_options(query: Iterable[str]) -> None:
             raise ValueError(f"source URL has an unknown option {each!r}: it may have {known}{tls}")
 
 
+def login(text: str) -> tuple[str | None, str | None]:
+    """Return the user and the password of a URL's ``user:password``, each if it is there."""
+    from urllib.parse import unquote  # noqa: PLC0415 - see ``simple``
+
+    user, _, password = text.partition(":")
+    return unquote(user) or None, unquote(password) or None
+
+
 def db_number(text: str) -> int:
     """Return the database number of a URL; ValueError when it is not a number."""
     if not text.isdecimal():
