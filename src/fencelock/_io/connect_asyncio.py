@@ -21,12 +21,13 @@ Make = Callable[[asyncio.AbstractEventLoop, Pushed, float], AsyncConnection]
 T = TypeVar("T")
 
 
-def _plain(loop: asyncio.AbstractEventLoop, pushed: Pushed, stall: float) -> AsyncConnection:
+def plain(loop: asyncio.AbstractEventLoop, pushed: Pushed, stall: float) -> AsyncConnection:
+    """Return a connection on which every answer counts."""
     return AsyncConnection(loop, pushed, stall=stall)
 
 
 async def dial(
-    source: One, pushed: Pushed, until: float, *, stall: float, make: Make = _plain
+    source: One, pushed: Pushed, until: float, *, stall: float, make: Make = plain
 ) -> AsyncConnection:
     """Return a greeted connection; raises NoReply or a ServerError when there is none."""
     loop = asyncio.get_running_loop()
