@@ -314,7 +314,9 @@ SEEDS = (
     ),
     seed(
         "a round that finds a failover under way after the proof has begun",
-        Statement("master.prove", "since = state.proof_since(asked_at, answered_at)", "pass"),
+        Statement(
+            "master.prove", "since = proof_since(asked_at, answered_at, state.fresh_for)", "pass"
+        ),
         DIALLING.under(freeze=1).threads(),
         "I1",
     ),

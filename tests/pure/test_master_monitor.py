@@ -25,6 +25,7 @@ from fencelock._topology.sentinel import (
     SUSPECT_SECONDS,
     MasterState,
     SentinelReply,
+    proof_since,
 )
 from fencelock.errors import ServerUnreachable, ServerUnsuitable
 
@@ -195,7 +196,7 @@ def test_an_answer_that_comes_after_its_round_counts():
     assert monitor.state.reply == NEW._replace(fresh_for=SUSPECT_SECONDS)
     assert not monitor.state.silent
     answered_at = 100.0 + SUSPECT_SECONDS + QUICK
-    assert monitor.state.proof_since(answered_at, answered_at) > 100.0
+    assert proof_since(answered_at, answered_at, monitor.state.fresh_for) > 100.0
 
 
 def test_a_sentinel_that_was_silent_before_is_not_waited_for():

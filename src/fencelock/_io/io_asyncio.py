@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Sequence
+from collections.abc import Coroutine, Hashable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -126,10 +126,15 @@ class AsyncioIo:
 
     def spawn(self, flow: Flow, name: str) -> bool:
         """Run a flow in a task."""
-        task = asyncio.get_running_loop().create_task(_logged(flow, name), name=name)
+        _ = self.task(_logged(flow, name), name)
+        return True
+
+    def task(self, flow: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        """Return the task that runs a flow; ``end`` cancels it."""
+        task = asyncio.create_task(flow, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return True
+        return task
 
     def latch(self) -> AsyncioLatch:
         """Return a new latch."""

@@ -11,10 +11,10 @@ import asyncio
 from collections.abc import Coroutine
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from fencelock._core.types import NoReply, Reply
-from fencelock._io import connect_asyncio
+from fencelock._io.connect_asyncio import dial
 from fencelock._io.connection_asyncio import AsyncConnection, Pushed, Slot
 from fencelock._io.io_asyncio import AsyncioIo
 from fencelock._io.wire import ReplyError, server_error
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from fencelock._topology.master_monitor import MasterGuard
 
 TASK = "fencelock-sentinel"
-T = TypeVar("T")
 
 
 class AsyncMasterConnection(AsyncConnection):
@@ -51,11 +50,16 @@ class AsyncMasterConnection(AsyncConnection):
     async def run(self, packed: bytes, until: float) -> Reply:
         """Send a request; NoReply also when there is another master now."""
         asked_at = now()
-        return await self._guarded(self.request(packed, until), asked_at, until)
+        slot = self.request(packed, until)
+        reply = await slot
+        if type(reply) is ReplyError or not self._guard.counts(asked_at):
+            await self._guarded(slot, asked_at, until)
+        return reply
 
     def request(self, packed: bytes, until: float, slot: Slot | None = None) -> Any:
         """Send a request, and see that a late answer is noticed; nothing to a replaced master."""
-        if self._guard.is_replaced:
+        # as ``is_replaced``, without a frame for each call
+        if self._guard.generation != self._guard.state.generation:
             self.close()
         answer = super().request(packed, until, slot)
         if self._late_timer is None and self.sound:
@@ -70,11 +74,11 @@ class AsyncMasterConnection(AsyncConnection):
         return self._io.task(self._guarded(slot, now(), until), TASK)
 
     async def _guarded(self, slot: asyncio.Future[Any], asked_at: float, until: float) -> Reply:
-        """Await an answer, and see that it counts; a refusal, too."""
+        """Return an answer when it is proved that it counts; a refusal, too."""
         reply = await slot
         if isinstance(reply, ReplyError):
             await self._ask_guard(self._guard.refused(server_error(reply), asked_at, until))
-        elif not self._guard.counts(asked_at):
+        else:
             await self._ask_guard(self._guard.prove(asked_at, until))
         return reply
 
@@ -128,21 +132,12 @@ class AsyncioDialer(AsyncioIo):
         self, source: One, until: float, pushed: Pushed, guard: MasterGuard | None = None
     ) -> AsyncConnection:
         """Open a connection that all tasks may share."""
-        if guard is None:
-            return await connect_asyncio.dial(source, pushed, until, stall=self._stall)
-        make = partial(AsyncMasterConnection, guard=guard, io=self)
-        return await connect_asyncio.dial(source, pushed, until, stall=self._stall, make=make)
+        make = partial(AsyncMasterConnection, guard=guard, io=self) if guard else AsyncConnection
+        return await dial(source, pushed, until, stall=self._stall, make=make)
 
     def spawn(self, flow: Flow, name: str) -> bool:
         """Run a flow in a task, at most until ``end``."""
         return not self._ended and super().spawn(flow, name)
-
-    def task(self, flow: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-        """Return the task that runs a flow, at most until ``end``."""
-        task = asyncio.create_task(flow, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
     async def end(self) -> None:
         """Cancel the background tasks, and wait for them to end; none is begun any more."""

@@ -39,7 +39,8 @@ class MasterConnection(Connection):
 
     def run(self, request: bytes, until: float) -> Reply:
         """Run a packed request, but not at a replaced master; its answer's age counts."""
-        self._refuse_replaced()
+        if self._guard.is_replaced:
+            raise self._replaced()
         if not self.fresh:
             until = min(until, now() + SILENT_SECONDS)
         self._reads_until = until
@@ -77,13 +78,13 @@ class MasterConnection(Connection):
     def send(self, packed: bytes, requests: int = 1) -> None:
         """Send a request, or several, but not to a replaced master; its answer's age counts."""
         self.asked_at = now()
-        self._refuse_replaced()
+        if self._guard.is_replaced:
+            raise self._replaced()
         super().send(packed, requests)
 
-    def _refuse_replaced(self) -> None:
-        if self._guard.is_replaced:
-            self.sound = False
-            raise NoReply("there is another master now", sent=False)
+    def _replaced(self) -> NoReply:
+        self.sound = False
+        return NoReply("there is another master now", sent=False)
 
     def hear(self, message: list[bytes]) -> None:
         """Hand a push on if it counts."""

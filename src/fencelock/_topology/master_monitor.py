@@ -233,21 +233,25 @@ class MasterGuard:
 
     def __init__(self, monitor: MasterMonitor, generation: int) -> None:
         self._monitor = monitor
-        self._generation = generation
+        self.state = monitor.state
+        self._now = monitor.io.now
+        self.generation = generation
         self._held: list[tuple[Any, Callable[[Any], None], float]] = []
         self.greeting = True  # a server's greeting grants nothing
 
     @property
     def is_replaced(self) -> bool:
         """Return True if a later master is known: nothing more may be sent here."""
-        return not self._monitor.state.is_current(self._generation)
+        return self.generation != self.state.generation
 
     def counts(self, asked_at: float) -> bool:
         """Return True if an answer that has just come counts without another question."""
         if self.greeting:
             return True
-        state = self._monitor.state
-        return state.asked_at >= state.proof_since(asked_at, self._now()) and not self.is_replaced
+        state = self.state
+        fresh = state.asked_at >= proof_since(asked_at, self._now(), state.fresh_for)
+        # in this order: a round is over only when the state has learned from it
+        return fresh and self.generation == state.generation
 
     async def prove(self, asked_at: float, until: float) -> None:
         """Return when the answer to a request of that instant counts, as far as can be known.
@@ -260,11 +264,12 @@ class MasterGuard:
     async def _prove(self, asked_at: float, answered_at: float, until: float) -> None:
         if self.greeting:
             return
-        state, label = self._monitor.state, self._monitor.service.label
-        since, current = state.proof_since(asked_at, answered_at), None
+        state, label = self.state, self._monitor.service.label
+        since, current = proof_since(asked_at, answered_at, state.fresh_for), None
         while state.asked_at < since and (current is None or self._now() < until):
             current = await self._monitor.refresh(since, until)
-            since = state.proof_since(asked_at, answered_at)  # by what this round has found
+            # by what this round has found
+            since = proof_since(asked_at, answered_at, state.fresh_for)
         if self.is_replaced:
             text = f"{label}: there is another master now"
             raise NoReply(text, sent=True)
@@ -314,6 +319,3 @@ class MasterGuard:
         except BaseException:
             self._held.clear()  # the connection ends, and what it heard would keep it alive
             raise
-
-    def _now(self) -> float:
-        return self._monitor.io.now()

@@ -129,7 +129,7 @@ class MasterState:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._fresh_for = FRESH_SECONDS
+        self.fresh_for = FRESH_SECONDS  # how long the last round counts
         self.reply: SentinelReply | None = None  # the one that is believed
         self.generation = 0  # grows with each master; a connection belongs to one generation
         self.asked_at = float("-inf")  # when the last round of questions began
@@ -181,7 +181,7 @@ class MasterState:
         self.silent = frozenset(at for at, each in enumerate(outcomes) if each is None)
         replies = [each for each in outcomes if isinstance(each, SentinelReply)]
         self._all_silent = not replies
-        self._fresh_for = freshness(outcomes)
+        self.fresh_for = freshness(outcomes)
 
     def is_complete(self, outcomes: Sequence[Outcome]) -> bool:
         """Return True if every Sentinel answered except those that were silent before."""
@@ -191,10 +191,6 @@ class MasterState:
     def has_majority(self, outcomes: Sequence[Outcome]) -> bool:
         """Return True if a majority named a master."""
         return 2 * sum(isinstance(each, SentinelReply) for each in outcomes) > len(outcomes)
-
-    def proof_since(self, asked_at: float, answered_at: float) -> float:
-        """Return when a round must have begun to prove an answer of the master."""
-        return proof_since(asked_at, answered_at, self._fresh_for)
 
     def trusts(self, since: float) -> bool:
         """Return True if an answer counts by the rounds so far: proved, or no Sentinel answered.
@@ -212,10 +208,6 @@ class MasterState:
             return now - SHARED_SECONDS, until
         recent = FRESH_SECONDS if self._all_silent else SHARED_SECONDS
         return now - recent, min(now + GRACE_SECONDS, (now + until) / 2)
-
-    def is_current(self, generation: int) -> bool:
-        """Return True if there is no later master than the one of this generation."""
-        return generation == self.generation
 
     def master(self, outcomes: Sequence[Outcome]) -> SentinelReply:
         """Return the master's address; if it was never known, raise the outcome of the round."""
