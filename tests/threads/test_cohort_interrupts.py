@@ -10,6 +10,7 @@ import pytest
 
 import fencelock
 from fencelock import Cohort
+from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from fencelock._core.lock.tenure import Tenure
 from tests.threads.state import ended, thread
 from tests.threads.test_interrupt_points import entered, every_point, pytestmark
@@ -98,6 +99,27 @@ def taken_again(client, other, strike):
 
 def test_ctrl_c_at_every_point_of_a_kept_lease(server, prefix):
     every_point(server, prefix, taken_again, least=50)
+
+
+def test_a_lease_that_was_about_to_be_kept_is_given_back(server, prefix, monkeypatch):
+    """As found: it stayed until its ttl, as nothing knew of it any more."""
+    client, other = (fencelock.Client(server.url, key_prefix=prefix) for _ in range(2))
+    handle, end_turn = client.lock("a", linger=LINGER), Tenure._end_turn
+
+    def interrupted(tenure, port, hold, length):
+        end_turn(tenure, port, hold, length)
+        raise KeyboardInterrupt
+
+    until(lambda: client._port.hears or entered(handle) is None)
+    handle.acquire()
+    monkeypatch.setattr(Tenure, "_end_turn", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        handle.release()
+    after = other.lock("a")
+    assert after.acquire(timeout=HANDOFF_TTL_SECONDS / 2)
+    after.release()
+    for each in (client, other):
+        each.close()
 
 
 def test_a_turn_that_is_given_to_a_waiter_while_it_gives_up_is_given_back(

@@ -309,8 +309,11 @@ class Tenure:
         return Spare(hold, Grant(next_fence(hold.fence), hold.deadline, length))
 
     def passed(self, hold: Hold) -> bool:
-        """Return True if the turn of a hold was passed on: its holder id is another's now."""
-        return hold.passes and self.front is not hold
+        """Return True if the turn of a hold was passed on, or its lease is kept.
+
+        Not if an interrupt ended the tenure in between: then the lease is no other's.
+        """
+        return hold.passes and self.front is not hold and (self.front or self.spare) is not None
 
     def for_next(self, port: Port, hold: Hold) -> Attempt | None:
         """Return what asks for the next waiter while the holder releases; None when none waits."""
