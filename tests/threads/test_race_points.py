@@ -30,7 +30,7 @@ KINDS = [kind for kind in MADE if kind not in {"multi", "poll"}]
 SHORT = 0.01  # a wait that is over while the other thread is stopped
 
 
-def every_point(server, prefix, story, least=90):
+def every_point(server, prefix, story, least=80):
     """Play a story until something came between at each of its points."""
     at_every_point(lambda number, tried: met(server, f"{prefix}{number}:", story, tried), least)
 

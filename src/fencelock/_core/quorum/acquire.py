@@ -171,9 +171,9 @@ class QuorumAttempt(Claimant):
                     raise  # the kind of a name is the same everywhere
                 withdraw(port.nodes[node], self.attempts[node])
                 self.fail(node, error)
+                if port.now() > began + 2 * port.nodes[node].server_timeout:
+                    self.stood = self.stood or self.attempts[node].stood
                 self.rename()
-                long = 2 * port.nodes[node].server_timeout
-                self.stood = self.stood or port.now() > began + long
                 continue
             if grant is None:
                 self.attempts[node].asks = None
