@@ -174,7 +174,7 @@ SEEDS = (
     ),
     seed(
         "a request that is sent on without ASKING",
-        Statement("cluster.routed", "step is not None and step.asking", "False"),
+        Statement("cluster.run", "step is not None and step.asking", "False"),
         LONG.under(migrate=1),
         "L",
     ),
@@ -186,7 +186,7 @@ SEEDS = (
     ),
     seed(
         "a redirect that is an error",
-        Without("cluster.redirect", by="cluster.routed"),
+        Without("cluster.redirect", by="cluster.run"),
         TWO_WORKING.under(move=1),
         "I12",
     ),

@@ -160,7 +160,6 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "cluster.in_time": "_topology.cluster_map:ClusterMap._in_time",
     "cluster.invalidate": "_topology.slots:SlotMap.invalidate",
     "cluster.redirect": "_topology.slots:SlotMap.redirect",
-    "cluster.routed": "_topology.cluster:ClusterPort._routed",
     "cluster.settles": "_topology.cluster:ClusterPort.settles",
     "cluster.taken": "_topology.cluster:ClusterPort.taken",
     # Which master Sentinels name, and whether its answer counts.

@@ -174,8 +174,8 @@ class AsyncioClusterPort(ClusterPort, AioPort):
     def close(self, waiter: Seat) -> None:
         """Forget a waiter; leave channels when many are idle."""
         mux: AsyncConnection | None = waiter.origin
-        waiter.origin = None
-        AioPort.close(self, waiter)
+        self._waiters.pop(waiter.id, None)
+        waiter.connection = waiter.origin = None
         if mux is None or len(mux.channels) <= cluster.CHANNELS_MAX:
             return
         link = self.link.links[mux.node]

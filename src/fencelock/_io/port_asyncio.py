@@ -181,7 +181,7 @@ class AioPort(Engine):
 
     def _listen_soon(self, after: float = LISTEN_AFTER_SECONDS) -> None:
         """Listen for revocations once a lease lasts: short leases cost nothing."""
-        if self._hearing is None and not self.link.listening and not self.closing:
+        if self._hearing is None and not self.closing:
             self._hearing = self.loop.call_later(after, self._hear_now)
 
     def _hear_now(self) -> None:
@@ -284,7 +284,7 @@ class AioPort(Engine):
             self.attend_by(when)
         if self._ticking is None:
             self._tick()
-        if not self.link.listening:
+        if self._hearing is None and not self.link.listening:
             self._listen_soon()
 
     def attend_by(self, when: float | None) -> None:

@@ -122,45 +122,43 @@ class ClusterPort(Engine):
         self, script: Script, keys: Keys, args: Args, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a script at the node of its keys; the waiter's connection is moved there."""
-        request = pack_call(script, keys, args)
-        return await self._routed(keys[0], self._io.run, request, until, waiter)
-
-    async def run(
-        self, request: bytes, key: bytes, until: float, waiter: Seat | None = None
-    ) -> Reply:
-        """Run a packed script call at the node of its key."""
-        return await self._routed(key, self._io.run, request, until, waiter)
+        return await self.run(pack_call(script, keys, args), keys[0], until, waiter)
 
     async def command(
         self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a plain command at the node of this key."""
-        return await self._routed(key, self._io.command, args, until, waiter, proves=False)
+        return await self.run(args, key, until, waiter, ask=self._io.command, proves=False)
 
-    async def _routed(
+    async def run(
         self,
+        request: Any,
         key: bytes,
-        ask: Ask,
-        request: bytes | Sequence[bytes | int],
         until: float,
-        waiter: Seat | None,
+        waiter: Seat | None = None,
         *,
+        ask: Ask | None = None,
         proves: bool = True,
     ) -> Reply:
+        """Run a packed script call at the node of its key; ``ask`` runs another request."""
+        ask, slots = ask or self._io.run, self.slots
         until = min(until, self._io.now() + ANSWER_SECONDS)
         step: Redirect | None = None
         for _ in range(REDIRECTS_MAX):
             connection = None if waiter is None or step is not None else waiter.origin
+            free = waiter is None and step is None and not slots.doubtful
+            if free and (node := slots.owners[slot(key)]) is not None:
+                connection = self._io.idle(node)
             if connection is None or not connection.sound:
                 connection = await self._connection(key, step, until, waiter)
             asking, asked_at = step is not None and step.asking, self._io.now()
             try:
                 reply = await ask(connection, request, until, asking=asking)
             except NoReply:
-                self.slots.invalidate(connection.node)
+                slots.invalidate(connection.node)
                 raise
             except ServerError as error:
-                step = self.slots.redirect(error)
+                step = slots.redirect(error)
                 if step is None:
                     raise
             else:

@@ -48,7 +48,7 @@ async def line_up_by_slot(port: SlottedPort, waiter: Attempt, give_up_at: float)
 
     Listening costs a command for each slot; most locks are free and need none.
     """
-    known = waiter.key in port.lines or waiter.waits_since  # it waited: its place is by its arrival
+    known = waiter.waits_since or waiter.keys.lock in port.lines  # its place is by its arrival
     if not known and not port.open_now(waiter, listen=True):
         grant = await line_up(port, waiter, give_up_at, listen=False)
         if grant is not None:
