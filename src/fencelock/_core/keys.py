@@ -104,7 +104,7 @@ class LockKeys:
     @property
     def renew(self) -> tuple[bytes, ...]:
         """Return what a renewal touches."""
-        return self.derive()[:2]
+        return self.lock, *derived(self._prefix.encode(), self.lock, KINDS[:1])
 
     @property
     def renew_owned(self) -> tuple[bytes, ...]:
@@ -142,9 +142,14 @@ def _refuse_derived(name: str) -> None:
         raise ValueError(f"name must not end like one of fencelock's derived keys: {name!r}")
 
 
+@lru_cache
+def _suffixes(kinds: tuple[str, ...]) -> tuple[bytes, ...]:
+    return tuple(f"~{kind}".encode() for kind in kinds)
+
+
 def derived(prefix: bytes, lock: bytes, kinds: tuple[str, ...] = KINDS) -> tuple[bytes, ...]:
     """Return the keys that belong to a lock's key, one per kind, all in its slot."""
-    suffixes = [f"~{kind}".encode() for kind in kinds]
+    suffixes = _suffixes(kinds)
     if hash_tag(lock) is not None:
         return tuple(lock + suffix + b"=" for suffix in suffixes)
     if b"{" not in lock and b"}" not in lock:

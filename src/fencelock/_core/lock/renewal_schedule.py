@@ -90,10 +90,13 @@ class RenewalSchedule:
 
     def _placed(self) -> dict[int, _Bucket]:
         """Return the buckets, once those that are new are in theirs."""
-        while self.young:
-            hold, when = next(iter(self.young.items()))
-            self.add_all((hold,), when)
-            self.young.pop(hold, None)
+        if self.young:
+            together: dict[float, list[Hold]] = {}
+            for hold, when in self.young.items():
+                together.setdefault(when, []).append(hold)
+            for when, holds in together.items():  # an interrupt leaves them in both
+                self.add_all(holds, when)
+            self.young.clear()
         return self._buckets
 
     def add_all(self, holds: Sequence[Hold], when: float) -> None:
