@@ -286,11 +286,13 @@ def test_a_node_that_was_silent_is_asked_last_for_a_while(monkeypatch, error, av
     assert later.candidates() == usual
 
 
-@pytest.mark.parametrize(("waited", "refused"), [(0.39, []), (0.41, [1, 2])])
+@pytest.mark.parametrize(
+    ("waited", "stood", "refused"), [(0.39, True, []), (0.41, True, [1, 2]), (0.41, False, [])]
+)
 def test_a_node_that_fails_after_a_wait_in_its_line_stands_for_a_refusal(
-    monkeypatch, waited, refused
+    monkeypatch, waited, stood, refused
 ):
-    """Time was up because others held the lock, not because a node failed."""
+    """Time was up because others held the lock, not because a node failed or a machine stalled."""
     instants = chain([10.0, 10.0], repeat(10.0 + waited))
 
     async def queue(_port, _attempt, _asks, _give_up_at, *, outlasts):
@@ -299,7 +301,7 @@ def test_a_node_that_fails_after_a_wait_in_its_line_stands_for_a_refusal(
 
     monkeypatch.setattr(flow, "queue", queue)
     nothing = {"hold": None, "tenure": None, "asks": None}
-    on_nodes = [SimpleNamespace(wait=None, **nothing) for _ in range(3)]
+    on_nodes = [SimpleNamespace(wait=None, stood=stood, **nothing) for _ in range(3)]
     monkeypatch.setattr(QuorumAttempt, "_on_nodes", lambda _quorum_attempt: on_nodes)
     monkeypatch.setattr(QuorumAttempt, "rename", lambda _quorum_attempt: None)
     port = SimpleNamespace(
