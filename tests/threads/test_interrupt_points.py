@@ -274,52 +274,41 @@ def on_nodes(nodes, prefix, story, number, tried):
     return where
 
 
-def test_a_second_ctrl_c_at_every_point_of_the_undo_leaves_nothing_on_any_node_of_a_quorum(
-    nodes, prefix, monkeypatch
-):
-    """The first one comes when all nodes have granted."""
-    count = QuorumAttempt.count
-
-    def story(client, other, strike):
-        handle = client.lock("a")
-        entered(handle)
-
-        def interrupted(attempt, asks):
-            count(attempt, asks)
-            strike.__enter__()
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patched:
-            patched.setattr(QuorumAttempt, "count", interrupted)
-            assert not entered(handle)
-            strike.__exit__()
-        return handle, other.lock("a")
-
-    at_every_point(partial(on_nodes, nodes, prefix, story), least=150)
-
-
-def test_a_second_ctrl_c_at_every_point_of_the_undo_leaves_nothing(server, prefix, monkeypatch):
-    """The first one comes when the lock is granted, before a hold has it."""
-    close = BlockingPort.close
+def undone(monkeypatch, owner, name):
+    """A story whose first strike comes as a method returns, and whose second meets the undo."""
+    method = getattr(owner, name)
 
     def story(client, other, strike):
         handle = client.lock("a")
         entered(handle)
         first = iter([True])
 
-        def interrupted(port, waiter):
-            close(port, waiter)
+        def interrupted(*args):
+            method(*args)
             if next(first, False):
                 strike.__enter__()
                 raise KeyboardInterrupt
 
         with monkeypatch.context() as patched:
-            patched.setattr(BlockingPort, "close", interrupted)
+            patched.setattr(owner, name, interrupted)
             assert not entered(handle)
             strike.__exit__()
         return handle, other.lock("a")
 
-    every_point(server, prefix, story, least=20)
+    return story
+
+
+def test_a_second_ctrl_c_at_every_point_of_the_undo_leaves_nothing_on_any_node_of_a_quorum(
+    nodes, prefix, monkeypatch
+):
+    """The first one comes when all nodes have granted."""
+    story = undone(monkeypatch, QuorumAttempt, "count")
+    at_every_point(partial(on_nodes, nodes, prefix, story), least=150)
+
+
+def test_a_second_ctrl_c_at_every_point_of_the_undo_leaves_nothing(server, prefix, monkeypatch):
+    """The first one comes when the lock is granted, before a hold has it."""
+    every_point(server, prefix, undone(monkeypatch, BlockingPort, "close"), least=20)
 
 
 STATES = {
