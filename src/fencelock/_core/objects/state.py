@@ -50,6 +50,10 @@ class StateWaiter(Seat):
 
     verdict: Any = None
     trip: float = 0.0  # how long its last answer took
+    # Those of its seat, which type checkers want to see again where they are set.
+    id: bytes
+    owed: tuple[Stray, ...]
+    news: bool
     gen: bytes = b""  # the generation whose end it waits for
     place: Any = None  # what else the state was given for it, such as an index
 
