@@ -78,7 +78,7 @@ def closes(after):
         await rests(actor, 0.1)
         if not actor.world.budgets.keys().isdisjoint({"expiry", "pause"}):
             return  # everything stood still, and goes on at the same instant
-        if any(line.waiting for line in actor.port.lines.cohorts.values()):
+        if any(line.waiting for line in actor.port.lines.crowded):
             raise Violation("I13", "a waiter of a closed client goes on waiting")
 
     return program

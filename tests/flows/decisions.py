@@ -59,6 +59,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "tenure.notify": "_core.lock.tenure:Tenure._notify",
     "tenure.recall": "_core.lock.tenure:Tenure.recall",
     "tenure.revoke": "_core.lock.tenure:revoke",
+    "tenure.step_down": "_core.lock.hold:step_down",
     "tenure.state": "_core.lock.kept:_state",
     "tenure.succeed": "_core.lock.tenure:Tenure.succeed",
     "tenure.take_kept": "_core.lock.tenure:Tenure.take_kept",

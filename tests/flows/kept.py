@@ -5,6 +5,7 @@ import contextlib
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from fencelock._core.engine import holder_of
 from fencelock._core.lock.kept import give_up_all
+from fencelock._core.lock.tenure import Tenure
 from fencelock.errors import FencelockError
 from fencelock.options import Cohort
 from tests.flows.scenarios import RENEWED, Scenario, foreigner, operator, single, user
@@ -149,7 +150,7 @@ class KeptMonitor(TurnsMonitor):
 
 
 def is_idle(line):
-    return line.kept is not None
+    return isinstance(line, Tenure) and line.kept is not None
 
 
 def wanted(actor, options):

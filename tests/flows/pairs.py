@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from fencelock._core.engine import holder_of
 from fencelock._core.lock.hand_back import give_back_all
+from fencelock._core.lock.hold import step_down
 from fencelock._core.lock.kept import give_up_all
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.look.show import revoke
@@ -92,7 +93,7 @@ class Desk(Actor):
             except FencelockError as error:
                 if not self.world.faulty:
                     raise Violation("I12", f"without any fault: {error!r}") from error
-            if hold.cohort is not None and hold.cohort.kept is not None:
+            if hold.tenure is not None and hold.tenure.kept is not None:
                 self.world.monitor.instant(self.client, "keep")
 
     async def renew_for(self, name, ttl):
@@ -169,8 +170,7 @@ class Desk(Actor):
             return
         with self.under_way("drop"):
             hold.drop()
-            if hold.cohort is not None:
-                hold.cohort.succeed(hold.port, hold)
+            step_down(hold.port, hold)
         await self.port.sleep(self.port.now() + ENDED)
 
 

@@ -131,7 +131,7 @@ SEEDS = (
     ),
     seed(
         "a loss that leaves the next waiter waiting",
-        Without("tenure.succeed", by="hold.lose"),
+        Without("tenure.step_down", by="hold.lose"),
         worlds.FIXED_TOO_LONG,
         "I6",
     ),
@@ -231,7 +231,7 @@ SEEDS = (
     ),
     seed(
         "a closed client whose waiters wait on",
-        Fault("line.close", given(cohorts={})),
+        Fault("line.close", given(crowded={})),
         worlds.CLOSED,
         "I13",
     ),

@@ -38,7 +38,7 @@ def shuts(after):
         await rests(actor, after)
         actor.port.lines.close(actor.port.wake)
         until = actor.port.now() + WITHIN
-        while any(line.waiting for line in actor.port.lines.cohorts.values()):
+        while any(line.waiting for line in actor.port.lines.crowded):
             await rests(actor, 0.01)
             if actor.port.now() > until:
                 break

@@ -1,5 +1,6 @@
 """One of everything that a client makes, and a hold that no server knows."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 from fencelock._core.deadlock.unit_waits import UnitWaits
@@ -7,6 +8,7 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
+from fencelock._core.lock.waiting import Lines
 from fencelock.options import LeaseOptions
 
 
@@ -24,5 +26,6 @@ def held(deadline=9.0, *, fence=1, ttl=30.0, unit=None, clock=lambda: 1.0, kind=
     """Return a hold of the lock "a", by that clock."""
     options = LeaseOptions(ttl=ttl, renew=True)
     terms = Terms(keys=LockKeys("p:", "a"), options=options, client_channel=b"h", ttl=ttl)
-    port = SimpleNamespace(now=clock, label="", notify_loss=lambda hold: None, waits=UnitWaits())
+    tables = {"mutex": nullcontext(), "lines": Lines(), "waits": UnitWaits()}
+    port = SimpleNamespace(now=clock, label="", notify_loss=lambda hold: None, **tables)
     return kind(port, Attempt(terms, b"w"), fence, deadline, unit)

@@ -128,7 +128,7 @@ def test_the_hold_of_a_try_is_the_front_before_another_waiter_can_join(port, mon
     assert fronts == [(hold, True)]
     second = Hold(port, waiter(port, 2, linger=0.2), 8, grant.deadline)
     found(port, second, grant, COHORT)
-    assert hold.cohort.front is hold, "the first tenure goes on"
+    assert hold.tenure.front is hold, "the first tenure goes on"
 
 
 def test_a_lease_that_ends_makes_the_first_waiter_the_front_whichever_finds_it(port):

@@ -301,12 +301,16 @@ def test_a_node_that_fails_after_a_wait_in_its_line_stands_for_a_refusal(
 
     monkeypatch.setattr(flow, "queue", queue)
     nothing = {"hold": None, "tenure": None, "asks": None}
-    on_nodes = [SimpleNamespace(wait=None, stood=stood, **nothing) for _ in range(3)]
+    terms = SimpleNamespace(cohort=None)
+    on_nodes = [SimpleNamespace(terms=terms, wait=None, stood=stood, **nothing) for _ in range(3)]
     monkeypatch.setattr(QuorumAttempt, "_on_nodes", lambda _quorum_attempt: on_nodes)
     monkeypatch.setattr(QuorumAttempt, "rename", lambda _quorum_attempt: None)
     port = SimpleNamespace(
         labels=URLS,
-        nodes=[SimpleNamespace(server_timeout=0.2) for _ in range(3)],
+        nodes=[
+            SimpleNamespace(server_timeout=0.2, mutex=nullcontext(), lines=Lines())
+            for _ in range(3)
+        ],
         needed=2,
         now=lambda: next(instants),
         suspect={},
@@ -355,13 +359,14 @@ def test_leases_that_end_with_their_client_are_given_back_on_each_node_that_has_
         async def call(self, *_):
             asked.append(self.number)
 
+    def tables():
+        return {"mutex": nullcontext(), "lines": Lines(), "renewals": RenewalSchedule()}
+
     nodes = [
-        Node(number=number, now=lambda: 100.0, server_timeout=5.0, renewals=RenewalSchedule())
+        Node(number=number, now=lambda: 100.0, server_timeout=5.0, **tables())
         for number in range(3)
     ]
-    port = SimpleNamespace(
-        nodes=nodes, needed=2, now=lambda: 100.0, mutex=nullcontext(), renewals=RenewalSchedule()
-    )
+    port = SimpleNamespace(nodes=nodes, needed=2, now=lambda: 100.0, **tables())
     hold = held(200.0)
     hold.parts = parts = Majority(port, hold, first=0)
     parts[:] = [None if number == without else held(200.0) for number in range(3)]

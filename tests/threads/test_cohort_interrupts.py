@@ -28,7 +28,7 @@ OPTIONS = {
 
 def waiting(client):
     """Return how many wait for another thread of their client."""
-    return sum(len(line.waiting) for line in client._port.lines.cohorts.values())
+    return sum(len(line.waiting) for line in client._port.lines.crowded)
 
 
 class Turns:

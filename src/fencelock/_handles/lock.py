@@ -22,7 +22,7 @@ from fencelock import options
 from fencelock._core import events
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.hold import Hold, HoldRegistry
+from fencelock._core.lock.hold import Hold, HoldRegistry, step_down
 from fencelock._core.lock.terms import Terms
 from fencelock._core.port import Port
 from fencelock._handles.body import Bodies, Body, unsure
@@ -466,9 +466,8 @@ class Holds(HoldRegistry):
             hold.drop()
             if not sys.is_finalizing():
                 events.end_hold(hold, reason="dropped")
-                if hold.cohort is not None and hold.port is not None:
-                    # the next waiter of this client asks the server
-                    outside(partial(hold.cohort.succeed, hold.port, hold))
+                if hold.port is not None:  # the next waiter of this client asks the server
+                    outside(partial(step_down, hold.port, hold))
         if held and not sys.is_finalizing():  # else its name was logged as the process ended
             outside(self._report_drop)
 

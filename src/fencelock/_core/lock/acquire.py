@@ -31,7 +31,7 @@ from fencelock._core.deadlock.unit_waits import entered, left
 from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.acknowledge import confirm
 from fencelock._core.lock.attempt import Attempt, Grant
-from fencelock._core.lock.hold import Hold, first_due
+from fencelock._core.lock.hold import Hold, first_due, step_down
 from fencelock._core.lock.release import release_in_background, retire, undo_owed
 from fencelock._core.lock.renew import lose
 from fencelock._core.lock.tenure import Tenure
@@ -91,19 +91,27 @@ async def _recalled(port: Port, attempt: Attempt, trip: float) -> Grant | None:
 
 
 async def queue(
-    port: Port, attempt: Attempt, asks: Attempt, give_up_at: float, *, outlasts: bool = True
+    port: Port,
+    attempt: Attempt,
+    asks: Attempt,
+    give_up_at: float,
+    grant: Grant | None = None,
+    *,
+    outlasts: bool = True,
 ) -> Grant | None:
     """Stand in line until granted; None at ``give_up_at``.
 
     Asks, waits, and asks again whenever the place may be gone. ``asks`` is the attempt's own
     question, or one that another attempt left to it: if that has a place in line, it begins with
-    waiting. With ``outlasts``, a waiter in line retries until ``give_up_at`` while the server is
-    unreachable, not only for ``server_timeout``. Whatever it raises, ``withdraw`` undoes.
+    waiting. ``grant`` is what its first question was answered with, if it was asked. With
+    ``outlasts``, a waiter in line retries until ``give_up_at`` while the server is unreachable, not
+    only for ``server_timeout``. Whatever it raises, ``withdraw`` undoes.
     """
     asks.outlasts = outlasts
     attempt.asks, late = asks, 0
     while True:
-        grant = None if asks.placed else await port.line_up(asks, give_up_at)
+        if grant is None and not asks.placed:
+            grant = await port.line_up(asks, give_up_at)
         if grant is None:
             grant = await _wait(port, attempt, asks, give_up_at)
             grant = await _counted(port, asks, grant, give_up_at)
@@ -120,6 +128,7 @@ async def queue(
         if late == LATE_GRANTS_MAX:
             raise too_late(asks.ttl)
         asks.forget()
+        grant = None
     if not _left_to_next(port, attempt, asks):
         await _leave(port, asks)
         depart(port, asks)
@@ -200,8 +209,10 @@ async def line_up(
             if terms.ends < FOR_EVER:
                 lasting = asks.lasting(asked_at)
                 valid = validity(lasting)
-            if asks.waits_since:
-                reply = asks.judged(await _ask_for_next(port, asks, asked_at, until))
+            if asks.waits_since:  # for others of its client; see turns.py
+                waited = asked_at - asks.waits_since
+                packed = terms.acquire_next(asks, asks.channel, asks.releases, waited)
+                reply = asks.judged(await port.run(packed, terms.keys.lock, until, asks))
             else:
                 packed = terms.acquire(asks, asks.channel)
                 reply = await port.run(packed, terms.keys.lock, until, asks)
@@ -225,13 +236,6 @@ async def line_up(
 def counts(reply: Reply) -> bool:
     """Return True if an answer is a grant, which counts once replicas have acknowledged it."""
     return isinstance(reply, bytes) and reply != NO_GRANT
-
-
-async def _ask_for_next(port: Port, asks: Attempt, now: float, until: float) -> Reply:
-    """Ask for an attempt that waited for others of its client; see turns.py."""
-    waited = now - asks.waits_since
-    packed = asks.terms.acquire_next(asks, asks.channel, asks.releases, waited)
-    return await port.run(packed, asks.keys.lock, until, asks)
 
 
 async def _once_more(
@@ -404,8 +408,7 @@ def withdraw(port: Port, attempt: Attempt) -> None:
     if asks is not None and not _left_to_next(port, attempt, asks):
         drop(port, asks)
     attempt.asks = None
-    if tenure is not None:
-        tenure.succeed(port, attempt)
+    step_down(port, attempt)
 
 
 def tell(port: Port, attempt: Attempt, hold: Hold | None) -> None:

@@ -49,7 +49,7 @@ class Attempt(Seat):
     event: Any = None  # what hooks know of it; see events.py
     unit: Any = None  # ``who``, if it can be part of a deadlock; and its wait
     wait: Any = None
-    tenure: Any = None  # the ``Tenure`` that it joined, whose module imports this one
+    tenure: Any = None  # the ``Tenure`` of its client, once others wait; see tenure.py
     asks: Attempt | None = None  # its question, or one that it continues, until that is over
     hold: Hold | None = None  # that it was granted
     under: Hold | None = None  # it is granted at once while this other hold lasts, or never
@@ -105,11 +105,8 @@ class Attempt(Seat):
 
     def lasting(self, now: float) -> float:
         """Return the length of a lease that is requested now and granted at once."""
-        terms = self.terms
-        if terms.ends == inf:
-            return terms.lease
-        length = terms.lasting(now)
-        self.ttl = terms.ttl
+        length = self.terms.lasting(now)
+        self.ttl = self.terms.ttl
         return length
 
     # -- what came ----------------------------------------------------------------------------

@@ -49,6 +49,10 @@ class Keeper(Wire, Protocol):
     """What renews a hold: the port of its client."""
 
     @property
+    def lines(self) -> Any:
+        """Return what of its client holds or wants a lock, and more: see waiting.py."""
+
+    @property
     def renewals(self) -> Scheduled:
         """Return when which lease is due."""
 
@@ -62,11 +66,14 @@ class Keeper(Wire, Protocol):
         """Renew several leases together at their holder's request."""
 
 
-class Turns(Protocol):
-    """Whose turn a hold is: the tenure of its client."""
-
-    def succeed(self, port: Keeper, giver: Hold) -> bool:
-        """Make the next waiter the front."""
+def step_down(port: Keeper, one: Any) -> None:
+    """Make the next waiter of a client the front, if this hold or attempt is; see tenure.py."""
+    with port.mutex:
+        tenure, cohorts = one.tenure, port.lines.cohorts
+        if tenure is None and cohorts.get(one.terms.cohort) is one:  # it was alone
+            del cohorts[one.terms.cohort]
+    if tenure is not None:
+        tenure.succeed(port, one)
 
 
 class Loss(NamedTuple):
@@ -123,6 +130,7 @@ class Hold(BaseLease):
     own_info: bytes
     owed: tuple[Stray, ...]
     turn: int
+    grant: Any  # of one that is alone: a tenure that others need begins with it
     kind: int
     steady: float
     reach: float
@@ -132,11 +140,11 @@ class Hold(BaseLease):
 
     __slots__ = (
         *("__weakref__", "_generation", "_unnoticed", "asked_until", "body", "bound", "bucket"),
-        *("cancelled", "cancelling", "clock", "cohort", "count", "deadline", "end", "failures"),
-        *("frame", "granted_at", "holder_id", "id", "info", "kind", "loss", "notified"),
+        *("cancelled", "cancelling", "clock", "count", "deadline", "end", "failures", "frame"),
+        *("grant", "granted_at", "holder_id", "id", "info", "kind", "loss", "notified"),
         *("observer", "open", "owed", "own_info", "parts", "passes", "port", "reach"),
         *("reach_until", "released", "renewal", "renewals", "reserved_by", "server", "short"),
-        *("steady", "terms", "told", "trouble", "turn", "unchanged", "unit"),
+        *("steady", "tenure", "terms", "told", "trouble", "turn", "unchanged", "unit"),
     )
 
     def __init__(
@@ -164,7 +172,7 @@ class Hold(BaseLease):
         self.released: bool = False  # it is given back, or is being given back
         self.observer: Observer | None = None
         self.parts: Sequence[Hold | None] = ()  # of a quorum's: the holds of its nodes
-        self.cohort: Turns | None = None  # whose turn it is; see tenure.py
+        self.tenure: Any = None  # the ``Tenure`` whose turn it is, once others of its client wait
         self.passes: bool = False  # the turn is passed on to the next of its cohort
         self.unchanged: bool = False  # see ``BaseLease.unchanged``
         self.unit: Any = unit  # the thread id or task that acquired it
@@ -322,8 +330,7 @@ class Hold(BaseLease):
         self.loss = Loss(reason, since, detail)
         if port is not None:
             self.notified = True
-            if self.cohort is not None:
-                self.cohort.succeed(port, self)
+            step_down(port, self)
             port.notify_loss(self)
         if self.observer is not None:
             self.observer.lost(self)

@@ -19,7 +19,6 @@ from typing import Any
 from fencelock._core import events
 from fencelock._core.error_messages import describe_error, describes_errors
 from fencelock._core.lock.hold import Hold, Keeper
-from fencelock._core.lock.tenure import Tenure
 from fencelock._core.lock.terms import Asked
 from fencelock._core.port import Port
 from fencelock._core.retry import ask, command, passes
@@ -108,11 +107,14 @@ def retire(port: Keeper, hold: Hold) -> None:
     """
     renewing = hold.port or port
     with renewing.mutex:
-        tenure = hold.cohort  # read here: another thread may be about to begin its turn
+        tenure, cohorts = hold.tenure, renewing.lines.cohorts  # another thread may begin its turn
         hold.open = False
         hold.released = True
         renewing.renewals.discard(hold)
-        if isinstance(tenure, Tenure) and tenure.front is hold and not tenure.waiting:
+        if tenure is None:
+            if cohorts.get(hold.terms.cohort) is hold:  # it is alone
+                del cohorts[hold.terms.cohort]
+        elif tenure.front is hold and not tenure.waiting:
             tenure.end()
     hold.port = None
     for part in hold.parts:

@@ -16,6 +16,9 @@ Rules of this file (DESIGN §9; I1, I3, I5, I8, I9):
   kept     None         None    a lease the lease is not in use; see kept.py
   ======== ============ ======= ======= ==========================================================
 
+- Most are alone, and need none of this: they stand in the client's table themselves, first the
+  attempt, then its hold. The first other that comes makes the tenure, in ``join``. Those whose
+  lease may be kept have it at once.
 - The front changes under the port's mutex, in one assignment, after ``asks`` and ``spare``. So
   whatever interrupts a thread, the front is still its own, and it must give it up, or the next's.
 - A turn is passed on only within the cohort's bound, only while the lease proves what the next
@@ -103,6 +106,16 @@ class Tenure:
         self.terms: Terms = terms
         self.linger: float = terms.options.linger
         self.bound: Cohort = cohort
+
+    @classmethod
+    def of(cls, lines: Lines, cohort: Cohort, front: Attempt | Hold) -> Tenure:
+        """Return the tenure of one that was alone until now; call under the mutex."""
+        tenure = cls(lines, front.terms, cohort)
+        tenure.front = front
+        if isinstance(front, Hold):
+            tenure.turns, tenure.ends, tenure.lease = 1, front.grant.deadline, front.grant.lease
+        front.tenure = tenure
+        return tenure
 
     @property
     def part(self) -> float:
@@ -210,7 +223,8 @@ class Tenure:
         if self.linger:
             self._lines.recalls.end(self.holder)
         lines, key = self._lines, self.terms.cohort
-        if lines.cohorts.get(key) is self:
+        stands = lines.cohorts.get(key)
+        if stands is self or getattr(stands, "tenure", None) is self:  # ``join`` was interrupted
             del lines.cohorts[key]
         if lines.crowded:
             lines.crowded.pop(self, None)
@@ -246,8 +260,11 @@ class Tenure:
                 self.turns, self.ends, self.lease = 1, grant.deadline, grant.lease
                 if self.linger:
                     self.least_kept = validity(grant.lease) * KEPT_PART
-                    self._begin_lease(hold.holder_id)
-            hold.cohort = self
+                    recalls = self._lines.recalls
+                    recalls.end(self.holder)
+                    self.holder = hold.holder_id
+                    self.recalled = recalls.begin(self.holder, self)
+            hold.tenure = self
             self.front = hold
             if self.asks is not None or self.spare is not None:
                 self.asks = self.spare = None
@@ -259,13 +276,6 @@ class Tenure:
             hold.lose("revoked", port.now(), revoked[1])
         if over or hold.loss is not None:
             self.succeed(port, hold)
-
-    def _begin_lease(self, holder: bytes) -> None:
-        """Note a lease that may be kept."""
-        recalls = self._lines.recalls
-        recalls.end(self.holder)
-        self.holder = holder
-        self.recalled = recalls.begin(holder, self)
 
     def pass_on(self, port: Port, hold: Hold) -> bool:
         """End a turn and give the next waiter its turn; False when the server must be asked."""
@@ -420,14 +430,12 @@ def join(port: Port, attempt: Attempt, cohort: Cohort) -> Tenure:
     """Add an attempt to its client's tenure; without a front, it becomes the front."""
     tenures, key = port.lines.cohorts, attempt.terms.cohort
     with port.mutex:
-        tenure: Tenure | None = tenures.get(key)
-        if tenure is None:  # as nearly always
-            tenure, spent = Tenure(port.lines, attempt.terms, cohort), None
-            attempt.tenure = tenure
-            tenure.front = attempt
-            tenures[key] = tenure
-        else:
-            spent = tenure.join(port, attempt)
+        front = tenures.get(key) or Tenure(port.lines, attempt.terms, cohort)
+        if not isinstance(front, Tenure):  # it is alone
+            front = front.tenure or Tenure.of(port.lines, cohort, front)
+        tenure: Tenure = front
+        spent = tenure.join(port, attempt)
+        tenures[key] = tenure
     if spent is not None:
         port.run_in_background(*spent.release)
     return tenure
@@ -453,17 +461,20 @@ def found(port: Port, hold: Hold, grant: Grant, cohort: Cohort) -> None:
     with port.mutex:
         if hold.terms.cohort in tenures:
             return
-        tenure = Tenure(port.lines, hold.terms, cohort)
-        hold.cohort = tenure
-        tenure.front = hold
-        tenures[hold.terms.cohort] = tenure
+        hold.grant = grant
+        tenure = tenures[hold.terms.cohort] = Tenure.of(port.lines, cohort, hold)
     tenure.begin(port, hold, grant, fresh=True)
 
 
-def revoke(tenures: dict[Hashable, Tenure], holder: bytes, reason: str) -> None:
-    """Mark the tenure that an operator revoked, whatever its front is; call under the mutex."""
-    for tenure in list(tenures.values()):
-        source = tenure.source
-        if source is not None and source.holder_id == holder:
-            tenure.revoked = holder, reason
-            tenure.give_up()
+def revoke(tenures: dict[Hashable, Tenure | Attempt | Hold], holder: bytes, reason: str) -> None:
+    """Mark the tenure that an operator revoked, whatever its front is; call under the mutex.
+
+    A hold that is alone is the front no more: who comes next asks the server.
+    """
+    for key, one in list(tenures.items()):
+        if isinstance(one, Hold) and one.holder_id == holder:
+            del tenures[key]
+        source = one.source if isinstance(one, Tenure) else None
+        if isinstance(one, Tenure) and source is not None and source.holder_id == holder:
+            one.revoked = holder, reason
+            one.give_up()

@@ -12,14 +12,11 @@ Rules of this file (DESIGN §9):
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any
-
 from fencelock._core.deadlock.chase import error_of, look, own_cycle
 from fencelock._core.deadlock.unit_waits import entered, is_certain, is_edge
 from fencelock._core.lock.acquire import FOR_EVER, begin, drop, queue, try_once
 from fencelock._core.lock.attempt import Attempt, Grant
-from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.hold import Hold, step_down
 from fencelock._core.lock.poll import poll
 from fencelock._core.lock.release import (
     ELSEWHERE,
@@ -36,43 +33,71 @@ from fencelock._core.retry import ask, run
 from fencelock._core.seat import Seat
 from fencelock._core.types import closed
 from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
-from fencelock.options import Cohort
 
 
-def take(port: Port, attempt: Attempt) -> Coroutine[Any, Any, Hold | None]:
-    """Acquire a lock of one server, in line unless it is one try or the plain form."""
+async def take(port: Port, attempt: Attempt) -> Hold | None:
+    """Acquire a lock of one server, in line unless it is one try or the plain form.
+
+    Nearly always no other attempt of this client wants it, and the first question is granted;
+    ``queue`` goes on from any other answer.
+    """
     terms, cohort = attempt.terms, attempt.terms.options.cohort
-    if attempt.at_once and terms.options.linger and cohort is not None:
-        return _try(port, attempt, cohort)
-    if attempt.at_once or attempt.under is not None or terms.cohort is None or cohort is None:
-        return _alone(port, attempt)
-    return _in_turn(port, attempt, join(port, attempt, cohort))
-
-
-async def _alone(port: Port, attempt: Attempt) -> Hold | None:
-    """Acquire a lock that no other of this client passes on."""
-    if attempt.terms.options.plain:
-        grant = await poll(port, attempt, tries=1 if attempt.at_once else None)
-    elif attempt.at_once or attempt.under is not None:
-        grant = await try_once(port, attempt)
+    if attempt.at_once or attempt.under is not None or terms.options.plain:
+        return await _try(port, attempt)
+    key, cohorts = terms.cohort, port.lines.cohorts
+    if key is not None and cohort is not None:
+        with port.mutex:
+            alone = not terms.options.linger and cohorts.setdefault(key, attempt) is attempt
+        if not alone:
+            return await _in_turn(port, attempt, join(port, attempt, cohort))
+    attempt.asks = attempt
+    grant = await port.line_up(attempt, attempt.give_up_at)
+    if grant is None or min(grant.deadline, terms.ends) <= port.now():
+        grant = await queue(port, attempt, attempt, attempt.give_up_at, grant)
     else:
-        grant = await queue(port, attempt, attempt, attempt.give_up_at)
-    return None if grant is None else begin(port, attempt, grant)
-
-
-async def _try(port: Port, attempt: Attempt, cohort: Cohort) -> Hold | None:
-    """Begin a turn of a kept lease, or try once at the server: the lease may be kept, too."""
-    tenure = try_kept(port, attempt)
+        port.close(attempt)
+    if grant is None:
+        step_down(port, attempt)
+        return None
+    hold = begin(port, attempt, grant)
+    if key is None:
+        return hold
+    hold.grant = grant
+    with port.mutex:
+        tenure: Tenure | None = attempt.tenure
+        if tenure is None:  # it is still alone
+            if hold.open and hold.loss is None:
+                cohorts[key] = hold
+            else:  # another thread released it, or its handle is gone
+                del cohorts[key]
     if tenure is not None:
-        hold = await _in_turn(port, attempt, tenure)
-        if hold is not None:
-            return hold
-    attempt.tenure = None
-    grant = await try_once(port, attempt)
+        tenure.begin(port, hold, grant, fresh=True)
+    return hold
+
+
+async def _try(port: Port, attempt: Attempt) -> Hold | None:
+    """Acquire without a place in line: by a kept lease, or else by one try or the plain form.
+
+    The lease of a try may be kept, too.
+    """
+    options = attempt.terms.options
+    cohort = options.cohort if attempt.at_once and options.linger else None
+    if cohort is not None:
+        tenure = try_kept(port, attempt)
+        if tenure is not None:
+            hold = await _in_turn(port, attempt, tenure)
+            if hold is not None:
+                return hold
+        attempt.tenure = None
+    if options.plain:
+        grant = await poll(port, attempt, tries=1 if attempt.at_once else None)
+    else:
+        grant = await try_once(port, attempt)
     if grant is None:
         return None
     hold = begin(port, attempt, grant)
-    found(port, hold, grant, cohort)
+    if cohort is not None:
+        found(port, hold, grant, cohort)
     return hold
 
 
@@ -87,7 +112,10 @@ async def _in_turn(port: Port, attempt: Attempt, tenure: Tenure) -> Hold | None:
         if tenure.spare is None and tenure.asks is None and port.now() >= attempt.give_up_at:
             tenure.succeed(port, attempt)
             return None
-    spare = None if tenure.spare is None else _turn(port, tenure)
+    spare = tenure.spare
+    if spare is not None and not in_time(spare.turn, port.now()):
+        port.run_in_background(*spare.release)
+        tenure.spare = tenure.asks = spare = None  # as a grant that has expired
     if spare is not None:
         grant: Grant | None = spare.turn
     elif attempt.at_once:
@@ -172,16 +200,6 @@ async def _is_held(port: Port, front: Hold) -> bool:
         return False
 
 
-def _turn(port: Port, tenure: Tenure) -> Spare | None:
-    """Return the lease that the front was given, unless it came too late."""
-    spare = tenure.spare
-    if spare is None or in_time(spare.turn, port.now()):
-        return spare
-    port.run_in_background(*spare.release)
-    tenure.spare = tenure.asks = None  # as a grant that has expired
-    return None
-
-
 def in_time(turn: Grant, now: float) -> bool:
     """Return True if a turn can begin: its lease is not over."""
     return turn.deadline > now
@@ -202,16 +220,16 @@ def _hand_on(
 
 async def give_back(port: Port, hold: Hold, log: Seat) -> int:
     """Release a hold of one server: to the next of its cohort, or to the line."""
-    tenure = hold.cohort
-    if isinstance(tenure, Tenure) and (tenure.waiting or tenure.linger) and not hold.forked:
+    tenure: Tenure | None = hold.tenure
+    if tenure is not None and (tenure.waiting or tenure.linger) and not hold.forked:
         left = await _give_to_next(port, hold, tenure, log)
         if left is not None:
             return left
     terms, lost = hold.terms, hold.lost
     offered = hold.released  # by a hand-over that is under way: it may have released
     retire(port, hold)
-    tenure = hold.cohort  # read again: its turn may have begun meanwhile
-    if isinstance(tenure, Tenure) and tenure.front is hold:  # others of this client wait
+    tenure = hold.tenure  # read again: others may have come meanwhile
+    if tenure is not None and tenure.front is hold:
         tenure.succeed(port, hold)
     if lost:
         if not (hold.forked or hold.closed):  # the server may still hold our key: release it
@@ -267,8 +285,8 @@ async def _give_to_next(port: Port, hold: Hold, tenure: Tenure, log: Seat) -> in
 
 def release_in_background(port: Port, hold: Hold, undo_connection: object) -> None:
     """Release a hold in the background, unless its turn was passed on."""
-    tenure = hold.cohort
-    if isinstance(tenure, Tenure):
+    tenure: Tenure | None = hold.tenure
+    if tenure is not None:
         passed = tenure.passed(hold)  # asked first: who interrupted it may have given nothing
         tenure.succeed(port, hold)
         if passed:

@@ -172,9 +172,9 @@ class Lines:
         self._gone: dict[bytes, Call] = {}
         self.revoked: dict[bytes, str] = {}  # holder ids and reasons: their holds have not begun
         self.watches: dict[bytes, StateWait] = {}
-        self.cohorts: dict[Hashable, Any] = {}  # see tenure.py
-        # Those of them that have waiters: each lock that is held may have a cohort, and the
-        # waiters are counted whenever the renewal thread rests.
+        # What of this client holds or wants a lock: one that is alone, or a tenure; see tenure.py.
+        self.cohorts: dict[Hashable, Any] = {}
+        # The tenures that have waiters, which are counted whenever the renewal thread rests.
         self.crowded: dict[Any, None] = {}
         self.recalls: Recalls = Recalls()  # of leases that may be kept
         self.closed: bool = False  # those that wait for their cohort get an error
@@ -269,7 +269,7 @@ class Lines:
     def close(self, wake: Callable[[Attempt], None]) -> None:
         """Wake those that wait for their cohort, for an error; call under the mutex."""
         self.closed = True
-        for waiter in [each for cohort in self.cohorts.values() for each in cohort.waiting]:
+        for waiter in [each for tenure in self.crowded for each in tenure.waiting]:
             waiter.news = True
             wake(waiter)
 

@@ -21,6 +21,7 @@ from math import inf
 
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.kept import known_idle
+from fencelock._core.lock.tenure import Tenure
 from fencelock._core.port import Port
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, NoReply
@@ -63,7 +64,8 @@ def rows(port: Port, lock: bytes) -> list[Row]:
     """
     found: list[Row] = []
     with port.mutex:
-        lines = [line for line in port.lines.cohorts.values() if line.waiting or line.turns > 1]
+        tenures = [one for one in port.lines.cohorts.values() if isinstance(one, Tenure)]
+        lines = [line for line in tenures if line.waiting or line.turns > 1]
         lines.sort(key=lambda line: line.terms.keys.lock != lock)
         for line in lines[:ROWS_MAX]:
             key, now = _text(line.terms.keys.lock), port.now()
