@@ -10,9 +10,10 @@ from fencelock._core.deadlock.unit_waits import UnitWaits
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock import turns
 from fencelock._core.lock.attempt import Attempt, Grant
-from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.hold import Hold, step_down
+from fencelock._core.lock.release import retire
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
-from fencelock._core.lock.tenure import Tenure, found, join, try_kept
+from fencelock._core.lock.tenure import Tenure, found, join, revoke, try_kept
 from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import Lines
 from fencelock._io.threads import run_blocking
@@ -69,6 +70,55 @@ def granted(port, number=1, **options):
     hold = Hold(port, asks, grant.fence, grant.deadline)
     line.begin(port, hold, grant, fresh=True)
     return line, hold
+
+
+def alone(port):
+    """Return the hold of a waiter that no other of its client has joined, and its lock's terms."""
+    asks, grant = waiter(port), Grant(7, port.now() + validity(TTL), TTL)
+    hold = Hold(port, asks, grant.fence, grant.deadline)
+    hold.grant = grant
+    port.lines.cohorts[asks.terms.cohort] = hold
+    return hold, asks.terms.cohort
+
+
+def test_the_first_other_makes_the_tenure_of_a_hold_that_is_alone(port):
+    hold, key = alone(port)
+    hold.deadline += TTL  # it was renewed since: the bound counts from the grant
+    line = join(port, waiter(port, 2), COHORT)
+    assert (line.front, hold.tenure, port.lines.cohorts) == (hold, line, {key: line})
+    assert (line.turns, line.ends, line.lease) == (1, hold.grant.deadline, TTL)
+    step_down(port, hold)
+    assert line.front is not hold
+
+
+def test_one_that_is_alone_leaves_the_table_when_it_ends_in_whichever_way(port):
+    hold, _ = alone(port)
+    retire(port, hold)
+    assert port.lines.cohorts == {}
+    hold, _ = alone(port)
+    step_down(port, hold)
+    assert port.lines.cohorts == {}
+
+
+def test_a_hold_that_is_alone_and_revoked_is_passed_on_to_no_other(port):
+    hold, key = alone(port)
+    revoke(port.lines.cohorts, b"another's", "why")
+    assert port.lines.cohorts == {key: hold}
+    revoke(port.lines.cohorts, hold.holder_id, "why")
+    assert port.lines.cohorts == {}
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_an_interrupt_before_the_tenure_is_in_the_table_leaves_nothing(port, joined):
+    hold, key = alone(port)
+    line = Tenure.of(port.lines, COHORT, hold)
+    assert port.lines.cohorts == {key: hold}
+    if joined:  # the next one takes the same: the holder has it already
+        other = waiter(port, 2)
+        assert join(port, other, COHORT) is line
+        assert line.leave(port, other)
+    retire(port, hold)
+    assert port.lines.cohorts == {}
 
 
 @pytest.mark.parametrize("tries", [False, True])

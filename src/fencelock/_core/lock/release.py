@@ -148,11 +148,6 @@ def release_in_background(port: Port, hold: Hold) -> None:
     events.end_hold(hold)
 
 
-def release_one_in_background(port: Port, hold: Hold, undo_connection: object) -> None:
-    """Release a hold of one server in the background, on its undo connection if there is one."""
-    port.run_in_background(*release_call(hold, hold.fence), undo_connection)
-
-
 def clean_up(port: Port, hold: Hold) -> None:
     """Undo what may still come of the requests of a hold that has ended."""
     if hold.owed:

@@ -23,7 +23,6 @@ from fencelock._core.lock.release import (
     judge,
     release_call,
     release_for_owner,
-    release_one_in_background,
     retire,
     told,
 )
@@ -291,4 +290,4 @@ def release_in_background(port: Port, hold: Hold, undo_connection: object) -> No
         tenure.succeed(port, hold)
         if passed:
             return
-    release_one_in_background(port, hold, undo_connection)
+    port.run_in_background(*release_call(hold, hold.fence), undo_connection)
