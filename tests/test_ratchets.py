@@ -39,7 +39,7 @@ CALLS = "functions entered by"
 FAMILIES = {
     "lease": (
         *("Grant", "Loss", "Hold", "BaseLease", "Lease", "AsyncLease", "BlockingHold"),
-        *("AsyncHold", "NodeHold", "Majority", "Spare", "MultiHold"),
+        *("AsyncHold", "NodeHold", "Majority", "Spare"),
         *("BaseMultiLease", "MultiLease", "AsyncMultiLease", "LeadershipUse"),
         *("HolderRenewal", "HoldRegistry"),
     ),

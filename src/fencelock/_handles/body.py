@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from types import CodeType, FrameType
 from typing import Any, Final
 
-from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.hold import joined
 from fencelock._runtime import process
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, LeaseLost, NotHeld
@@ -94,8 +94,7 @@ class Bodies:
 
     def begin(self, body: Body) -> None:
         """Note that a body begins, with its hold, which the end of the body releases."""
-        held = body.held
-        for each in (held,) if isinstance(held, Hold) else held.holds:
+        for each in joined(body.held):
             each.frame = body.frame, body.code
             each.bound = each.bound or not body.roams
         self._begun.append(body)

@@ -127,13 +127,14 @@ class Hold(BaseLease):
     steady: float
     reach: float
     reach_until: float
+    joint: Any  # of a multi, once all are granted: the lease of them all
     cancelled: bool  # the task whose body a loss cancels was cancelled for that reason
     cancelling: int  # cancellations that it had before ours
 
     __slots__ = (
         *("__weakref__", "_generation", "_unnoticed", "asked_until", "body", "bound", "bucket"),
         *("cancelled", "cancelling", "clock", "cohort", "count", "deadline", "end", "failures"),
-        *("frame", "granted_at", "holder_id", "id", "info", "kind", "loss", "notified"),
+        *("frame", "granted_at", "holder_id", "id", "info", "joint", "kind", "loss", "notified"),
         *("observer", "open", "owed", "own_info", "parts", "passes", "port", "reach"),
         *("reach_until", "released", "renewal", "renewals", "reserved_by", "server", "short"),
         *("steady", "terms", "told", "trouble", "turn", "unchanged", "unit"),
@@ -437,6 +438,12 @@ class Hold(BaseLease):
         options = self.terms.options
         if options.renew and (options.max_hold is not None or options.max_renewals is not None):
             self.end = "max_hold"
+
+
+def joined(hold: Hold) -> Sequence[Hold]:
+    """Return the holds that form one lease with this one: of a multi all of its locks."""
+    lease = getattr(hold, "joint", None)
+    return (hold,) if lease is None else lease.__holds__
 
 
 def first_due(hold: Hold, lease: float, jitter: float, now: float) -> float:

@@ -28,7 +28,7 @@ from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.acknowledge import confirm
 from fencelock._core.lock.acquire import FOR_EVER, LEAVING_SECONDS, acquire, begin, tell
 from fencelock._core.lock.attempt import Attempt, Grant
-from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.hold import Hold, joined
 from fencelock._core.lock.release import (
     lost_as,
     release_call,
@@ -229,16 +229,17 @@ class _Given:
 
 
 async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
-    """Release all holds that ``take`` moves into the list that it is called with.
+    """Release the holds that ``take`` moves into its list; one of a lease stands for all of it.
 
     Raises what ``take`` raises; LeaseLost when one of the leases had ended before, once the others
     are released; and as ``release`` when no answer came.
     """
-    holds: list[Hold] = []
+    taken: list[Hold] = []
     lost: list[Hold] = []
     given = _Given()
     try:
-        take(holds)
+        take(taken)
+        holds = [each for hold in taken for each in joined(hold)]
         lost += [hold for hold in holds if hold.lost]
         for hold in holds:
             retire(port, hold)
@@ -247,14 +248,16 @@ async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
         if ours:
             await _give_back(port, ours, given, until)
     except BaseException as error:
+        holds = [each for hold in taken for each in joined(hold)]
         for hold in holds:
             retire(port, hold)
         given.post_rest(port, [hold for hold in holds if not hold.forked], error)
         _end(holds, error)
         raise
     finally:
-        for hold in holds:
-            undo_owed(port, hold)
+        for hold in taken:
+            for each in joined(hold):
+                undo_owed(port, each)
     try:
         _judge(port, ours, lost, given)
     finally:
