@@ -40,7 +40,7 @@ FAMILIES = {
     "lease": (
         *("Grant", "Loss", "Hold", "BaseLease", "Lease", "AsyncLease", "BlockingHold"),
         *("AsyncHold", "NodeHold", "Majority", "Spare"),
-        *("BaseMultiLease", "MultiLease", "AsyncMultiLease", "LeadershipUse"),
+        *("BaseMultiLease", "MultiLease", "AsyncMultiLease"),
         *("HolderRenewal", "HoldRegistry"),
     ),
     "request": (

@@ -9,7 +9,7 @@ from functools import partial
 
 from fencelock import options
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.hold import Hold, joined
+from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.multi import acquire_all, release_all
 from fencelock._handles.body import UNSURE, Body, raise_release_error
 from fencelock._handles.multi import MultiHolds, is_busy, is_owned
@@ -113,8 +113,7 @@ class MultiLock(Handle):
     def _obtain(self, body: Body, seconds: float | None) -> Hold | None:
         """Acquire all; the frame that called undoes it after an interrupt."""
         holds, port, unit = self._holds, self._port, body.unit
-        asked: list[Attempt] = []
-        body.attempt = asked
+        asked = body.attempt = list[Attempt]()
 
         def attempts() -> Sequence[Attempt]:
             asked[:] = holds.attempts(port, unit)
@@ -136,8 +135,7 @@ class MultiLock(Handle):
             if hold is None:
                 raise self._holds.not_granted()
             if self._holds.options.on_lost == "cancel":
-                for each in joined(hold):
-                    watch(each)
+                watch(body)
             self._holds.bodies.begin(body)
         except BaseException:
             self._undo(body)
@@ -162,18 +160,15 @@ class MultiLock(Handle):
 
     def _end(self, body: Body | None, error: BaseException | None) -> None:
         """End a body; the error of the body goes first."""
-        holds, port, thread, stopped = self._holds, self._port, here.unit, [False]
+        holds, port, thread = self._holds, self._port, here.unit
+        stopped = body is not None and was_stopped(body, error)
         try:
             if body is UNSURE:
                 raise holds.unsure()
-            held = body.held if body is not None else holds.of(thread)
-            # Each of them that was lost has cancelled the body, and takes that back.
-            watched = [hold for hold in joined(held) if hold.body is not None] if held else []
-            stopped = [was_stopped(hold, error) for hold in watched]
             take = partial(holds.take_of_body, body) if body else partial(holds.take, thread)
             run_release(release_all(port, take), self, port)
         except FencelockError as trouble:
-            raise_release_error(trouble, error, f"release of {self.names!r}", stopped=any(stopped))
+            raise_release_error(trouble, error, f"release of {self.names!r}", stopped=stopped)
 
     def __repr__(self) -> str:
         """Show names and state, as this process knows them."""

@@ -128,12 +128,10 @@ class Hold(BaseLease):
     reach: float
     reach_until: float
     joint: Any  # of a multi, once all are granted: the lease of them all
-    cancelled: bool  # the task whose body a loss cancels was cancelled for that reason
-    cancelling: int  # cancellations that it had before ours
 
     __slots__ = (
         *("__weakref__", "_generation", "_unnoticed", "asked_until", "body", "bound", "bucket"),
-        *("cancelled", "cancelling", "clock", "cohort", "count", "deadline", "end", "failures"),
+        *("clock", "cohort", "count", "deadline", "end", "failures"),
         *("frame", "granted_at", "holder_id", "id", "info", "joint", "kind", "loss", "notified"),
         *("observer", "open", "owed", "own_info", "parts", "passes", "port", "reach"),
         *("reach_until", "released", "renewal", "renewals", "reserved_by", "server", "short"),
@@ -171,8 +169,7 @@ class Hold(BaseLease):
         self.unit: Any = unit  # the thread id or task that acquired it
         self.bound: bool = False  # only that thread or task can release it
         self.frame: object = None  # of the ``with`` that holds it; see body.py of the handles
-        self.body: Any = None  # the task whose body a loss cancels
-        self.cancelled, self.cancelling = False, 0
+        self.body: Any = None  # that a loss cancels
         self.count: int = 1  # re-entries of an implicit owner
         self.open: bool = True  # False once released or given up: never renewed again (I11)
         self.renewals: int = 0
@@ -347,8 +344,7 @@ class Hold(BaseLease):
     @property
     def ids(self) -> Sequence[bytes]:
         """Return the ids by which servers know it: several where it has parts."""
-        parts = [part.holder_id for part in self.parts if part is not None]
-        return self.holder_id, *parts
+        return self.holder_id, *[part.holder_id for part in self.parts if part is not None]
 
     def renewable(self, now: float) -> bool:
         """Return True if a renewal from ``now`` on makes sense: wanted, and within its limits."""

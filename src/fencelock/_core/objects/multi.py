@@ -166,9 +166,7 @@ async def _together(
 async def _in_order(port: Port, attempts: Sequence[Attempt], limit: float | None) -> bool:
     """Acquire one after the other, until the instant ``limit``; below 0: one try each."""
     for attempt in attempts:
-        timeout = limit
-        if limit is not None and limit >= 0:
-            timeout = None if limit == FOR_EVER else max(0.0, limit - port.now())
+        timeout = limit if limit is None or limit < 0 else max(0.0, limit - port.now())
         if await acquire(port, attempt, timeout) is None:
             await _drop(port, attempts, limit if limit and limit > 0 else FOR_EVER)
             if attempt.under is not None:
@@ -235,12 +233,11 @@ async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
     are released; and as ``release`` when no answer came.
     """
     taken: list[Hold] = []
-    lost: list[Hold] = []
     given = _Given()
     try:
         take(taken)
         holds = [each for hold in taken for each in joined(hold)]
-        lost += [hold for hold in holds if hold.lost]
+        lost = [hold for hold in holds if hold.lost]
         for hold in holds:
             retire(port, hold)
         until = port.now() + port.server_timeout
@@ -336,8 +333,7 @@ async def _one(port: Port, call: Call, until: float) -> Reply | Exception:
 
 def _by_one_script(port: Port, terms: Sequence[Terms]) -> bool:
     """Return True if one script can acquire or release all of these, as far as is known."""
-    plain = all(each.batch == LOCKS for each in terms)
-    return plain and port.one_script(terms)
+    return all(each.batch == LOCKS for each in terms) and port.one_script(terms)
 
 
 def _judge(port: Port, holds: Sequence[Hold], lost: Sequence[Hold], given: _Given) -> None:
