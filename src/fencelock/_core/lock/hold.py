@@ -89,32 +89,23 @@ class Observer:
         """Take note that the lease is lost; ``hold.loss`` says why."""
 
 
-class HoldRegistry:
-    """Makes the holds of one handle, or of none, and may keep them."""
+class Registry(Protocol):
+    """Where the holds of one handle are kept."""
 
-    __slots__ = ("hold_type",)
-
-    def __init__(self, hold_type: type[Hold]) -> None:
-        self.hold_type: type[Hold] = hold_type  # of the face: threads or asyncio
+    hold_type: type[Hold]  # of the face: threads or asyncio
 
     def add(self, hold: Hold) -> None:
         """Keep a hold, before any other thread can see it."""
 
     def remove(self, hold: Hold) -> bool:
         """Remove a hold; False when it was not kept."""
-        del hold
-        return False
 
     def keeps(self, hold: Hold) -> bool:
         """Return False if a hold was removed: another thread or task releases it."""
-        del hold
-        return True
 
 
 class Hold(BaseLease):
     """A granted acquisition. Users know it as its lease: they see what ``BaseLease`` names."""
-
-    partial: bool = False  # it is that of one node of a quorum, whose loss is no news
 
     # By which the server knows it: see ``Asked``; and the description of its own thread or task.
     id: bytes
@@ -245,6 +236,11 @@ class Hold(BaseLease):
         """Return the user's lease: itself, or what this one is a part of."""
         whole: Hold = getattr(self.observer, "hold", self)
         return whole
+
+    @property
+    def partial(self) -> bool:
+        """Return True if it is that of one node of a quorum, whose loss is no news."""
+        return self.whole is not self
 
     @property
     def dropped(self) -> bool:
