@@ -39,9 +39,9 @@ CALLS = "functions entered by"
 FAMILIES = {
     "lease": (
         *("Grant", "Loss", "Hold", "BaseLease", "Lease", "AsyncLease", "BlockingHold"),
-        *("AsyncHold", "NodeHold", "Majority", "Spare", "MultiHold"),
-        *("BaseMultiLease", "MultiLease", "AsyncMultiLease", "LeadershipUse"),
-        *("HolderRenewal", "HoldRegistry"),
+        *("AsyncHold", "Majority", "Spare"),
+        *("BaseMultiLease", "MultiLease", "AsyncMultiLease"),
+        "HolderRenewal",
     ),
     "request": (
         *("_CommonOptions", "LeaseOptions", "Terms"),

@@ -168,7 +168,7 @@ async def test_all_are_lost_but_it_is_told_once(world):
     await multi.acquire()
     for name in "abc":
         world.server.command("DEL", world.key(name))
-    await world.until(lambda: all(lease.lost for lease in inner(multi.lease)._leases), "losses")
+    await world.until(lambda: all(lease.lost for lease in inner(multi.lease).__holds__), "losses")
     with pytest.raises(LeaseLost):
         await multi.release()
     await world.until(lambda: told, "on_lost")

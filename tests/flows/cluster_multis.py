@@ -105,7 +105,7 @@ SEEDS = (
     ),
     seed(
         "a part whose release is refused while its slot moves",
-        Without("wire.passes", by="joint.release_each"),
+        Without("wire.passes", by="joint.ask"),
         ALONE[0].under(migrate=1),
         "I9 I12",
     ),

@@ -99,7 +99,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "joint.end": "_core.objects.multi:_end",
     "joint.in_order": "_core.objects.multi:_in_order",
     "joint.release": "_core.objects.multi:release_all",
-    "joint.release_each": "_core.objects.multi:_each",
+    "joint.ask": "_core.objects.multi:Together.ask",
     "joint.undo": "_core.objects.multi:_undo",
     # A majority of servers.
     "quorum.another_id": "_core.quorum.lease:Majority.another_id",

@@ -121,7 +121,7 @@ SEEDS = [
     ),
     Seed(
         "a repeated release of a part is refused",
-        Statement("joint.release_each", "given.unsure.add(hold)", "pass"),
+        Statement("joint.ask", "self.unsure.add(part)", "pass"),
         multis.PERMIT_TWO.under(lost=1),
         frozenset({"I4"}),
     ),

@@ -32,7 +32,7 @@ def attempt(name):
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_lock_whose_release_is_refused_is_not_taken_for_released(monkeypatch, place):
-    attempts, asked, given = [attempt(name) for name in "abc"], [], multi._Given()
+    attempts, asked, given = [attempt(name) for name in "abc"], [], multi.Together()
     refusal = ServerDenied("no right", code="NOPERM")
 
     async def one(_port, request, _until):

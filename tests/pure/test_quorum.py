@@ -471,17 +471,24 @@ def begun(*grants: Grant, **options) -> list[float]:
     due = []
     nodes = [
         SimpleNamespace(
-            now=lambda: NOW, label="", client_channel=b"h", track=lambda _, at: due.append(at)
+            now=lambda: NOW,
+            label="",
+            client_channel=b"h",
+            track=lambda _, at: due.append(at),
+            lines=Lines(),
         )
         for _ in grants
     ]
-    port = SimpleNamespace(nodes=nodes, jitter=lambda: 0.0)
+    port = SimpleNamespace(
+        nodes=nodes, needed=1, jitter=lambda: 0.0, now=lambda: NOW, mutex=nullcontext()
+    )
     told = LeaseOptions(**{"ttl": 30.0, "renew": True, **options})
     terms = Terms(keys=LockKeys("p:", "a"), options=told, client_channel=b"h", ttl=30.0)
-    attempts = [Attempt(terms, b"w") for _ in grants]
-    parts = Majority(port, SimpleNamespace(fence=9), first=0)
-    whole = SimpleNamespace(port=port, attempts=attempts, grants=dict(enumerate(grants)))
-    QuorumAttempt._begin_parts(whole, parts)
+    hold = held(-inf)
+    hold.fence = 9
+    parts = Majority(port, hold, first=0)
+    parts.begin([Attempt(terms, b"w") for _ in grants], dict(enumerate(grants)))
+    assert hold.deadline == max(grant.deadline for grant in grants)
     assert [(part.fence, part.deadline) for part in parts] == [(9, g.deadline) for g in grants]
     assert [part.short for part in parts] == [g.lease < 30.0 for g in grants]
     return due

@@ -14,7 +14,7 @@ from fencelock._core.deadlines import validity
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock import acquire, release, renew
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.hold import Hold, HoldRegistry
+from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
 from fencelock.errors import LeaseLost, NotHeld, OutcomeUnknown, QuorumNotReached, ServerError
 from fencelock.options import LeaseOptions
@@ -45,16 +45,25 @@ class Flows:
     maintain: Callable[..., Awaitable[None]] = renew.maintain
 
 
-class _Watch(HoldRegistry):
+class _Watch:
     """Shows the monitor each hold when it begins."""
 
+    hold_type = Hold
+
     def __init__(self, actor: Actor) -> None:
-        super().__init__(Hold)
         self.actor = actor
 
     def add(self, hold: Hold) -> None:
         """Show it."""
         self.actor.world.monitor.holds_now(self.actor.client, hold)
+
+    def remove(self, _hold: Hold) -> bool:
+        """Return False: it keeps none."""
+        return False
+
+    def keeps(self, _hold: Hold) -> bool:
+        """Return True: no other task releases one."""
+        return True
 
 
 class Actor:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from types import CodeType, FrameType
 from typing import Any, Final
 
-from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.hold import joined
 from fencelock._runtime import process
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, LeaseLost, NotHeld
@@ -29,9 +29,20 @@ RESUMED: Final = GENERATORS | 0x80  # and coroutines
 
 
 class Body:
-    """One ``with``, or one ``acquire``: who began it, and what it asked for and holds."""
+    """One ``with``, or one ``acquire``: who began it, and what it asked for and holds.
 
-    __slots__ = ("at", "attempt", "code", "frame", "generation", "held", "roams", "unit")
+    A loss cancels the ``task`` of its body, if there is one, and once. Of an election, one that is
+    ``inside`` is a body; the others have campaigned.
+    """
+
+    __slots__ = (
+        *("at", "attempt", "cancelled", "cancelling", "code", "frame", "generation", "held"),
+        *("inside", "roams", "task", "unit"),
+    )
+
+    cancelled: bool  # the task was cancelled because of a loss
+    cancelling: int  # cancellations that it had before ours
+    inside: bool
 
     def __init__(self, frame: FrameType | None, unit: object) -> None:
         self.unit: object = unit
@@ -46,6 +57,13 @@ class Body:
         self.generation: int = process.generation
         self.attempt: Any = None
         self.held: Any = None  # None until it holds anything, and once that is taken back
+        self.task: Any = None
+
+    def cancel(self, name: str) -> None:
+        """Cancel its task, because the lease of this name is lost."""
+        if self.task is not None and not self.cancelled:
+            self.cancelled = True
+            self.task.cancel(f"lease of {name!r} is lost")
 
     def began_in(self, frame: FrameType, unit: object) -> bool:
         """Return True if it began in this frame, which has not ended since."""
@@ -60,7 +78,7 @@ class Body:
 UNSURE: Final = Body(None, None)  # stands for a body of which it is unknown whether it ends
 
 
-def ending(begun: Sequence[Any], frame: FrameType | None, unit: object) -> Any:
+def ending(begun: Sequence[Body], frame: FrameType | None, unit: object) -> Body | None:
     """Return which of these bodies a frame ends; None when none is open, ``UNSURE`` if any may be.
 
     The newest that this frame began. Else, as for an ``ExitStack``, the newest of its thread or
@@ -94,16 +112,14 @@ class Bodies:
 
     def begin(self, body: Body) -> None:
         """Note that a body begins, with its hold, which the end of the body releases."""
-        held = body.held
-        for each in (held,) if isinstance(held, Hold) else held.holds:
+        for each in joined(body.held):
             each.frame = body.frame, body.code
             each.bound = each.bound or not body.roams
         self._begun.append(body)
 
     def ending(self, frame: FrameType | None, unit: object) -> Body | None:
         """Return the body that a frame ends; see ``ending``."""
-        body: Body | None = ending(tuple(self._begun), frame, unit)
-        return body
+        return ending(tuple(self._begun), frame, unit)
 
     def discard(self, body: Body) -> None:
         """Take a body out; harmless when that was done."""

@@ -41,22 +41,6 @@ def candidate_name(value: Any) -> str:
     return name
 
 
-class LeadershipUse(Body):
-    """One thread or task that relies on a leadership, its lease ``held``; ``inside`` a body.
-
-    ``body``, ``cancelled`` and ``cancelling`` are those of ``Hold``.
-    """
-
-    __slots__ = ("body", "cancelled", "cancelling", "inside")
-
-    def __init__(self, frame: FrameType | None, unit: object, *, inside: bool) -> None:
-        super().__init__(frame, unit)
-        self.inside: bool = inside
-        self.body: Any = None
-        self.cancelled: bool = False
-        self.cancelling: int = 0
-
-
 class CandidateHolds(Holds):
     """The leadership of one candidate; its entry in the line contains its name."""
 
@@ -69,11 +53,11 @@ class CandidateHolds(Holds):
         if self.cancels:  # all bodies that rely on it, not one
             chosen = chosen._replace(on_lost=self._cancel)
         super().__init__(keys, chosen, hold_type)
-        self._uses: list[LeadershipUse] = []
+        self._uses: list[Body] = []
         self._ending: Hold | None = None  # the last user is leaving it just now
         self.election: ElectionKeys = keys
         self.candidate: str = candidate_name(candidate)
-        self.campaigning: LeadershipUse | None = None
+        self.campaigning: Body | None = None
 
     def attempt(self, port: Port, caller: Caller) -> Attempt:
         """Return a fresh attempt by a thread or task."""
@@ -85,7 +69,7 @@ class CandidateHolds(Holds):
         hold = self.newest()
         return hold is not None and hold.remaining() > 0
 
-    def join(self, use: LeadershipUse) -> bool:
+    def join(self, use: Body) -> bool:
         """Note that a thread or task relies on the leadership; False when there is none.
 
         Under the port's mutex.
@@ -96,20 +80,19 @@ class CandidateHolds(Holds):
         self.rely(use, hold)
         return True
 
-    def rely(self, use: LeadershipUse, lease: Hold) -> None:
+    def rely(self, use: Body, lease: Hold) -> None:
         """Note that a thread or task relies on this leadership. Under the port's mutex."""
         use.held = lease
         alike = [each for each in self._uses if each.unit == use.unit and each.held is lease]
         if use.inside or all(each.inside for each in alike):
             self._uses.append(use)
 
-    def ending(self, frame: FrameType | None, unit: object) -> LeadershipUse | None:
+    def ending(self, frame: FrameType | None, unit: object) -> Body | None:
         """Return the body that a frame ends; see ``ending``."""
         bodies = [each for each in tuple(self._uses) if each.inside]
-        use: LeadershipUse | None = ending(bodies, frame, unit)
-        return use
+        return ending(bodies, frame, unit)
 
-    def leave(self, use: LeadershipUse) -> Hold | None:
+    def leave(self, use: Body) -> Hold | None:
         """Note the end of a body; return the hold to release if no other code relies on it.
 
         Done twice, it changes nothing. Under the port's mutex.
@@ -137,7 +120,7 @@ class CandidateHolds(Holds):
         made = None if body.attempt is None else body.attempt.hold
         if made in self._now():  # it was elected just now
             body.held = made
-        hold = None if body.held is None else self.leave(body)  # type: ignore[arg-type]  # see aio/election.py
+        hold = None if body.held is None else self.leave(body)
         return (hold,) if hold is not None and self.remove(hold) else ()
 
     def forget(self, hold: Hold) -> None:
@@ -154,11 +137,10 @@ class CandidateHolds(Holds):
     def _cancel(self, lease: Hold) -> None:
         """Cancel the bodies of a leadership that was lost."""
         for use in tuple(self._uses):
-            if use.held is lease and use.body is not None:
-                use.cancelled = True
-                use.body.cancel(f"lease of {lease.name!r} is lost")
+            if use.held is lease:
+                use.cancel(lease.name)
 
-    def begin(self, use: LeadershipUse) -> list[Hold]:
+    def begin(self, use: Body) -> list[Hold]:
         """Note that the candidate campaigns; return the holds that it lost before, to release."""
         if self.campaigning is not None and self.campaigning.generation == process.generation:
             text = f"{self.candidate!r} campaigns for {self.keys.name!r} already"

@@ -22,7 +22,7 @@ from fencelock import options
 from fencelock._core import events
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.hold import Hold, HoldRegistry, step_down
+from fencelock._core.lock.hold import Hold, step_down
 from fencelock._core.lock.terms import Terms
 from fencelock._core.port import Port
 from fencelock._handles.body import Bodies, Body, unsure
@@ -206,16 +206,16 @@ class DropFinalizer:
         self._dropped()
 
 
-class Holds(HoldRegistry):
+class Holds:
     """The holds of one handle, newest last."""
 
-    __slots__ = ("_generation", "_holds", "_terms", "bodies", "keys", "options")
+    __slots__ = ("_generation", "_holds", "_terms", "bodies", "hold_type", "keys", "options")
 
     counts: bool = False  # ``Hold.count`` is how often a thread or task has entered
     forget: Callable[[Hold], None] | None = None  # what else knows of a hold that is taken out
 
     def __init__(self, keys: LockKeys, options: LeaseOptions, hold_type: type[Hold]) -> None:
-        super().__init__(hold_type)
+        self.hold_type: type[Hold] = hold_type
         self.keys: LockKeys = keys
         self.options: LeaseOptions = options
         self._holds: list[Hold] = []

@@ -13,16 +13,20 @@ from fencelock._runtime.process import ProcessBound
 
 @unnamed
 class BaseMultiLease(ProcessBound):
-    """One tenure of several locks; see ``MultiLease`` and ``AsyncMultiLease``."""
+    """One tenure of several locks; see ``MultiLease`` and ``AsyncMultiLease``.
 
-    __slots__ = ("__weakref__", "_leases", "fences", "names", "ttl")
+    ``__holds__`` are the leases of the locks. ``__untold__`` is empty once the loss is reported.
+    """
+
+    __slots__ = ("__holds__", "__untold__", "__weakref__", "fences", "names", "ttl")
 
     names: tuple[str, ...]
     fences: Mapping[str, int]
     ttl: float
 
     def __init__(self, leases: Sequence[Hold]) -> None:
-        self._leases = tuple(leases)
+        self.__holds__ = tuple(leases)
+        self.__untold__ = [True]
         self.names = tuple(lease.name for lease in leases)
         self.fences = MappingProxyType({lease.name: lease.fence for lease in leases})
         self.ttl = min(lease.ttl for lease in leases)
@@ -33,7 +37,7 @@ class BaseMultiLease(ProcessBound):
 
         On fencelock's monotonic clock.
         """
-        return min(lease.deadline for lease in self._leases)
+        return min(lease.deadline for lease in self.__holds__)
 
     @property
     def lost(self) -> bool:
@@ -41,11 +45,11 @@ class BaseMultiLease(ProcessBound):
 
         False after a release in time.
         """
-        return any(lease.lost for lease in self._leases)
+        return any(lease.lost for lease in self.__holds__)
 
     def remaining(self) -> float:
         """Return how many seconds all can still be proved; 0.0 once one is lost, or released."""
-        return min(lease.remaining() for lease in self._leases)
+        return min(lease.remaining() for lease in self.__holds__)
 
     def expires_at(self) -> float:
         """Return the instant the proved part ends, as Unix time in seconds by this host's clock.
@@ -61,12 +65,12 @@ class BaseMultiLease(ProcessBound):
             LeaseLost: one of them was lost; it names that one.
             NotHeld: they were released.
         """
-        for lease in sorted(self._leases, key=lambda each: not each.lost):
+        for lease in sorted(self.__holds__, key=lambda each: not each.lost):
             lease.check()
 
     def __repr__(self) -> str:
         """Show the state, and the name and fence of each."""
-        released = all(lease.released for lease in self._leases)
+        released = all(lease.released for lease in self.__holds__)
         state = "lost" if self.lost else "released" if released else "held"
         fences = ", ".join(f"{name!r} fence={fence}" for name, fence in self.fences.items())
         return f"<{state} {type(self).__name__} of {fences}>"

@@ -392,8 +392,7 @@ class AioPort(Engine):
         on_lost = hold.terms.options.on_lost
         if on_lost == "cancel":
             if hold.body is not None:
-                hold.cancelled = True
-                hold.body.cancel(f"lease of {hold.name!r} is lost")
+                hold.body.cancel(hold.name)
         else:
             self.spawn(call_on_lost(on_lost, hold), "fencelock-on-lost")
 

@@ -233,8 +233,7 @@ class AioQuorum(QuorumPortRules, AioPort):
         await asyncio.gather(*[node.dismiss_waiters(half) for node in self.nodes])
         returned = not release or await give_back_all(self, until - within / 4)
         await asyncio.gather(*[node.end_requests() for node in self.nodes])
-        self.let_go()
-        lose_all(self, "closed")
+        lose_all(self, "closed")  # first: then the end of their parts is no news
         await asyncio.sleep(0)  # holders are notified in a turn of their own
         await asyncio.gather(*[node.shut(max(0.0, until - now())) for node in self.nodes])
         await self._finish_notifying(until if release else now() + CLOSE_SECONDS)

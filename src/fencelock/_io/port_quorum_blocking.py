@@ -361,8 +361,7 @@ class BlockingQuorum(QuorumPortRules, BlockingPort):
         for node, last in _shares(self.nodes, until - within / 2):
             node.dismiss_waiters(last)
         returned = not release or run_blocking(give_back_all(self, until - within / 4))
-        self.let_go()
-        lose_all(self, "closed")
+        lose_all(self, "closed")  # first: then the end of their parts is no news
         for node, last in _shares(self.nodes, until):
             node.shut(last - now())
         self.pool.closed = True

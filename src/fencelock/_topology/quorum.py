@@ -21,7 +21,6 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.quorum.acquire import take
 from fencelock._core.quorum.inspect import holder_of, is_idle, local_rows, on_each, replies
-from fencelock._core.quorum.lease import detach
 from fencelock._core.quorum.maintain import (
     clean_up,
     give_back,
@@ -118,11 +117,6 @@ class QuorumPortRules(Engine):
 
     def attend_by(self, when: float) -> None:
         """Have ``maintain`` run by an instant."""
-
-    def let_go(self) -> None:
-        """Let the nodes' leases end with their ports: the quorum's lease is notified separately."""
-        with self.mutex:
-            detach(self.renewals.tracked())
 
 
 class Greeted(Protocol):

@@ -14,8 +14,10 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from fencelock._core.lock.hold import joined
+from fencelock._handles.body import Body
 from fencelock._io import tasks
 from fencelock._io.select_asyncio import LoopPorts
 
@@ -85,29 +87,23 @@ def _who_waits_for(task: Any) -> asyncio.Task[Any]:
     return task  # type: ignore[no-any-return]  # it is one
 
 
-class Cancellable(Protocol):
-    """What a loss cancels the body of: a hold, or the use of a leadership."""
-
-    body: Any
-    cancelled: bool
-    cancelling: int
-
-
-def watch(held: Cancellable) -> None:
-    """Note the task whose body a loss cancels from here on."""
-    held.body = asyncio.current_task()
-    held.cancelling = held.body.cancelling()
+def watch(body: Body) -> None:
+    """Note the task that a loss cancels from here on."""
+    body.task = asyncio.current_task()
+    body.cancelled, body.cancelling = False, body.task.cancelling()
+    for hold in joined(body.held):
+        hold.body = body
 
 
-def was_stopped(held: Cancellable, error: BaseException | None) -> bool:
+def was_stopped(body: Body, error: BaseException | None) -> bool:
     """Return True if the body ended because its lease was lost, and take that cancellation back.
 
     As ``asyncio.timeout`` does: a cancellation from elsewhere, on top of ours, goes on.
     """
-    body, held.body = held.body, None
-    if body is None or not held.cancelled:
+    task, body.task = body.task, None
+    if task is None or not body.cancelled:
         return False
-    stopped: bool = body.uncancel() <= held.cancelling
+    stopped: bool = task.uncancel() <= body.cancelling
     return stopped and isinstance(error, asyncio.CancelledError)
 
 

@@ -20,8 +20,8 @@ from fencelock._core.objects.election import (
     leader,
     next_change,
 )
-from fencelock._handles.body import UNSURE, raise_release_error
-from fencelock._handles.election import CandidateHolds, LeadershipUse
+from fencelock._handles.body import UNSURE, Body, raise_release_error
+from fencelock._handles.election import CandidateHolds
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.tasks import run_release
 from fencelock._runtime.hints import made_by_clients
@@ -40,11 +40,11 @@ class AsyncLeaderLock(AsyncLock):
 
     _holds: CandidateHolds
 
-    async def obtain(self, use: LeadershipUse, seconds: float | None) -> Hold | None:
+    async def obtain(self, use: Body, seconds: float | None) -> Hold | None:
         """Stand for election; None when it was not elected in time."""
         return await self._enter(use, seconds)
 
-    def undo(self, use: LeadershipUse) -> None:
+    def undo(self, use: Body) -> None:
         """Take back a campaign or body that was interrupted."""
         port = self._port()
         with port.mutex:
@@ -112,7 +112,8 @@ class AsyncElection(ProcessBound):
             ServerError, OutcomeUnknown, ValueError, OverflowError: as ``AsyncLock.acquire``.
         """
         seconds = options.acquire_timeout(timeout, blocking=blocking)
-        use = LeadershipUse(None, caller(), inside=False)
+        use = Body(None, caller())
+        use.inside = False
         try:
             elected = await self._stand(use, seconds)
         except BaseException:
@@ -120,7 +121,7 @@ class AsyncElection(ProcessBound):
             raise
         return elected
 
-    async def _stand(self, use: LeadershipUse, seconds: float | None) -> bool:
+    async def _stand(self, use: Body, seconds: float | None) -> bool:
         """Join the leadership, or campaign; the frame that called undoes it after an interrupt."""
         holds, port = self._holds, self._port()
         with port.mutex:
@@ -211,7 +212,8 @@ class AsyncElection(ProcessBound):
         Raises:
             AcquireTimeout: it was not elected in time; and all that ``campaign`` raises.
         """
-        use = LeadershipUse(sys._getframe().f_back, caller(), inside=True)  # noqa: SLF001 - see body.py
+        use = Body(sys._getframe().f_back, caller())  # noqa: SLF001 - see body.py
+        use.inside = True
         try:
             if not await self._stand(use, self._holds.options.timeout):
                 raise self._holds.not_granted()
@@ -245,7 +247,7 @@ class AsyncElection(ProcessBound):
         if use is not None and use is not UNSURE:
             self._lock.undo(use)
 
-    async def _leave(self, use: LeadershipUse, error: BaseException | None) -> None:
+    async def _leave(self, use: Body, error: BaseException | None) -> None:
         """End a body; resign if no other code relies on the leadership."""
         what = f"to resign from {self.name!r}"
         if use is UNSURE:
@@ -253,7 +255,7 @@ class AsyncElection(ProcessBound):
             return
         with self._port().mutex:
             hold = self._holds.leave(use)
-        stopped = use.body is not None and was_stopped(use, error)
+        stopped = was_stopped(use, error)
         if hold is not None:
             await self._end(hold, error, stopped=stopped)
         elif use.held.lost:

@@ -72,5 +72,5 @@ class AsyncMultiLease(BaseMultiLease):
         """
         span = None if ttl is None else options.lease_ttl(ttl)
         self.check()
-        port = next(lease.held_by() for lease in self._leases)
-        await in_loop_of(port, port.renew_all(self._leases, span))
+        port = next(lease.held_by() for lease in self.__holds__)
+        await in_loop_of(port, port.renew_all(self.__holds__, span))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from fencelock import options
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.objects.multi import acquire_all
+from fencelock._core.lock.hold import Hold
+from fencelock._core.objects.multi import acquire_all, release_all
 from fencelock._handles.body import UNSURE, Body, raise_release_error
-from fencelock._handles.multi import MultiHold, MultiHolds, is_busy, is_owned
+from fencelock._handles.multi import MultiHolds, is_busy, is_owned
 from fencelock._io.tasks import run_release
 from fencelock.aio.caller import (
     by_caller,
@@ -45,9 +47,8 @@ class AsyncMultiLock(AsyncHandle):
     @property
     def lease(self) -> AsyncMultiLease | None:
         """Return this task's lease of this handle, else the newest of any task, else None."""
-        group = self._holds.of(task_now()) or self._holds.newest()
-        lease = None if group is None else group.lease
-        return lease if isinstance(lease, AsyncMultiLease) else None
+        hold = self._holds.lease_for(task_now())
+        return None if hold is None else hold.joint
 
     @by_caller
     async def acquire(self, blocking: bool = True, timeout: Seconds = -1) -> bool:
@@ -69,11 +70,11 @@ class AsyncMultiLock(AsyncHandle):
         seconds = options.acquire_timeout(timeout, blocking=blocking)
         body = Body(None, caller())
         try:
-            group = await self._obtain(body, seconds)
+            hold = await self._obtain(body, seconds)
         except BaseException:
             self._undo(body)
             raise
-        return group is not None
+        return hold is not None
 
     @by_caller
     async def release(self) -> None:
@@ -89,7 +90,7 @@ class AsyncMultiLock(AsyncHandle):
                 background, and the leases end by their ttl at the latest.
         """
         port, task = self._port(), caller()
-        await run_release(self._holds.release(port, task), self, port)
+        await run_release(release_all(port, partial(self._holds.take, task)), self, port)
 
     async def locked(self) -> bool:
         """Ask the server whether any of them would have to be waited for now; one command each.
@@ -98,7 +99,7 @@ class AsyncMultiLock(AsyncHandle):
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
         port = self._port()
-        busy = [await is_busy(port, part) for part in self._holds.parts]
+        busy = [await is_busy(port, part) for part in self._holds.parts.values()]
         return any(busy)
 
     async def owned(self) -> bool:
@@ -110,21 +111,20 @@ class AsyncMultiLock(AsyncHandle):
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
         port = self._port()
-        owned = [await is_owned(port, part) for part in self._holds.parts]
+        owned = [await is_owned(port, part) for part in self._holds.parts.values()]
         return all(owned)
 
-    async def _obtain(self, body: Body, seconds: float | None) -> MultiHold | None:
+    async def _obtain(self, body: Body, seconds: float | None) -> Hold | None:
         """Acquire all; the frame that called undoes it after an interrupt."""
         holds, port, unit = self._holds, self._port(), body.unit
-        asked: list[Attempt] = []
-        body.attempt = asked
+        asked = body.attempt = list[Attempt]()
 
         def attempts() -> Sequence[Attempt]:
             asked[:] = holds.attempts(port, unit)
             return asked[:]
 
         granted = await acquire_all(port, attempts, seconds)
-        body.held = None if granted is None else holds.group(granted, unit)
+        body.held = None if granted is None else holds.join(granted)
         return body.held  # type: ignore[no-any-return]  # see above
 
     async def __aenter__(self) -> AsyncMultiLease:
@@ -135,17 +135,16 @@ class AsyncMultiLock(AsyncHandle):
         """
         body = Body(sys._getframe().f_back, caller())  # noqa: SLF001 - see body.py
         try:
-            group = await self._obtain(body, self._holds.options.timeout)
-            if group is None:
+            hold = await self._obtain(body, self._holds.options.timeout)
+            if hold is None:
                 raise self._holds.not_granted()
             if self._holds.options.on_lost == "cancel":
-                for hold in group.holds:
-                    watch(hold)
+                watch(body)
             self._holds.bodies.begin(body)
         except BaseException:
             self._undo(body)
             raise
-        return group.lease  # type: ignore[return-value]  # the group was made with our type
+        return hold.joint  # type: ignore[no-any-return]  # it was made with our type
 
     @from_first_instruction
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -165,17 +164,15 @@ class AsyncMultiLock(AsyncHandle):
 
     async def _end(self, body: Body | None, error: BaseException | None) -> None:
         """End a body; the error of the body goes first."""
-        port, task, stopped = self._port(), caller(), [False]
+        holds, port, task = self._holds, self._port(), caller()
+        stopped = body is not None and was_stopped(body, error)
         try:
             if body is UNSURE:
-                raise self._holds.unsure()
-            group = body.held if body is not None else self._holds.of(task)
-            # Each of them that was lost has cancelled the body, and takes that back.
-            watched = [hold for hold in group.holds if hold.body is not None] if group else []
-            stopped = [was_stopped(hold, error) for hold in watched]
-            await run_release(self._holds.release(port, task, body), self, port)
+                raise holds.unsure()
+            take = partial(holds.take_of_body, body) if body else partial(holds.take, task)
+            await run_release(release_all(port, take), self, port)
         except FencelockError as trouble:
-            raise_release_error(trouble, error, f"release of {self.names!r}", stopped=any(stopped))
+            raise_release_error(trouble, error, f"release of {self.names!r}", stopped=stopped)
 
     def __repr__(self) -> str:
         """Show names and state, as this process knows them."""

@@ -196,7 +196,7 @@ class AsyncPermitsContext:
                 raise self._holds.not_granted()
             self._bodies.begin(body)
             if hold.terms.options.on_lost == "cancel":
-                watch(hold)
+                watch(body)
         except BaseException:
             self._abandon({"body": body}, None)
             raise
@@ -232,7 +232,7 @@ class AsyncPermitsContext:
                 raise holds.not_held()
             if body is UNSURE:
                 raise holds.unsure()
-            stopped = body.held.body is not None and was_stopped(body.held, error)
+            stopped = was_stopped(body, error)
             port, bodies = self._port(), self._bodies
             flow = release_permits(port, lambda taken: holds.take_rest(body, bodies, taken))
             await run_release(flow, self._semaphore, port)

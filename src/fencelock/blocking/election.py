@@ -21,8 +21,8 @@ from fencelock._core.objects.election import (
     leader,
     next_change,
 )
-from fencelock._handles.body import UNSURE, raise_release_error
-from fencelock._handles.election import CandidateHolds, LeadershipUse
+from fencelock._handles.body import UNSURE, Body, raise_release_error
+from fencelock._handles.election import CandidateHolds
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking, run_release
 from fencelock._runtime.hints import made_by_clients
@@ -41,11 +41,11 @@ class LeaderLock(Lock):
 
     _holds: CandidateHolds
 
-    def obtain(self, use: LeadershipUse, seconds: float | None) -> Hold | None:
+    def obtain(self, use: Body, seconds: float | None) -> Hold | None:
         """Stand for election; None when it was not elected in time."""
         return self._enter(use, seconds)
 
-    def undo(self, use: LeadershipUse) -> None:
+    def undo(self, use: Body) -> None:
         """Take back a campaign or body that was interrupted."""
         port = self._port
         with port.mutex:
@@ -113,7 +113,8 @@ class Election(ProcessBound):
             ServerError, OutcomeUnknown, ValueError, OverflowError: as ``Lock.acquire``.
         """
         seconds = options.acquire_timeout(timeout, blocking=blocking)
-        use = LeadershipUse(None, here.unit, inside=False)
+        use = Body(None, here.unit)
+        use.inside = False
         try:
             elected = self._stand(use, seconds)
         except BaseException:
@@ -121,7 +122,7 @@ class Election(ProcessBound):
             raise
         return elected
 
-    def _stand(self, use: LeadershipUse, seconds: float | None) -> bool:
+    def _stand(self, use: Body, seconds: float | None) -> bool:
         """Join the leadership, or campaign; the frame that called undoes it after an interrupt."""
         holds, port = self._holds, self._port
         with port.mutex:
@@ -212,7 +213,8 @@ class Election(ProcessBound):
         Raises:
             AcquireTimeout: it was not elected in time; and all that ``campaign`` raises.
         """
-        use = LeadershipUse(sys._getframe().f_back, here.unit, inside=True)  # noqa: SLF001 - see body.py
+        use = Body(sys._getframe().f_back, here.unit)  # noqa: SLF001 - see body.py
+        use.inside = True
         try:
             if not self._stand(use, self._holds.options.timeout):
                 raise self._holds.not_granted()
@@ -246,7 +248,7 @@ class Election(ProcessBound):
         if use is not None and use is not UNSURE:
             self._lock.undo(use)
 
-    def _leave(self, use: LeadershipUse, error: BaseException | None) -> None:
+    def _leave(self, use: Body, error: BaseException | None) -> None:
         """End a body; resign if no other code relies on the leadership."""
         what = f"to resign from {self.name!r}"
         if use is UNSURE:
@@ -254,7 +256,7 @@ class Election(ProcessBound):
             return
         with self._port.mutex:
             hold = self._holds.leave(use)
-        stopped = use.body is not None and was_stopped(use, error)
+        stopped = was_stopped(use, error)
         if hold is not None:
             self._end(hold, error, stopped=stopped)
         elif use.held.lost:

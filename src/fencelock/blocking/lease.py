@@ -71,5 +71,5 @@ class MultiLease(BaseMultiLease):
         """
         span = None if ttl is None else options.lease_ttl(ttl)
         self.check()
-        port = next(lease.held_by() for lease in self._leases)
-        in_loop_of(port, port.renew_all(self._leases, span))
+        port = next(lease.held_by() for lease in self.__holds__)
+        in_loop_of(port, port.renew_all(self.__holds__, span))

@@ -155,7 +155,7 @@ class LockBase(Handle):
             raise self._holds.not_granted()
         self._holds.bodies.begin(body)
         if hold.terms.options.on_lost == "cancel" and hold.body is None:
-            watch(hold)
+            watch(body)
         return hold  # type: ignore[return-value]  # acquire() was given its type
 
     def _give_back(self, *, only_own: bool = False) -> int:
@@ -190,8 +190,8 @@ class LockBase(Handle):
                 return
             if body is UNSURE:
                 raise self._holds.unsure()
-            last = body.held.body is not None and not self._holds.bodies.hold(body)
-            stopped = last and was_stopped(body.held, error)
+            if body.held.body is not None and not self._holds.bodies.hold(body):  # the last one
+                stopped = was_stopped(body.held.body, error)
             self._end_body(body)
         except FencelockError as trouble:
             raise_release_error(trouble, error, f"release of {self.name!r}", stopped=stopped)

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from fencelock import options
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.objects.multi import acquire_all
+from fencelock._core.lock.hold import Hold
+from fencelock._core.objects.multi import acquire_all, release_all
 from fencelock._handles.body import UNSURE, Body, raise_release_error
-from fencelock._handles.multi import MultiHold, MultiHolds, is_busy, is_owned
+from fencelock._handles.multi import MultiHolds, is_busy, is_owned
 from fencelock._io.threads import run_blocking, run_release
 from fencelock._runtime.process import here
 from fencelock.blocking.caller import (
@@ -44,9 +46,8 @@ class MultiLock(Handle):
     @property
     def lease(self) -> MultiLease | None:
         """Return this thread's lease of this handle, else the newest of any thread, else None."""
-        group = self._holds.of(here.unit) or self._holds.newest()
-        lease = None if group is None else group.lease
-        return lease if isinstance(lease, MultiLease) else None
+        hold = self._holds.lease_for(here.unit)
+        return None if hold is None else hold.joint
 
     def acquire(self, blocking: bool = True, timeout: Seconds = -1) -> bool:
         """Acquire all locks; True when all were granted, False when not all were in time.
@@ -67,11 +68,11 @@ class MultiLock(Handle):
         seconds = options.acquire_timeout(timeout, blocking=blocking)
         body = Body(None, here.unit)
         try:
-            group = self._obtain(body, seconds)
+            hold = self._obtain(body, seconds)
         except BaseException:
             self._undo(body)
             raise
-        return group is not None
+        return hold is not None
 
     def release(self) -> None:
         """Release all that this thread holds by this handle, or else the newest of any thread.
@@ -85,7 +86,7 @@ class MultiLock(Handle):
                 background, and the leases end by their ttl at the latest.
         """
         port, thread = self._port, here.unit
-        run_release(self._holds.release(port, thread), self, port)
+        run_release(release_all(port, partial(self._holds.take, thread)), self, port)
 
     def locked(self) -> bool:
         """Ask the server whether any of them would have to be waited for now; one command each.
@@ -94,7 +95,7 @@ class MultiLock(Handle):
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
         port = self._port
-        busy = [run_blocking(is_busy(port, part)) for part in self._holds.parts]
+        busy = [run_blocking(is_busy(port, part)) for part in self._holds.parts.values()]
         return any(busy)
 
     def owned(self) -> bool:
@@ -106,21 +107,20 @@ class MultiLock(Handle):
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
         port = self._port
-        owned = [run_blocking(is_owned(port, part)) for part in self._holds.parts]
+        owned = [run_blocking(is_owned(port, part)) for part in self._holds.parts.values()]
         return all(owned)
 
-    def _obtain(self, body: Body, seconds: float | None) -> MultiHold | None:
+    def _obtain(self, body: Body, seconds: float | None) -> Hold | None:
         """Acquire all; the frame that called undoes it after an interrupt."""
         holds, port, unit = self._holds, self._port, body.unit
-        asked: list[Attempt] = []
-        body.attempt = asked
+        asked = body.attempt = list[Attempt]()
 
         def attempts() -> Sequence[Attempt]:
             asked[:] = holds.attempts(port, unit)
             return asked[:]
 
         granted = run_blocking(acquire_all(port, attempts, seconds))
-        body.held = None if granted is None else holds.group(granted, unit)
+        body.held = None if granted is None else holds.join(granted)
         return body.held  # type: ignore[no-any-return]  # see above
 
     def __enter__(self) -> MultiLease:
@@ -131,17 +131,16 @@ class MultiLock(Handle):
         """
         body = Body(sys._getframe().f_back, here.unit)  # noqa: SLF001 - see body.py
         try:
-            group = self._obtain(body, self._holds.options.timeout)
-            if group is None:
+            hold = self._obtain(body, self._holds.options.timeout)
+            if hold is None:
                 raise self._holds.not_granted()
             if self._holds.options.on_lost == "cancel":
-                for hold in group.holds:
-                    watch(hold)
+                watch(body)
             self._holds.bodies.begin(body)
         except BaseException:
             self._undo(body)
             raise
-        return group.lease  # type: ignore[return-value]  # the group was made with our type
+        return hold.joint  # type: ignore[no-any-return]  # it was made with our type
 
     @from_first_instruction
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -161,17 +160,15 @@ class MultiLock(Handle):
 
     def _end(self, body: Body | None, error: BaseException | None) -> None:
         """End a body; the error of the body goes first."""
-        port, thread, stopped = self._port, here.unit, [False]
+        holds, port, thread = self._holds, self._port, here.unit
+        stopped = body is not None and was_stopped(body, error)
         try:
             if body is UNSURE:
-                raise self._holds.unsure()
-            group = body.held if body is not None else self._holds.of(thread)
-            # Each of them that was lost has cancelled the body, and takes that back.
-            watched = [hold for hold in group.holds if hold.body is not None] if group else []
-            stopped = [was_stopped(hold, error) for hold in watched]
-            run_release(self._holds.release(port, thread, body), self, port)
+                raise holds.unsure()
+            take = partial(holds.take_of_body, body) if body else partial(holds.take, thread)
+            run_release(release_all(port, take), self, port)
         except FencelockError as trouble:
-            raise_release_error(trouble, error, f"release of {self.names!r}", stopped=any(stopped))
+            raise_release_error(trouble, error, f"release of {self.names!r}", stopped=stopped)
 
     def __repr__(self) -> str:
         """Show names and state, as this process knows them."""

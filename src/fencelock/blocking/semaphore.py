@@ -195,7 +195,7 @@ class PermitsContext:
                 raise self._holds.not_granted()
             self._bodies.begin(body)
             if hold.terms.options.on_lost == "cancel":
-                watch(hold)
+                watch(body)
         except BaseException:
             self._abandon({"body": body}, None)
             raise
@@ -231,7 +231,7 @@ class PermitsContext:
                 raise holds.not_held()
             if body is UNSURE:
                 raise holds.unsure()
-            stopped = body.held.body is not None and was_stopped(body.held, error)
+            stopped = was_stopped(body, error)
             port, bodies = self._port, self._bodies
             flow = release_permits(port, lambda taken: holds.take_rest(body, bodies, taken))
             run_release(flow, self._semaphore, port)

@@ -13,7 +13,7 @@ from fencelock._core.types import Reply
 from fencelock._runtime.records import NamedTuple
 
 if TYPE_CHECKING:
-    from fencelock._core.lock.hold import Hold, HoldRegistry
+    from fencelock._core.lock.hold import Hold, Registry
 
 
 class Grant(NamedTuple):
@@ -42,7 +42,7 @@ class Attempt(Seat):
 
     # -- the call -----------------------------------------------------------------------------
     who: object = None  # the thread or task that acquires
-    registry: HoldRegistry  # where its hold is kept
+    registry: Registry  # where its hold is kept
     arrived_at: float = 0.0
     give_up_at: float = inf
     at_once: bool = False  # it does not wait

@@ -96,32 +96,23 @@ class Observer:
         """Take note that the lease is lost; ``hold.loss`` says why."""
 
 
-class HoldRegistry:
-    """Makes the holds of one handle, or of none, and may keep them."""
+class Registry(Protocol):
+    """Where the holds of one handle are kept."""
 
-    __slots__ = ("hold_type",)
-
-    def __init__(self, hold_type: type[Hold]) -> None:
-        self.hold_type: type[Hold] = hold_type  # of the face: threads or asyncio
+    hold_type: type[Hold]  # of the face: threads or asyncio
 
     def add(self, hold: Hold) -> None:
         """Keep a hold, before any other thread can see it."""
 
     def remove(self, hold: Hold) -> bool:
         """Remove a hold; False when it was not kept."""
-        del hold
-        return False
 
     def keeps(self, hold: Hold) -> bool:
         """Return False if a hold was removed: another thread or task releases it."""
-        del hold
-        return True
 
 
 class Hold(BaseLease):
     """A granted acquisition. Users know it as its lease: they see what ``BaseLease`` names."""
-
-    partial: bool = False  # it is that of one node of a quorum, whose loss is no news
 
     # By which the server knows it: see ``Asked``; and the description of its own thread or task.
     id: bytes
@@ -135,13 +126,12 @@ class Hold(BaseLease):
     steady: float
     reach: float
     reach_until: float
-    cancelled: bool  # the task whose body a loss cancels was cancelled for that reason
-    cancelling: int  # cancellations that it had before ours
+    joint: Any  # of a multi, once all are granted: the lease of them all
 
     __slots__ = (
         *("__weakref__", "_generation", "_unnoticed", "asked_until", "body", "bound", "bucket"),
-        *("cancelled", "cancelling", "clock", "count", "deadline", "end", "failures", "frame"),
-        *("grant", "granted_at", "holder_id", "id", "info", "kind", "loss", "notified"),
+        *("clock", "count", "deadline", "end", "failures", "frame"),
+        *("grant", "granted_at", "holder_id", "id", "info", "joint", "kind", "loss", "notified"),
         *("observer", "open", "owed", "own_info", "parts", "passes", "port", "reach"),
         *("reach_until", "released", "renewal", "renewals", "reserved_by", "server", "short"),
         *("steady", "tenure", "terms", "told", "trouble", "turn", "unchanged", "unit"),
@@ -178,8 +168,7 @@ class Hold(BaseLease):
         self.unit: Any = unit  # the thread id or task that acquired it
         self.bound: bool = False  # only that thread or task can release it
         self.frame: object = None  # of the ``with`` that holds it; see body.py of the handles
-        self.body: Any = None  # the task whose body a loss cancels
-        self.cancelled, self.cancelling = False, 0
+        self.body: Any = None  # that a loss cancels
         self.count: int = 1  # re-entries of an implicit owner
         self.open: bool = True  # False once released or given up: never renewed again (I11)
         self.renewals: int = 0
@@ -255,6 +244,11 @@ class Hold(BaseLease):
         """Return the user's lease: itself, or what this one is a part of."""
         whole: Hold = getattr(self.observer, "hold", self)
         return whole
+
+    @property
+    def partial(self) -> bool:
+        """Return True if it is that of one node of a quorum, whose loss is no news."""
+        return self.whole is not self
 
     @property
     def dropped(self) -> bool:
@@ -353,8 +347,7 @@ class Hold(BaseLease):
     @property
     def ids(self) -> Sequence[bytes]:
         """Return the ids by which servers know it: several where it has parts."""
-        parts = [part.holder_id for part in self.parts if part is not None]
-        return self.holder_id, *parts
+        return self.holder_id, *[part.holder_id for part in self.parts if part is not None]
 
     def renewable(self, now: float) -> bool:
         """Return True if a renewal from ``now`` on makes sense: wanted, and within its limits."""
@@ -444,6 +437,12 @@ class Hold(BaseLease):
         options = self.terms.options
         if options.renew and (options.max_hold is not None or options.max_renewals is not None):
             self.end = "max_hold"
+
+
+def joined(hold: Hold) -> Sequence[Hold]:
+    """Return the holds that form one lease with this one: of a multi all of its locks."""
+    lease = getattr(hold, "joint", None)
+    return (hold,) if lease is None else lease.__holds__
 
 
 def first_due(hold: Hold, lease: float, jitter: float, now: float) -> float:

@@ -26,7 +26,7 @@ from fencelock._core.description import described
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import ELECTION_KINDS, LockKeys, derived
 from fencelock._core.lock.acquire import revoked_before
-from fencelock._core.lock.hold import Hold, HoldRegistry
+from fencelock._core.lock.hold import Hold, Registry
 from fencelock._core.lock.release import lost_as, release_in_background, retire, settled, undo_owed
 from fencelock._core.lock.renew import lose
 from fencelock._core.lock.waiting import EXPIRY_SLACK
@@ -92,7 +92,7 @@ def give_up(port: Port, hold: Hold) -> None:
 
 @describes_errors
 async def hand_over(
-    port: Port, hold: Hold, keys: ElectionKeys, registry: HoldRegistry, candidate: str
+    port: Port, hold: Hold, keys: ElectionKeys, registry: Registry, candidate: str
 ) -> bool:
     """Hand the leadership over to a candidate; return False when that candidate does not wait.
 
@@ -124,7 +124,7 @@ async def hand_over(
         await port.sleep(port.now() + ASK_AGAIN_SECONDS)
 
 
-async def _offer(port: Port, hold: Hold, registry: HoldRegistry, offer: Call, asked: Seat) -> Reply:
+async def _offer(port: Port, hold: Hold, registry: Registry, offer: Call, asked: Seat) -> Reply:
     """Request a hand-over once and return the answer; after a refusal, renew the lease again."""
     hold.check()
     until = min(port.now() + port.server_timeout, hold.deadline)
@@ -150,7 +150,7 @@ async def _offer(port: Port, hold: Hold, registry: HoldRegistry, offer: Call, as
     return reply
 
 
-def _resume(port: Port, hold: Hold, registry: HoldRegistry) -> None:
+def _resume(port: Port, hold: Hold, registry: Registry) -> None:
     """Renew the lease again, at once, unless another thread or task has resigned."""
     with port.mutex:
         leads = registry.keeps(hold)

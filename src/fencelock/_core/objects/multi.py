@@ -20,7 +20,8 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
 
 from fencelock._core import events
 from fencelock._core.deadlines import validity
@@ -28,7 +29,7 @@ from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.acknowledge import confirm
 from fencelock._core.lock.acquire import FOR_EVER, LEAVING_SECONDS, acquire, begin, tell
 from fencelock._core.lock.attempt import Attempt, Grant
-from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.hold import Hold, joined
 from fencelock._core.lock.release import (
     lost_as,
     release_call,
@@ -47,6 +48,9 @@ from fencelock._core.types import Call, NoReply, Reply
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError
 from fencelock.scripts import MULTI_ACQUIRE, MULTI_RELEASE
 
+Part = TypeVar("Part")
+# Asks for these parts, and returns the answer or the error of each.
+Send = Callable[[Sequence[Part]], Awaitable[Sequence[Any]]]
 # Makes fresh attempts, one for each lock, in the order of their keys.
 Attempts = Callable[[], Sequence[Attempt]]
 APART = "CROSSSLOT"  # the server's answer when the locks lie in several slots
@@ -166,9 +170,7 @@ async def _together(
 async def _in_order(port: Port, attempts: Sequence[Attempt], limit: float | None) -> bool:
     """Acquire one after the other, until the instant ``limit``; below 0: one try each."""
     for attempt in attempts:
-        timeout = limit
-        if limit is not None and limit >= 0:
-            timeout = None if limit == FOR_EVER else max(0.0, limit - port.now())
+        timeout = limit if limit is None or limit < 0 else max(0.0, limit - port.now())
         if await acquire(port, attempt, timeout) is None:
             await _drop(port, attempts, limit if limit and limit > 0 else FOR_EVER)
             if attempt.under is not None:
@@ -179,7 +181,7 @@ async def _in_order(port: Port, attempts: Sequence[Attempt], limit: float | None
 
 async def _drop(port: Port, attempts: Sequence[Attempt], give_up_at: float) -> None:
     """Release the parts of a multi that was not granted; takes a short time, whatever happens."""
-    holds, given, now = _held(attempts), _Given(), port.now()
+    holds, given, now = _held(attempts), Together[Hold](), port.now()
     for hold, attempt in zip(holds, attempts, strict=False):
         attempt.registry.remove(hold)
         retire(port, hold)
@@ -189,7 +191,7 @@ async def _drop(port: Port, attempts: Sequence[Attempt], give_up_at: float) -> N
         if holds:
             await _give_back(port, holds, given, until)
     except (OutcomeUnknown, ServerError) as error:
-        given.post_rest(port, holds, error)
+        _post_rest(port, holds, given, error)
     for hold, attempt in zip(holds, attempts, strict=False):
         undo_owed(port, hold)
         attempt.hold = None
@@ -209,37 +211,83 @@ def _release(parts: Sequence[Asked]) -> Call:
     return MULTI_RELEASE, keys, words
 
 
-class _Given:
-    """The outcome of each part that is released: an answer, or a refusal."""
+class Together(Generic[Part]):
+    """Requests for the parts of a joint lease that go out at once: each answer counts by itself.
+
+    A silent node holds up only its own parts.
+    """
 
     def __init__(self) -> None:
-        self.answers: dict[Hold, Reply] = {}  # 1, or why it was not held
-        self.refused: dict[Hold, ServerError] = {}
-        self.unsure: set[Hold] = set()  # an earlier request had no answer and may have run
+        self.answers: dict[Part, Any] = {}
+        self.refused: dict[Part, ServerError] = {}
+        self.unsure: set[Part] = set()  # an earlier request had no answer and may have run
 
-    def left(self, holds: Sequence[Hold]) -> list[Hold]:
+    def left(self, parts: Iterable[Part]) -> list[Part]:
         """Return the parts that have no answer yet."""
-        return [each for each in holds if each not in self.answers and each not in self.refused]
+        return [each for each in parts if each not in self.answers and each not in self.refused]
 
-    def post_rest(self, port: Port, holds: Sequence[Hold], error: BaseException) -> None:
-        """Release the rest in the background, unless the server refused them all."""
-        if not settled(error):
-            for hold in reversed(self.left(holds)):
-                port.run_in_background(*release_call(hold))
+    async def ask(self, parts: Iterable[Part], send: Send[Part]) -> None:
+        """Ask once for each that is left; raise the first error of one without an answer."""
+        left = self.left(parts)
+        trouble: NoReply | ServerError | None = None
+        answers = await send(left)
+        for part, answer in zip(left, answers, strict=True):
+            if isinstance(answer, NoReply):
+                if answer.sent:
+                    self.unsure.add(part)
+                trouble = trouble or answer
+            elif isinstance(answer, ServerError):
+                if passes(answer):
+                    trouble = trouble or answer
+                else:
+                    self.refused[part] = answer
+            elif isinstance(answer, Exception):  # the client is closed, or this is a bug
+                try:
+                    raise answer
+                finally:
+                    del answer, answers
+            else:
+                self.answers[part] = answer
+        await self.took(left)
+        if trouble is not None:
+            try:
+                raise trouble
+            finally:
+                del answer, answers, trouble
+
+    async def took(self, parts: Sequence[Part]) -> None:
+        """Take note of what came of these, before an error of theirs is raised."""
+
+    def check(self) -> None:
+        """Raise the first refusal."""
+        for refusal in self.refused.values():
+            try:
+                raise refusal
+            finally:
+                del refusal
+
+
+def _post_rest(
+    port: Port, holds: Sequence[Hold], given: Together[Hold], error: BaseException
+) -> None:
+    """Release the rest in the background, unless the server refused them all."""
+    if not settled(error):
+        for hold in reversed(given.left(holds)):
+            port.run_in_background(*release_call(hold))
 
 
 async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
-    """Release all holds that ``take`` moves into the list that it is called with.
+    """Release the holds that ``take`` moves into its list; one of a lease stands for all of it.
 
     Raises what ``take`` raises; LeaseLost when one of the leases had ended before, once the others
     are released; and as ``release`` when no answer came.
     """
-    holds: list[Hold] = []
-    lost: list[Hold] = []
-    given = _Given()
+    taken: list[Hold] = []
+    given = Together[Hold]()
     try:
-        take(holds)
-        lost += [hold for hold in holds if hold.lost]
+        take(taken)
+        holds = [each for hold in taken for each in joined(hold)]
+        lost = [hold for hold in holds if hold.lost]
         for hold in holds:
             retire(port, hold)
         until = port.now() + port.server_timeout
@@ -247,14 +295,16 @@ async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
         if ours:
             await _give_back(port, ours, given, until)
     except BaseException as error:
+        holds = [each for hold in taken for each in joined(hold)]
         for hold in holds:
             retire(port, hold)
-        given.post_rest(port, [hold for hold in holds if not hold.forked], error)
+        _post_rest(port, [hold for hold in holds if not hold.forked], given, error)
         _end(holds, error)
         raise
     finally:
-        for hold in holds:
-            undo_owed(port, hold)
+        for hold in taken:
+            for each in joined(hold):
+                undo_owed(port, each)
     try:
         _judge(port, ours, lost, given)
     finally:
@@ -267,7 +317,9 @@ def _end(holds: Sequence[Hold], error: BaseException | None = None) -> None:
         events.end_hold(hold, error)
 
 
-async def _give_back(port: Port, holds: Sequence[Hold], given: _Given, until: float) -> None:
+async def _give_back(
+    port: Port, holds: Sequence[Hold], given: Together[Hold], until: float
+) -> None:
     """Release the parts; note in ``given`` the server's answer for each."""
     if _by_one_script(port, [hold.terms for hold in holds]):
         log = Seat()
@@ -281,40 +333,13 @@ async def _give_back(port: Port, holds: Sequence[Hold], given: _Given, until: fl
             if log.sent:
                 given.unsure.update(holds)
             return
-    await persist(port, lambda: _each(port, holds, given, until), until, Seat())
-    for refusal in given.refused.values():
-        try:
-            raise refusal
-        finally:
-            del refusal
 
+    async def send(left: Sequence[Hold]) -> Sequence[Reply | Exception]:
+        answers = await port.side_by_side([release_call(hold) for hold in left], until)
+        return [each if each == 1 or isinstance(each, Exception) else each[1] for each in answers]
 
-async def _each(port: Port, holds: Sequence[Hold], given: _Given, until: float) -> None:
-    """Ask once for each part that is left; raise the first error of one without an answer."""
-    left = given.left(holds)
-    trouble: NoReply | ServerError | None = None
-    answers = await port.side_by_side([release_call(hold) for hold in left], until)
-    for hold, answer in zip(left, answers, strict=True):
-        if isinstance(answer, NoReply):
-            if answer.sent:
-                given.unsure.add(hold)
-            trouble = trouble or answer
-        elif isinstance(answer, ServerError) and passes(answer):
-            trouble = trouble or answer
-        elif isinstance(answer, ServerError):
-            given.refused[hold] = answer
-        elif isinstance(answer, Exception):
-            try:
-                raise answer
-            finally:
-                del answer, answers
-        else:
-            given.answers[hold] = answer if answer == 1 else answer[1]
-    if trouble is not None:
-        try:
-            raise trouble
-        finally:
-            del answer, answers, trouble
+    await persist(port, lambda: given.ask(holds, send), until, Seat())
+    given.check()
 
 
 async def one_by_one(
@@ -333,11 +358,10 @@ async def _one(port: Port, call: Call, until: float) -> Reply | Exception:
 
 def _by_one_script(port: Port, terms: Sequence[Terms]) -> bool:
     """Return True if one script can acquire or release all of these, as far as is known."""
-    plain = all(each.batch == LOCKS for each in terms)
-    return plain and port.one_script(terms)
+    return all(each.batch == LOCKS for each in terms) and port.one_script(terms)
 
 
-def _judge(port: Port, holds: Sequence[Hold], lost: Sequence[Hold], given: _Given) -> None:
+def _judge(port: Port, holds: Sequence[Hold], lost: Sequence[Hold], given: Together[Hold]) -> None:
     errors = [hold.lost_error() for hold in lost]
     for hold in holds:
         told = given.answers[hold]

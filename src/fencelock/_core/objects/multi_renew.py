@@ -27,11 +27,12 @@ from fencelock._core.lock.renew import (
 )
 from fencelock._core.lock.renew_batch import renew_batch
 from fencelock._core.lock.renew_request import CALL_SECONDS_MAX, Answer, refusals, renewal_request
+from fencelock._core.objects.multi import Together
 from fencelock._core.port import Port, SlottedPort
-from fencelock._core.retry import passes, persist
+from fencelock._core.retry import persist
 from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply
-from fencelock.errors import FencelockError, ServerError
+from fencelock.errors import FencelockError
 
 Answers = list[Answer | Exception]
 
@@ -54,115 +55,86 @@ async def renew_all_by_slot(port: SlottedPort, holds: Sequence[Hold], ttl: float
         return
     until = min(port.now() + port.server_timeout, *[hold.deadline for hold in holds])
     renewals: list[HolderRenewal] = []
-    together = _Together(port)
+    together = _Renewals(port)
     try:
         for hold in holds:
-            renewals.append(await reserve(port, hold, ttl, until, shortens=True, waits=False))
-            together.left.append(renewals[-1])
-        until = min(renewal.answered_by(until) for renewal in renewals)
-        await persist(port, lambda: together.ask(until), until, Seat())
+            renewals.append(  # noqa: PERF401 - if one is refused, the others are known
+                await reserve(port, hold, ttl, until, shortens=True, waits=False)
+            )
+        together.until = until = min(renewal.answered_by(until) for renewal in renewals)
+        await persist(port, lambda: together.ask(renewals, together.send), until, Seat())
     except FencelockError as error:
-        for renewal in together.left:  # one that was never sent changes nothing
+        left = together.left(renewals)
+        for renewal in left:  # one that was never sent changes nothing
             renewal.failed(may_run=renewal in together.unsure)
-        describe_error(port, error, ", ".join(renewal.hold.name for renewal in together.left))
+        describe_error(port, error, ", ".join(renewal.hold.name for renewal in left))
         raise
     finally:
         for renewal in renewals:
             track_renewed(port, renewal)
     for renewal in renewals:
         renewal.hold.check()
-    if together.refusal is not None:
-        try:
-            raise together.refusal
-        finally:
-            del together
+    together.check()
 
 
-class _Together:
+class _Renewals(Together[HolderRenewal]):
     """The renewals that the holder of several leases requests at once."""
 
     def __init__(self, port: SlottedPort) -> None:
+        super().__init__()
         self._port = port
-        self.left: list[HolderRenewal] = []  # those without an answer yet
-        # those with an earlier request that had no answer and may have run
-        self.unsure: set[HolderRenewal] = set()
-        self.refusal: ServerError | None = None  # the first refusal that is not a loss
+        self._sent_at = self.until = 0.0
 
-    async def ask(self, until: float) -> None:
-        """Ask once for each that is left; raise the first error of one without an answer.
-
-        A loss is raised at once.
-        """
-        left = tuple(self.left)
-        silent = await self._bound([each for each in left if each.asks_clock], until)
-        left = tuple(each for each in left if each not in silent)
-        sent_at = self._port.now()
-        for renewal in left:
-            renewal.within_limits(sent_at)  # a repeated request comes later, and so nearer to them
-            rely_on(self._port, renewal)
-        ask = _at_once if self._port.replicas is None else _one_by_one
-        answers = [*(await ask(self._port, left, until) if left else ()), *silent.values()]
-        left += tuple(silent)
-        trouble: NoReply | ServerError | None = None
-        for renewal, answer in zip(left, answers, strict=True):
-            if isinstance(answer, NoReply):
-                trouble = trouble or answer
-                if answer.sent:
-                    self.unsure.add(renewal)
-            elif isinstance(answer, ServerError) and passes(answer):
-                trouble = trouble or answer
-            elif isinstance(answer, Exception):
-                self._refused(renewal, answer)
-            else:
-                await self._answered(renewal, answer, sent_at, until)
-        for renewal in left:
+    async def took(self, parts: Sequence[HolderRenewal]) -> None:
+        """Apply what was answered; raise a loss at once."""
+        for renewal in parts:
+            if renewal in self.refused:
+                renewal.failed(may_run=renewal in self.unsure)
+            elif renewal in self.answers:
+                await self._answered(renewal)
+        for renewal in parts:
             renewal.hold.check()
-        if trouble is not None:
-            try:
-                raise trouble
-            finally:
-                del answer, answers, trouble
+
+    async def send(self, left: Sequence[HolderRenewal]) -> Sequence[Answer | Exception]:
+        """Ask for these, as far as their servers told the clocks that they need."""
+        port = self._port
+        answers = await self._bound([each for each in left if each.asks_clock])
+        sure = [each for each in left if each not in answers]
+        self._sent_at = port.now()
+        for renewal in sure:
+            renewal.within_limits(self._sent_at)  # a repeated one is nearer to them
+            rely_on(port, renewal)
+        ask = _at_once if port.replicas is None else _one_by_one
+        answers |= zip(sure, await ask(port, sure, self.until) if sure else (), strict=True)
+        return [answers[each] for each in left]
 
     async def _bound(
-        self, renewals: Sequence[HolderRenewal], until: float
-    ) -> dict[HolderRenewal, Exception]:
+        self, renewals: Sequence[HolderRenewal]
+    ) -> dict[HolderRenewal, Answer | Exception]:
         """Bound when these may run; return the error of each whose server told no clock."""
         if not renewals:
             return {}
-        asked_at, silent = self._port.now(), dict[HolderRenewal, Exception]()
-        clocks = await side_by_side(self._port, [each.clock_call() for each in renewals], until)
+        asked_at, silent = self._port.now(), dict[HolderRenewal, Answer | Exception]()
+        calls = [each.clock_call() for each in renewals]
+        clocks = await side_by_side(self._port, calls, self.until)
         for renewal, clock in zip(renewals, clocks, strict=True):
             if isinstance(clock, NoReply):  # nothing was sent that changes the lease
                 silent[renewal] = NoReply(str(clock), sent=False)
             elif isinstance(clock, Exception):
                 silent[renewal] = clock
             else:
-                renewal.bound(clock, asked_at, self._port.now(), until)
+                renewal.bound(clock, asked_at, self._port.now(), self.until)
         return silent
 
-    def _refused(self, renewal: HolderRenewal, error: Exception) -> None:
-        if not isinstance(error, ServerError):
-            try:
-                raise error  # the client is closed, or this is a bug
-            finally:
-                del error
-        self.left.remove(renewal)
-        renewal.failed(may_run=renewal in self.unsure)
-        self.refusal = self.refusal or error
-
-    async def _answered(
-        self, renewal: HolderRenewal, answer: Answer, sent_at: float, until: float
-    ) -> None:
-        port, hold = self._port, renewal.hold
-        self.left.remove(renewal)
+    async def _answered(self, renewal: HolderRenewal) -> None:
+        hold, (refused, missing) = renewal.hold, self.answers[renewal]
         renewal.answered(repeated=renewal in self.unsure)
-        refused, missing = answer
         if missing is not None:
-            self.refusal = self.refusal or missing
+            self.refused[renewal] = missing
             return
-        apply_renewal(port, [hold], [renewal.ttl], sent_at, refused)
+        apply_renewal(self._port, [hold], [renewal.ttl], self._sent_at, refused)
         if refused:
-            await notify_refused(port, {hold: refused[0]}, until)
+            await notify_refused(self._port, {hold: refused[0]}, self.until)
 
 
 async def _at_once(port: SlottedPort, renewals: Sequence[HolderRenewal], until: float) -> Answers:

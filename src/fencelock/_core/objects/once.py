@@ -22,7 +22,7 @@ from fencelock._core.keys import ONCE_KINDS, LockKeys, derived
 from fencelock._core.lock.acknowledge import ask_confirmed
 from fencelock._core.lock.acquire import FOR_EVER, acquire, begin, queue, try_once
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.hold import Hold, HoldRegistry
+from fencelock._core.lock.hold import Hold, Registry
 from fencelock._core.lock.release import lost_as, retire, settled, undo_owed
 from fencelock._core.lock.terms import milliseconds
 from fencelock._core.port import Port
@@ -104,7 +104,7 @@ async def _start(port: Port, attempt: Attempt) -> Hold | FinishedOnce | None:
 
 @describes_errors
 async def finish(
-    port: Port, hold: Hold, registry: HoldRegistry, within: float, result: tuple[str, bytes]
+    port: Port, hold: Hold, registry: Registry, within: float, result: tuple[str, bytes]
 ) -> None:
     """Keep the result for ``within`` seconds from the start of the run, and end the run.
 

@@ -22,9 +22,9 @@ from math import inf
 
 from fencelock._core.deadlines import retry_delay, validity
 from fencelock._core.deadlock.unit_waits import left
-from fencelock._core.lock.acquire import ROUNDING_SECONDS, queue, try_once, withdraw
+from fencelock._core.lock.acquire import queue, try_once, withdraw
 from fencelock._core.lock.attempt import Attempt, Grant
-from fencelock._core.lock.hold import Hold, first_due
+from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import too_late
 from fencelock._core.lock.waiting import EXPIRY_SLACK
 from fencelock._core.quorum.broadcast import (
@@ -38,7 +38,7 @@ from fencelock._core.quorum.broadcast import (
     retry_in_background,
     undo,
 )
-from fencelock._core.quorum.lease import Majority, NodeHold, node_terms
+from fencelock._core.quorum.lease import Majority, node_terms
 from fencelock._core.quorum.membership import Claimant
 from fencelock._core.quorum.refresh import claim, give_up_claim, longest_of, refresh
 from fencelock._core.quorum.votes import SUSPECT_SECONDS, order, proved_until
@@ -362,9 +362,7 @@ class QuorumAttempt(Claimant):
         parts = hold.parts = Majority(port, hold, first=next(iter(self.grants)))
         attempt.hold = hold  # from here on ``withdraw`` finds it, and its parts
         parts.cover(longest_of(attempt))
-        self._begin_parts(parts)
-        with port.mutex:
-            parts.unite()
+        parts.begin(self.attempts, self.grants)
         if hold.deadline <= port.now() and not port.closing:  # parts were lost before that
             raise too_late(attempt.ttl)
         registry.add(hold)
@@ -373,20 +371,3 @@ class QuorumAttempt(Claimant):
         if port.closing:  # while it was granted: nothing would give it back
             raise closed()
         return hold
-
-    def _begin_parts(self, parts: Majority) -> None:
-        """Make each node's grant a hold of that node, and track it.
-
-        Leases of one length are due together. A later one is due no later than the first of them.
-        """
-        port, fence = self.port, parts.hold.fence
-        lease, deadline, when = 0.0, inf, inf
-        for node, grant in self.grants.items():
-            at, asked = port.nodes[node], self.attempts[node]
-            part = NodeHold(at, asked, fence, min(grant.deadline, asked.terms.ends))
-            parts[node] = part
-            part.short = grant.lease < asked.ttl - ROUNDING_SECONDS
-            if grant.lease != lease or part.deadline < deadline or when >= deadline:
-                lease, deadline = grant.lease, part.deadline
-                when = first_due(part, lease, port.jitter(), part.granted_at)
-            at.track(part, when)

@@ -12,13 +12,14 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, cast
 
 from fencelock._core.deadlines import renewal_delay
-from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.hold import Hold, HoldRegistry, Observer
+from fencelock._core.lock.acquire import ROUNDING_SECONDS, revoked_before
+from fencelock._core.lock.attempt import Attempt, Grant
+from fencelock._core.lock.hold import Hold, Observer, first_due
 from fencelock._core.lock.release import release_call, retire
 from fencelock._core.lock.renew import lose
 from fencelock._core.lock.terms import Terms
@@ -29,14 +30,6 @@ from fencelock._core.quorum.votes import order, proved_until
 
 if TYPE_CHECKING:
     from fencelock._core.quorum.broadcast import QuorumPort
-
-
-class NodeHold(Hold):
-    """The lease of one node."""
-
-    __slots__ = ()
-
-    partial: bool = True
 
 
 class Majority(list[Hold | None], Observer, Claimant):
@@ -60,20 +53,35 @@ class Majority(list[Hold | None], Observer, Claimant):
         # of a long lease: relied on as long as it is claimed
         self._claims: Membership | None = None
 
-    def join(self, node: int, part: Hold) -> None:
-        """Add a node's lease unless it is too late for that. Under the port's mutex."""
-        hold = self.hold
-        if hold.open and not hold.notified and hold.loss is None:
-            self[node] = part
-            self.unite()
+    def begin(
+        self, asked: Mapping[int, Attempt] | Sequence[Attempt], grants: Mapping[int, Grant]
+    ) -> None:
+        """Make grants of nodes parts of the lease, and track them; not once it is over.
 
-    def unite(self) -> None:
-        """Form one lease of the present parts. Under the port's mutex."""
-        for part in self:
-            if part is not None:
-                part.granted_at = self.hold.granted_at
-                part.observer = self
-        self._settle()
+        Parts of one length are due together. A later one is due no later than the first of them.
+        """
+        port, hold, made = self.port, self.hold, dict[int, Hold]()
+        for node, grant in grants.items():
+            one = asked[node]
+            deadline = min(grant.deadline, one.terms.ends)
+            part = made[node] = Hold(port.nodes[node], one, hold.fence, deadline)
+            part.short = grant.lease < one.ttl - ROUNDING_SECONDS
+            part.granted_at, part.observer = hold.granted_at, self
+        with port.mutex:
+            if not hold.open or hold.notified or hold.loss is not None:
+                return
+            for node, part in made.items():
+                self[node] = part
+            self.settle()
+        now, lease, deadline, when = port.now(), 0.0, inf, inf
+        for node, part in made.items():
+            at, length = port.nodes[node], grants[node].lease
+            if length != lease or part.deadline < deadline or when >= deadline:
+                lease, deadline = length, part.deadline
+                when = first_due(part, lease, port.jitter(), now)
+            at.track(part, when)
+            if at.lines.revoked:
+                revoked_before(at, part)
 
     def cover(self, ttl: float) -> None:
         """Claim a lease of this length for as long as it is held; see membership.py."""
@@ -81,7 +89,7 @@ class Majority(list[Hold | None], Observer, Claimant):
             claim(self.port, self, ttl)
             with self.port.mutex:
                 self._claims = self.port.membership
-                self._settle()
+                self.settle()
 
     def another_id(self) -> bytes:
         """Return a new id by which a node may know this hold; see ``votes.known_as``."""
@@ -123,13 +131,13 @@ class Majority(list[Hold | None], Observer, Claimant):
         """Move the common deadline, unless the majority was not proved for a moment."""
         self.check_gap(self.port.now())
         with self.port.mutex:
-            self._settle()
+            self.settle()
 
     def claim_renewed(self) -> None:
         """Move the deadline, if only the claim limited it."""
         self.deadline_moved(self.hold)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Set the deadline that a majority of the parts proves. Under the port's mutex."""
         hold = self.hold
         if hold.loss is not None:
@@ -162,7 +170,7 @@ class Majority(list[Hold | None], Observer, Claimant):
         """Notify of the loss of the majority, or schedule the lost part to be re-acquired."""
         port, whole = self.port, self.hold
         with port.mutex:
-            self._settle()
+            self.settle()
         if whole.released or whole.notified or hold.loss is None:
             return
         now = port.now()
@@ -186,9 +194,6 @@ class Majority(list[Hold | None], Observer, Claimant):
 def majority_of(hold: Hold) -> Majority:
     """Return the leases of single nodes that form this hold of a quorum."""
     return cast("Majority", hold.parts)
-
-
-PARTS = HoldRegistry(NodeHold)
 
 
 def node_terms(port: QuorumPort, terms: Terms) -> Sequence[Terms]:
@@ -221,9 +226,10 @@ def adopted(port: Port, attempt: Attempt, ttl: float, hold_type: type[Hold]) -> 
     parts = hold.parts = Majority(many, hold, first=first)
     for node, terms in enumerate(node_terms(many, attempt.terms)):
         one = Attempt(terms, attempt.holder_id, attempt.info)
-        part = NodeHold(port, one, 0, port.now() + ttl)
-        part.port = None  # nothing renews it
-        parts.join(node, part)
+        part = parts[node] = Hold(port, one, 0, port.now() + ttl)
+        part.observer, part.port = parts, None  # nothing renews it
+    with many.mutex:
+        parts.settle()
     return hold
 
 
@@ -247,11 +253,3 @@ def drop_node_leases(port: QuorumPort, hold: Hold) -> None:
     for node, part in end_node_leases(port, hold):
         if not part.forked:
             port.nodes[node].run_in_background(*release_call(part, part.fence))
-
-
-def detach(holds: Sequence[Hold]) -> None:
-    """Detach the per-node leases; the quorum lease is notified separately."""
-    for hold in holds:
-        for part in hold.parts:
-            if part is not None:
-                part.observer = None

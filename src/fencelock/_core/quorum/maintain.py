@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from typing import cast
 
 from fencelock._core.deadlines import validity
-from fencelock._core.lock.acquire import begin
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.release import clean_up as clean_up_part
@@ -41,7 +40,6 @@ from fencelock._core.quorum.broadcast import (
     undo,
 )
 from fencelock._core.quorum.lease import (
-    PARTS,
     Majority,
     drop_node_leases,
     majority_of,
@@ -99,33 +97,20 @@ async def _reacquire(port: QuorumPort, hold: Hold) -> None:
     for node in parts.missing() if hold.open and ttl > 0 else ():
         if port.suspect.get(node, 0.0) <= now:
             attempt = Attempt(terms[node], parts.another_id(), hold.info)
-            attempt.ttl, attempt.registry = ttl, PARTS
+            attempt.ttl = ttl
             packed = attempt.terms.vote(attempt, ttl, hold.fence)
             asks.append(Ballot(node, attempt, packed, granted))
     try:
         if asks:
             for ask in await broadcast(port, asks, len(asks)):
-                _join(port, hold, ask, ttl)
+                grant = Grant(hold.fence, ask.asked_at + validity(ttl), ttl)
+                parts.check_gap(port.now())
+                parts.begin({ask.node: cast("Attempt", ask.about)}, {ask.node: grant})
     finally:  # what is no part of the hold is undone, also after an interrupt
         joined = {part.id for part in parts if part is not None}
-        for ask in asks:
-            part = cast("Attempt", ask.about).hold
-            if part is not None and ask.id not in joined:
-                retire(port.nodes[ask.node], part)
         undo(port, [ask for ask in asks if ask.id not in joined], all_of_them=True)
         port.put_back(asks)
         parts.plan_reacquire(port.now())
-
-
-def _join(port: QuorumPort, hold: Hold, ask: Ballot, ttl: float) -> None:
-    """Make what a node granted a part of the hold, unless it is too late for that."""
-    node = port.nodes[ask.node]
-    deadline = ask.asked_at + validity(ttl)
-    part = begin(node, cast("Attempt", ask.about), Grant(hold.fence, deadline, ttl))
-    parts = majority_of(hold)
-    parts.check_gap(port.now())
-    with port.mutex:
-        parts.join(ask.node, part)
 
 
 async def give_back(port: QuorumPort, hold: Hold, log: Seat) -> int:  # noqa: ARG001 - each node's request has its own
