@@ -8,7 +8,8 @@ through both.
 - A test of a promise runs daily on the newest server, in threads and in asyncio.
 - On another kind of server one face is enough daily: threads on the oldest server, and on each
   topology one of the two, by turns. The same holds for scenarios of the simulator, and for tests
-  that are marked ``one_face``.
+  that are marked ``one_face``; the other face runs at night. What is marked ``either_face`` never
+  runs with it: the flow is one, and the simulator explores it for both.
 - How a client connects, waits, is notified and ends is tested daily on each kind of server; what
   else is promised on the newest and on one other, by turns.
 - What differs in the means only (uvloop for asyncio's loop, TCP or TLS for a Unix socket) runs at
