@@ -6,6 +6,7 @@ import signal
 import pytest
 
 from tests.bystanders import shared_by_all
+from tests.faces import has_turn
 from tests.waiting import stalls
 
 # A test that needs a server starts one of its own; no test ever finds the user's.
@@ -40,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     kinds, part = config.getoption("kinds"), config.getoption("part")
-    left_out: set[pytest.Item] = set()
+    left_out = {item for item in items if is_left_to_the_other_face(item)}
     if kinds is not None:
         left_out.update(on_other_kinds(items, kinds))
     if part is not None:
@@ -52,6 +53,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
+
+
+def is_left_to_the_other_face(item: pytest.Item) -> bool:
+    return item.get_closest_marker("either_face") is not None and not has_turn(item.nodeid)
 
 
 def on_other_kinds(items: list[pytest.Item], kinds: int) -> list[pytest.Item]:

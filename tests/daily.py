@@ -8,7 +8,10 @@ through both.
 - A test of a promise runs daily on the newest server, in threads and in asyncio.
 - On another kind of server one face is enough daily: threads on the oldest server, and on each
   topology one of the two, by turns. The same holds for scenarios of the simulator, and for tests
-  that are marked ``one_face``.
+  that are marked ``one_face``; the other face runs at night. What is marked ``either_face`` never
+  runs with it: the flow is one, and the simulator explores it for both.
+- How a client connects, waits, is notified and ends is tested daily on each kind of server; what
+  else is promised on the newest and on one other, by turns.
 - What differs in the means only (uvloop for asyncio's loop, TCP or TLS for a Unix socket) runs at
   night, except what is marked ``smoke``. Where the means change nothing it does not run at all: the
   ``conftest.py`` of tests/conformance, tests/tasks and tests/cli say where.
@@ -21,7 +24,6 @@ through both.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -30,15 +32,14 @@ from zlib import crc32
 import pytest
 
 from tests.conformance.book import PLAYS
+from tests.faces import FACE, THREADS, has_turn, meets_all_means
 from tests.flows.seeded import Seed
 from tests.servers import ServerBinary, binaries
-from tests.topologies import Topology
+from tests.topologies import TOPOLOGIES, Topology
 
 FURTHER_MEANS = ("uvloop", "tcp", "tls")
-THREADS, TASKS = "threads", "asyncio"
 # Whose first and second plays run daily: what is most often used again.
 PLAYED_DAILY = frozenset({"barrier", "deadlock", "exclusive", "history", "renewal"})
-_FACE = re.compile(rf"\b({THREADS}|{TASKS}|tasks)\b")
 
 
 def nightly(item: pytest.Item) -> bool:
@@ -51,7 +52,7 @@ def nightly(item: pytest.Item) -> bool:
         return True
     if by_further_means(item) or takes_seconds(item):
         return item.get_closest_marker("smoke") is None
-    return by_the_other_face(item)
+    return by_the_other_face(item) or by_another_kind(item)
 
 
 def left_to_explore(items: list[pytest.Item]) -> set[pytest.Item]:
@@ -59,11 +60,11 @@ def left_to_explore(items: list[pytest.Item]) -> set[pytest.Item]:
     from tests.flows.deep import planned  # noqa: PLC0415  # only the night needs it
 
     titles = {scenario.title for scenario in planned()}
-    faces = Counter(_FACE.sub("", item.nodeid) for item in items)
+    faces = Counter(FACE.sub("", item.nodeid) for item in items)
     return {
         item
         for item in items
-        if faces[_FACE.sub("", item.nodeid)] > 1 and not has_turn(item.nodeid)
+        if faces[FACE.sub("", item.nodeid)] > 1 and not has_turn(item.nodeid)
         for value in _params(item)
         if _is_scenario(value) and value.budgets and value.title in titles
     }
@@ -96,7 +97,7 @@ def by_further_means(item: pytest.Item) -> bool:
 
 def by_the_other_face(item: pytest.Item) -> bool:
     """Return True where one face is enough, and this is the other one."""
-    found = _FACE.search(item.nodeid.partition("[")[2])
+    found = FACE.search(item.nodeid.partition("[")[2])
     if found is None:
         return False
     for value in _params(item):
@@ -106,13 +107,19 @@ def by_the_other_face(item: pytest.Item) -> bool:
     return (by_turns or bool(item.get_closest_marker("one_face"))) and not has_turn(item.nodeid)
 
 
-def has_turn(case: str) -> bool:
-    """Return True if it is the turn of the face that a case's id names.
+def by_another_kind(item: pytest.Item) -> bool:
+    """Return True on another kind of server where one of all others is enough, by turns."""
+    kind = next((each for each in _params(item) if _is_other_kind(each)), None)
+    if kind is None or meets_all_means(item):
+        return False
+    here = [each for each in TOPOLOGIES if each.has(item.module.__name__)]
+    others = [*filter(_is_other_kind, binaries()), *here]
+    return kind != others[crc32(item.nodeid.partition("[")[0].encode()) % len(others)]
 
-    The rest of the id decides: of two cases that differ in the face, exactly one has its turn.
-    """
-    turn = crc32(_FACE.sub("", case).encode()) % 2
-    return _FACE.findall(case)[-1] in ((THREADS,), (TASKS, "tasks"))[turn]
+
+def _is_other_kind(value: Any) -> bool:
+    is_older = isinstance(value, ServerBinary) and value != binaries()[0]
+    return is_older or isinstance(value, Topology)
 
 
 def _scenarios(item: pytest.Item) -> Iterator[Any]:

@@ -9,18 +9,10 @@ import pytest
 from tests.conformance.book import FIRST, PLAYS, SECOND, the_book
 from tests.conformance.world import FACES, World, shared_server, started
 from tests.coroutines import pytest_pyfunc_call  # noqa: F401 - pytest finds the hook here
+from tests.faces import has_turn, meets_all_means
 from tests.patience import _patient, patient  # noqa: F401 - pytest finds the fixtures here
 from tests.servers import ServerBinary, binaries
 from tests.topologies import TOPOLOGIES, Topology, shared
-
-# What another loop, or an old server together with asyncio, could change: how a client connects,
-# waits, is notified and ends. What the scripts decide is the same.
-MEANS = frozenset(
-    {
-        *("exclusive", "line", "renewal", "errors", "sources", "signals", "pushes"),
-        *("closing_race", "shutdown", "fake_clients", "permissions"),
-    }
-)
 
 # A scenario that uses one of these is about a server of its own, which ends with it, or counts
 # connections, of which the clients of other scenarios have some.
@@ -30,14 +22,13 @@ ONE_PLAY = frozenset({"alone", "connections", "cluster_node"})
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test of a ``world`` for each face and server; under uvloop what is quick, on one.
 
-    Under uvloop, and for asyncio on older servers, those of ``MEANS``.
+    Under uvloop, and for asyncio on older servers, those that ``meets_all_means``.
     """
     if "world" not in metafunc.fixturenames:
         return
-    slow = metafunc.definition.get_closest_marker("slow")
     newest, *others = binaries()
-    by_each = metafunc.module.__name__.rpartition(".test_")[2] in MEANS
-    pairs = [(face, newest) for face in (FACES if by_each and not slow else FACES[:2])]
+    by_each = meets_all_means(metafunc.definition)
+    pairs = [(face, newest) for face in (FACES if by_each else FACES[:2])]
     if not getattr(metafunc.function, "needs_no_server", False):
         pairs += [(face, old) for old in others for face in (FACES[:2] if by_each else FACES[:1])]
         if not is_one_servers(metafunc):
@@ -82,9 +73,17 @@ def is_one_servers(metafunc: pytest.Metafunc) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out of the quorum what it does not support: whole tests, or some of their params."""
+    """Leave out of the quorum what it does not support: whole tests, or some of their params.
+
+    Where the means change nothing, a topology meets one of the two faces, by turns.
+    """
     in_plays(items)
-    left_out = [item for item in items if _on_quorum(item) and item.get_closest_marker("no_quorum")]
+    left_out = [
+        item
+        for item in items
+        if (_on_quorum(item) and item.get_closest_marker("no_quorum"))
+        or (_on_topology(item) and not (meets_all_means(item) or has_turn(item.nodeid)))
+    ]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
@@ -104,9 +103,12 @@ def _play(item: pytest.Item) -> int:
 
 
 def _on_quorum(item: pytest.Item) -> bool:
+    return _on_topology(item) and item.callspec.params["binary"].quorum
+
+
+def _on_topology(item: pytest.Item) -> bool:
     params = getattr(getattr(item, "callspec", None), "params", {})
-    binary = params.get("binary")
-    return isinstance(binary, Topology) and binary.quorum
+    return isinstance(params.get("binary"), Topology)
 
 
 @pytest.fixture

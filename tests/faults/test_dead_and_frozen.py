@@ -13,7 +13,7 @@ from fencelock._runtime.clock import now
 from tests.faults.world import View
 from tests.waiting import machine_seconds
 
-pytestmark = pytest.mark.one_face
+pytestmark = pytest.mark.either_face
 
 # A waiter looks when a lease ends; further back it looks up to this much later (waiting.py).
 LOOK_SECONDS = 0.1

@@ -12,7 +12,7 @@ from tests.faults.wall_clock import server_with_a_clock, why_not
 from tests.faults.world import View, outcome, wait_until
 from tests.waiting import machine_seconds
 
-pytestmark = pytest.mark.one_face
+pytestmark = pytest.mark.either_face
 
 TTL = 60.0
 SHORT = 1.5

@@ -7,7 +7,9 @@ import pytest
 from fencelock import ServerError
 from tests.faults.world import PREFIX, Threads, outcome, spawn, wait_until
 
-pytestmark = pytest.mark.one_face  # each row says which scripts must run; both faces send the same
+pytestmark = (
+    pytest.mark.either_face
+)  # each row says which scripts must run; both faces send the same
 
 
 @pytest.fixture

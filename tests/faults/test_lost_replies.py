@@ -31,7 +31,8 @@ class Loss(NamedTuple):
 
 QUICKLY = [Loss("drop_request", "rst"), Loss("drop_reply", "close")]
 SLOWLY = [Loss("drop_request", "blackhole"), Loss("drop_reply", "silence")]
-LOSSES = [*QUICKLY, *(pytest.param(each, marks=pytest.mark.slow) for each in SLOWLY)]
+SILENT = [pytest.mark.slow, pytest.mark.either_face]
+LOSSES = [*QUICKLY, *(pytest.param(each, marks=SILENT) for each in SLOWLY)]
 every_loss = pytest.mark.parametrize("how", LOSSES, ids=str)
 
 

@@ -6,7 +6,7 @@ from fencelock import OutcomeUnknown, ServerUnreachable
 from tests.faults.world import View, outcome, spawn, wait_until
 from tests.waiting import machine_seconds
 
-pytestmark = pytest.mark.one_face
+pytestmark = pytest.mark.either_face
 
 RUN = {"within": 3600, "wait": True, "ttl": 3}
 # When the lease of a process that died or froze ends, the next in line looks a moment later.

@@ -13,7 +13,7 @@ from tests.faults.world import View, outcome, spawn, wait_until
 from tests.servers import Refused, Server, binaries
 from tests.waiting import machine_seconds
 
-pytestmark = pytest.mark.one_face
+pytestmark = pytest.mark.either_face
 
 TIMEOUT = 1.0
 PATIENCE = 50.0  # s: how long loading may take on a busy machine

@@ -12,7 +12,7 @@ from tests.faults.test_dead_and_frozen import slack
 from tests.faults.world import ShareView, wait_until
 from tests.waiting import machine_seconds
 
-pytestmark = pytest.mark.one_face
+pytestmark = pytest.mark.either_face
 
 KINDS = {"semaphore": {"limit": 2}, "read": {}, "write": {}}
 

@@ -126,6 +126,7 @@ def test_a_wait_that_comes_late_leaves_nobody_on_the_list(client, other, proxy, 
     wait_until(lambda: on_list(server, name) == 0, 5, "nobody is on the list")
 
 
+@pytest.mark.either_face
 @pytest.mark.parametrize("kind", ["event", "latch"])
 @pytest.mark.parametrize("after", ["deleted", "made anew", "made a lock"])
 def test_a_lost_message_is_made_up_for_although_the_state_is_deleted(  # noqa: PLR0917 - fixtures, by name
@@ -154,6 +155,7 @@ def test_a_lost_message_is_made_up_for_although_the_state_is_deleted(  # noqa: P
         assert server.command("EXISTS", PREFIX + name) == 0
 
 
+@pytest.mark.either_face
 @pytest.mark.parametrize("after", ["deleted", "made anew"])
 def test_a_barrier_that_passed_did_so_for_all_although_it_is_deleted(
     client, other, proxy, name, after

@@ -6,7 +6,7 @@ check it name by name, key by key and argument by argument.
 
 import functools
 
-from verification.simulator.keyspace import Keyspace
+from verification.simulator.commands import Keyspace
 from verification.simulator.scripting import Program
 
 HOME = b"home"

@@ -210,7 +210,7 @@ DAILY = (
     *(each.under(crash=1) for each in (ROUNDS_BESIDE, WORKING)),
     STRAY.under(late=1, cut=1),
 )
-SCHEDULES = 400  # no defect sown into cohorts needed a fifth of it
+SCHEDULES = 200  # no defect sown into cohorts needed a third of it
 TOGETHER = (
     {"lost": 2},
     {"lost": 1, "cancel": 1},

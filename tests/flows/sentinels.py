@@ -3,6 +3,7 @@
 import contextlib
 from dataclasses import dataclass, replace
 from math import inf
+from typing import ClassVar
 
 from fencelock._topology.sentinel import FRESH_SECONDS, SUSPECT_SECONDS
 from tests.flows import scenarios
@@ -12,6 +13,7 @@ from tests.flows.sowing import Fault, Statement, always
 from verification.simulator.actors import GAVE_UP, Actor
 from verification.simulator.explorer import Report, explore
 from verification.simulator.monitor import Violation
+from verification.simulator.sentinel_port import SimulatedSentinelPort
 from verification.simulator.sentinels import (
     FOUND,
     ORDERED,
@@ -33,6 +35,7 @@ class Behind(Scenario):
     wakes: float | None = 0.2
     lossy: bool = False
     steps: tuple = FOUND
+    port: ClassVar[type[SimulatedSentinelPort]] = SimulatedSentinelPort
 
     def world(self, server, traced):
         return SentinelWorld(
@@ -46,6 +49,7 @@ class Behind(Scenario):
             push_first=self.push_first,
             traced=traced,
             monitor=self.monitor,
+            port=self.port,
         )
 
     @property

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.flows import cluster_multis, clusters
-from tests.flows.exploring import SCHEDULES, assert_found, assert_nothing_breaks, both, by_turns
+from tests.flows.exploring import assert_found, assert_nothing_breaks, both, by_turns
 
 QUIET = [clusters.ALONE, clusters.TWO, clusters.TWO_WORKING, clusters.TRIES]
 DISTURBED = [
@@ -81,7 +81,7 @@ def test_no_schedule_breaks_an_invariant(scenario):
 @pytest.mark.parametrize("scenario", by_turns(LARGE), ids=lambda each: each.title)
 def test_no_schedule_of_a_world_for_the_night_breaks_an_invariant(scenario):
     retries = "unserved" in scenario.budgets
-    assert_nothing_breaks(scenario, schedules=OF_RETRIES if retries else SCHEDULES)
+    assert_nothing_breaks(scenario, schedules=OF_RETRIES if retries else None)
 
 
 @pytest.mark.parametrize("seed", clusters.SEEDS + cluster_multis.SEEDS, ids=lambda each: each.name)

@@ -31,7 +31,7 @@ WORLDS = [
     *(shares.THREE, shares.IMPATIENT, shares.TOO_LONG, shares.SIDES, shares.DOWNGRADED),
 ]
 DISTURBED = [each.under(**{fault: 1}) for each in WORLDS for fault in FAULTS]
-SCHEDULES = 300  # that the worlds hold is for other tests; here a few ends of each are enough
+SCHEDULES = 100  # that the worlds hold is for other tests; here a few ends of each are enough
 
 
 SEEDS = (

@@ -9,7 +9,8 @@ import pytest
 
 from fencelock import scripts
 from tests.servers import Refused, Server, binaries
-from verification.simulator.keyspace import CommandError, Keyspace
+from verification.simulator.commands import Keyspace
+from verification.simulator.keyspace import CommandError
 from verification.simulator.scripting import Program
 
 KEYS = [b"l", b"{l}~record", b"{l}~queue", b"{l}~alive", b"{l}~holds", b"{l}~revoked"]

@@ -8,6 +8,8 @@ import threading
 import pytest
 
 import fencelock
+from tests.threads.state import waiting
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 AFTER = 0.3
@@ -94,13 +96,17 @@ def test_one_of_a_process_a_thread_and_a_task_is_refused(server, prefix):
 
 
 def test_a_killed_process_is_no_part_of_a_cycle(server, prefix):
-    """Its lease ends, and the wait behind it is granted."""
+    """Whoever waits for its lock, and holds what it waited for, is granted when its lease ends."""
     program = Program(server, prefix, "a", "b")
-    program.go_on()
-    with fencelock.Client(server.url, key_prefix=prefix, deadlock_after=AFTER) as client:
+    options = {"key_prefix": prefix, "deadlock_after": AFTER}
+    with fencelock.Client(server.url, **options) as client, client.lock("b"):
+        program.go_on()
+        until(lambda: waiting(server, prefix, "b") == 1, "it waits")
         program._process.kill()
         program._process.communicate()
-        with client.lock("b"):
-            client.revoke("a", reason="its process is gone")
-            with client.lock("a", timeout=20) as lease:
-                lease.check()
+        why = {"reason": "its process is gone"}
+        ends = threading.Timer(3 * AFTER, client.revoke, ["a"], why)
+        ends.start()
+        with client.lock("a", timeout=20) as lease:
+            lease.check()
+        ends.join()

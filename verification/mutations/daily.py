@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from tests.daily import has_turn
+from tests.faces import has_turn
 from tests.flows.seeded import Seed
 from verification.mutations.real import ROOT
 from verification.mutations.sown import SOWN, Sown

@@ -10,22 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from verification.simulator.hashes import hdel, hget, hgetall, hlen, hset
-from verification.simulator.keyspace import CommandError, Keyspace
+from verification.simulator.keyspace import CommandError, Values
 from verification.simulator.strings import MANY, STRINGS, SYNTAX, integer
 
 Command = Callable[..., Any]
-
-
-def run(space: Keyspace, args: list[bytes]) -> Any:
-    """Run one command; CommandError when it is unknown here or Redis would refuse it."""
-    name = args[0].upper()
-    command = COMMANDS.get(name)
-    if command is None:
-        raise CommandError(f"ERR unknown command '{args[0].decode()}' in the simulator")
-    least, most = ARGUMENTS[name]
-    if not least <= len(args) - 1 <= most:
-        raise CommandError(f"ERR wrong number of arguments for '{name.decode().lower()}' command")
-    return command(space, *args[1:])
 
 
 def score(text: bytes) -> float:
@@ -44,14 +32,14 @@ def score_text(value: float) -> bytes:
 # -- sets ---------------------------------------------------------------------------------------
 
 
-def _sadd(space: Keyspace, key: bytes, *members: bytes) -> int:
+def _sadd(space: Values, key: bytes, *members: bytes) -> int:
     old: frozenset[bytes] = space.value(key, frozenset) or frozenset()
     new = old.union(members)
     space.update(key, new)
     return len(new) - len(old)
 
 
-def _srem(space: Keyspace, key: bytes, *members: bytes) -> int:
+def _srem(space: Values, key: bytes, *members: bytes) -> int:
     old: frozenset[bytes] = space.value(key, frozenset) or frozenset()
     new = old.difference(members)
     if old:
@@ -59,11 +47,11 @@ def _srem(space: Keyspace, key: bytes, *members: bytes) -> int:
     return len(old) - len(new)
 
 
-def _scard(space: Keyspace, key: bytes) -> int:
+def _scard(space: Values, key: bytes) -> int:
     return len(space.value(key, frozenset) or ())
 
 
-def _smembers(space: Keyspace, key: bytes) -> list[bytes]:
+def _smembers(space: Values, key: bytes) -> list[bytes]:
     return sorted(space.value(key, frozenset) or ())  # a server has an order of its own
 
 
@@ -72,13 +60,13 @@ def _smembers(space: Keyspace, key: bytes) -> list[bytes]:
 Entries = tuple[tuple[float, bytes], ...]
 
 
-def entries(space: Keyspace, key: bytes) -> Entries:
+def entries(space: Values, key: bytes) -> Entries:
     """Return a sorted set in its order: by score, then by member."""
     value: Entries = space.value(key, tuple) or ()
     return value
 
 
-def _zadd(space: Keyspace, key: bytes, *words: bytes) -> int:
+def _zadd(space: Values, key: bytes, *words: bytes) -> int:
     only_new = words[0].upper() == b"NX"
     pairs = words[1:] if only_new else words
     if len(pairs) % 2 or not pairs:
@@ -96,21 +84,21 @@ def _zadd(space: Keyspace, key: bytes, *words: bytes) -> int:
     return added
 
 
-def _zrem(space: Keyspace, key: bytes, *members: bytes) -> int:
+def _zrem(space: Values, key: bytes, *members: bytes) -> int:
     return _keep(space, key, lambda entry: entry[1] not in members)
 
 
-def _zrangebyscore(space: Keyspace, key: bytes, low: bytes, high: bytes) -> list[bytes]:
+def _zrangebyscore(space: Values, key: bytes, low: bytes, high: bytes) -> list[bytes]:
     lowest, highest = score(low), score(high)
     return [member for value, member in entries(space, key) if lowest <= value <= highest]
 
 
-def _zremrangebyscore(space: Keyspace, key: bytes, low: bytes, high: bytes) -> int:
+def _zremrangebyscore(space: Values, key: bytes, low: bytes, high: bytes) -> int:
     lowest, highest = score(low), score(high)
     return _keep(space, key, lambda entry: not lowest <= entry[0] <= highest)
 
 
-def _keep(space: Keyspace, key: bytes, wanted: Callable[[tuple[float, bytes]], bool]) -> int:
+def _keep(space: Values, key: bytes, wanted: Callable[[tuple[float, bytes]], bool]) -> int:
     old = entries(space, key)
     new = tuple(filter(wanted, old))
     if old:
@@ -119,7 +107,7 @@ def _keep(space: Keyspace, key: bytes, wanted: Callable[[tuple[float, bytes]], b
 
 
 def _zrange(
-    space: Keyspace, key: bytes, first: bytes, last: bytes, option: bytes = b""
+    space: Values, key: bytes, first: bytes, last: bytes, option: bytes = b""
 ) -> list[bytes]:
     if option.upper() not in {b"", b"WITHSCORES"}:
         raise CommandError(SYNTAX)
@@ -130,7 +118,7 @@ def _zrange(
     return _flat(have[start : stop + 1], scores=bool(option))
 
 
-def _zpopmin(space: Keyspace, key: bytes) -> list[bytes]:
+def _zpopmin(space: Values, key: bytes) -> list[bytes]:
     have = entries(space, key)
     if have:
         space.update(key, have[1:])
@@ -143,17 +131,17 @@ def _flat(have: Entries, *, scores: bool) -> list[bytes]:
     return [part for value, member in have for part in (member, score_text(value))]
 
 
-def _zrank(space: Keyspace, key: bytes, member: bytes) -> int | None:
+def _zrank(space: Values, key: bytes, member: bytes) -> int | None:
     ranks = (rank for rank, entry in enumerate(entries(space, key)) if entry[1] == member)
     return next(ranks, None)
 
 
-def _zscore(space: Keyspace, key: bytes, member: bytes) -> bytes | None:
+def _zscore(space: Values, key: bytes, member: bytes) -> bytes | None:
     found = (value for value, have in entries(space, key) if have == member)
     return next(map(score_text, found), None)
 
 
-def _zcard(space: Keyspace, key: bytes) -> int:
+def _zcard(space: Values, key: bytes) -> int:
     return len(entries(space, key))
 
 
@@ -181,3 +169,24 @@ TABLE: dict[bytes, tuple[Command, int, int]] = {
 }
 COMMANDS = {name: row[0] for name, row in TABLE.items()}
 ARGUMENTS = {name: row[1:] for name, row in TABLE.items()}
+
+
+class Keyspace(Values):
+    """A keyspace that runs commands: those that our scripts and flows use."""
+
+    def command(self, *args: bytes | int) -> Any:
+        """Run one command and return its reply: int, bytes, Status, None or a list.
+
+        Raises:
+            CommandError: the server would answer with an error, or the command is not simulated.
+        """
+        name, *words = [arg if isinstance(arg, bytes) else b"%d" % arg for arg in args]
+        command = COMMANDS.get(name.upper())
+        if command is None:
+            raise CommandError(f"ERR unknown command '{name.decode()}' in the simulator")
+        least, most = ARGUMENTS[name.upper()]
+        if not least <= len(words) <= most:
+            raise CommandError(
+                f"ERR wrong number of arguments for '{name.decode().lower()}' command"
+            )
+        return command(self, *words)

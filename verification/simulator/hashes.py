@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from verification.simulator.keyspace import Keyspace
+from verification.simulator.keyspace import CommandError, Values
 
 
 class Hash(dict[bytes, bytes]):
@@ -21,10 +20,8 @@ class Hash(dict[bytes, bytes]):
             return self._digest
 
 
-def hset(space: Keyspace, key: bytes, *words: bytes) -> Any:
+def hset(space: Values, key: bytes, *words: bytes) -> Any:
     """Set fields; return how many are new."""
-    from verification.simulator.keyspace import CommandError  # noqa: PLC0415 - they need each other
-
     if len(words) % 2:
         raise CommandError("ERR wrong number of arguments for 'hset' command")
     old: Hash = space.value(key, Hash) or Hash()
@@ -33,12 +30,12 @@ def hset(space: Keyspace, key: bytes, *words: bytes) -> Any:
     return len(new) - len(old)
 
 
-def hget(space: Keyspace, key: bytes, field: bytes) -> Any:
+def hget(space: Values, key: bytes, field: bytes) -> Any:
     """Return a field's value, or None."""
     return (space.value(key, Hash) or {}).get(field)
 
 
-def hdel(space: Keyspace, key: bytes, *fields: bytes) -> Any:
+def hdel(space: Values, key: bytes, *fields: bytes) -> Any:
     """Remove fields; return how many there were."""
     old: Hash = space.value(key, Hash) or Hash()
     new = Hash({field: value for field, value in old.items() if field not in fields})
@@ -47,11 +44,11 @@ def hdel(space: Keyspace, key: bytes, *fields: bytes) -> Any:
     return len(old) - len(new)
 
 
-def hlen(space: Keyspace, key: bytes) -> Any:
+def hlen(space: Values, key: bytes) -> Any:
     """Return how many fields there are."""
     return len(space.value(key, Hash) or ())
 
 
-def hgetall(space: Keyspace, key: bytes) -> Any:
+def hgetall(space: Values, key: bytes) -> Any:
     """Return all fields, each before its value."""
     return [word for pair in (space.value(key, Hash) or {}).items() for word in pair]

@@ -6,7 +6,7 @@ Rules of this file:
   and brought back in the time of a dict copy: an explorer does that between all of its schedules.
 - Time passes only by ``advance`` and ``step_clock``. A key ends as in Redis: when the clock, in
   milliseconds, has passed its instant.
-- Commands are those that our scripts and flows use; every other one raises.
+- What a command does with them is in ``commands``.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def nobody(_channel: bytes, _message: bytes = b"") -> int:
     return 0
 
 
-class Keyspace:
-    """Keys, values, expiry and a clock; ``command`` runs one command.
+class Values:
+    """Keys, values, expiry and a clock: what commands work on.
 
     ``publish`` is called for each PUBLISH and returns how many clients heard it; ``listeners``
     returns how many listen to a channel.
@@ -131,15 +131,3 @@ class Keyspace:
     def clear(self) -> None:
         """Remove everything; the clock stays."""
         self._entries.clear()
-
-    # -- commands -------------------------------------------------------------------------------
-
-    def command(self, *args: bytes | int) -> Any:
-        """Run one command and return its reply: int, bytes, Status, None or a list.
-
-        Raises:
-            CommandError: the server would answer with an error, or the command is not simulated.
-        """
-        from verification.simulator.commands import run  # noqa: PLC0415 - they need each other
-
-        return run(self, [arg if isinstance(arg, bytes) else b"%d" % arg for arg in args])

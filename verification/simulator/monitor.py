@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import LEAST_GAIN, Hold
-from verification.simulator.keyspace import Keyspace
+from verification.simulator.commands import Keyspace
 from verification.simulator.network import Client
 from verification.simulator.server import EPOCH_US, Request, Server
 from verification.simulator.view import Entry, View, read

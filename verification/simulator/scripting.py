@@ -14,7 +14,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from verification.simulator.keyspace import CommandError, Keyspace, Status
+from verification.simulator.commands import Keyspace
+from verification.simulator.keyspace import CommandError, Status
 
 try:
     from lupa import lua51

@@ -107,7 +107,7 @@ class SentinelWorld(World):
         steps: tuple[float, float, float] = FOUND,
         **more: Any,
     ) -> None:
-        super().__init__(server, port=_port(), **more)
+        super().__init__(server, **more)
         self.service = SimulatedService(self.servers, sentinels)
         self.demoted = False
         self._wakes, self._steps = wakes, steps
@@ -173,11 +173,3 @@ class SentinelWorld(World):
 
     async def _until(self, seconds: float) -> None:
         await self._fate.port.sleep(self._fate.local(int(seconds * 1e6)))
-
-
-def _port() -> type[SimulatedPort]:
-    from verification.simulator.sentinel_port import (  # noqa: PLC0415 - they need each other
-        SimulatedSentinelPort,
-    )
-
-    return SimulatedSentinelPort

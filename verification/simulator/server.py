@@ -13,7 +13,8 @@ import hiredis
 
 from fencelock import scripts
 from fencelock._core.keys import slot
-from verification.simulator.keyspace import NEVER, CommandError, Frozen, Keyspace, Value
+from verification.simulator.commands import Keyspace
+from verification.simulator.keyspace import NEVER, CommandError, Frozen, Value
 from verification.simulator.scripting import Program
 
 EPOCH_US = 1_700_000_000_000_000

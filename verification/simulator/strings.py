@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from verification.simulator.hashes import Hash
-from verification.simulator.keyspace import NEVER, CommandError, Status
-
-if TYPE_CHECKING:
-    from verification.simulator.keyspace import Keyspace
+from verification.simulator.keyspace import NEVER, CommandError, Status, Values
 
 OK: Final = Status(b"OK")
 SYNTAX = "ERR syntax error"
@@ -32,12 +29,12 @@ def integer(text: bytes) -> int:
     return int(text)
 
 
-def _get(space: Keyspace, key: bytes) -> bytes | None:
+def _get(space: Values, key: bytes) -> bytes | None:
     value: bytes | None = space.value(key, bytes)
     return value
 
 
-def _set(space: Keyspace, key: bytes, value: bytes, *options: bytes) -> Status | None:
+def _set(space: Values, key: bytes, value: bytes, *options: bytes) -> Status | None:
     if options == (b"KEEPTTL",):
         space.value(key)  # an expired one leaves no expiry
         space.update(key, value)
@@ -49,7 +46,7 @@ def _set(space: Keyspace, key: bytes, value: bytes, *options: bytes) -> Status |
     return OK
 
 
-def _set_options(space: Keyspace, options: tuple[bytes, ...]) -> tuple[bool, int]:
+def _set_options(space: Values, options: tuple[bytes, ...]) -> tuple[bool, int]:
     words, only_new, expires_ms = list(options), False, NEVER
     while words:
         word = words.pop(0).upper()
@@ -65,42 +62,42 @@ def _set_options(space: Keyspace, options: tuple[bytes, ...]) -> tuple[bool, int
     return only_new, expires_ms
 
 
-def _setnx(space: Keyspace, key: bytes, value: bytes) -> int:
+def _setnx(space: Values, key: bytes, value: bytes) -> int:
     if space.value(key) is not None:
         return 0
     space.store(key, value)
     return 1
 
 
-def _getset(space: Keyspace, key: bytes, value: bytes) -> bytes | None:
+def _getset(space: Values, key: bytes, value: bytes) -> bytes | None:
     old = _get(space, key)
     space.store(key, value)
     return old
 
 
-def _delete(space: Keyspace, *keys: bytes) -> int:
+def _delete(space: Values, *keys: bytes) -> int:
     return sum(space.remove(key) for key in keys)
 
 
-def _exists(space: Keyspace, *keys: bytes) -> int:
+def _exists(space: Values, *keys: bytes) -> int:
     return sum(space.value(key) is not None for key in keys)
 
 
-def _type(space: Keyspace, key: bytes) -> Status:
+def _type(space: Values, key: bytes) -> Status:
     value = space.value(key)
     if value is None:
         return Status(b"none")
     return KINDS[type(value)]
 
 
-def _pttl(space: Keyspace, key: bytes) -> int:
+def _pttl(space: Values, key: bytes) -> int:
     if space.value(key) is None:
         return -2
     expires_ms = space.expires_ms(key)
     return -1 if expires_ms == NEVER else expires_ms - space.now_ms
 
 
-def _pexpire(space: Keyspace, key: bytes, span: bytes) -> int:
+def _pexpire(space: Values, key: bytes, span: bytes) -> int:
     left = integer(span)
     value = space.value(key)
     if value is None:
@@ -112,11 +109,11 @@ def _pexpire(space: Keyspace, key: bytes, span: bytes) -> int:
     return 1
 
 
-def _expire(space: Keyspace, key: bytes, span: bytes) -> int:
+def _expire(space: Values, key: bytes, span: bytes) -> int:
     return _pexpire(space, key, b"%d" % (integer(span) * 1000))
 
 
-def _time(space: Keyspace) -> list[bytes]:
+def _time(space: Values) -> list[bytes]:
     return [b"%d" % part for part in divmod(space.now_us, 1_000_000)]
 
 
@@ -126,15 +123,15 @@ SHARDED = b"!"
 COUNTED = {b"NUMSUB": False, b"SHARDNUMSUB": True}
 
 
-def _publish(space: Keyspace, channel: bytes, message: bytes) -> int:
+def _publish(space: Values, channel: bytes, message: bytes) -> int:
     return 0 if channel.endswith(SHARDED) else space.publish(channel, message)
 
 
-def _spublish(space: Keyspace, channel: bytes, message: bytes) -> int:
+def _spublish(space: Values, channel: bytes, message: bytes) -> int:
     return space.publish(channel, message) if channel.endswith(SHARDED) else 0
 
 
-def _pubsub(space: Keyspace, what: bytes, *channels: bytes) -> list[bytes | int]:
+def _pubsub(space: Values, what: bytes, *channels: bytes) -> list[bytes | int]:
     sharded = COUNTED.get(what.upper())
     if sharded is None:
         raise CommandError(SYNTAX)
@@ -142,7 +139,7 @@ def _pubsub(space: Keyspace, what: bytes, *channels: bytes) -> list[bytes | int]
     return [part for pair in zip(channels, heard, strict=True) for part in pair]
 
 
-def _flushall(space: Keyspace) -> Status:
+def _flushall(space: Values) -> Status:
     space.clear()
     return OK
 
