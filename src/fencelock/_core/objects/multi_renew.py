@@ -13,42 +13,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fencelock._core import events
 from fencelock._core.error_messages import describe_error
-from fencelock._core.lock.by_slot import side_by_side
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import (
     HolderRenewal,
     apply_renewal,
     notify_refused,
     rely_on,
-    renew_now,
     reserve,
     track_renewed,
 )
 from fencelock._core.lock.renew_batch import renew_batch
 from fencelock._core.lock.renew_request import CALL_SECONDS_MAX, Answer, refusals, renewal_request
-from fencelock._core.port import Port, SlottedPort
+from fencelock._core.port import Port
 from fencelock._core.retry import passes, persist
 from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply
-from fencelock.errors import FencelockError, ServerError
+from fencelock.errors import ClientClosed, FencelockError, ServerError
 
 Answers = list[Answer | Exception]
 
 
-async def renew_in_turn(port: Port, holds: Sequence[Hold], ttl: float | None) -> None:
-    """Renew leases of one server, one after the other."""
-    for hold in holds:
-        hold.check()
-        await renew_now(port, hold, ttl)
-
-
-async def renew_all_by_slot(port: SlottedPort, holds: Sequence[Hold], ttl: float | None) -> None:
-    """Renew leases in many slots in parallel; one after the other where replicas acknowledge.
+async def renew_all(port: Port, holds: Sequence[Hold], ttl: float | None) -> None:
+    """Renew leases, all nodes in parallel; one after the other where replicas acknowledge.
 
     Raises LeaseLost when one of them was lost or is refused; otherwise, once all others are
     renewed, as ``renew_now`` when no answer came for one.
     """
+    for hold in holds:
+        hold.check()
     holds = [hold for hold in holds if ttl is not None or not hold.terms.options.fixed_end]
     if not holds:
         return
@@ -64,6 +58,8 @@ async def renew_all_by_slot(port: SlottedPort, holds: Sequence[Hold], ttl: float
     except FencelockError as error:
         for renewal in together.left:  # one that was never sent changes nothing
             renewal.failed(may_run=renewal in together.unsure)
+        if isinstance(error, (ClientClosed, ServerError)):
+            events.renewed([renewal.hold for renewal in together.left], error)
         describe_error(port, error, ", ".join(renewal.hold.name for renewal in together.left))
         raise
     finally:
@@ -81,7 +77,7 @@ async def renew_all_by_slot(port: SlottedPort, holds: Sequence[Hold], ttl: float
 class _Together:
     """The renewals that the holder of several leases requests at once."""
 
-    def __init__(self, port: SlottedPort) -> None:
+    def __init__(self, port: Port) -> None:
         self._port = port
         self.left: list[HolderRenewal] = []  # those without an answer yet
         # those with an earlier request that had no answer and may have run
@@ -130,7 +126,7 @@ class _Together:
         if not renewals:
             return {}
         asked_at, silent = self._port.now(), dict[HolderRenewal, Exception]()
-        clocks = await side_by_side(self._port, [each.clock_call() for each in renewals], until)
+        clocks = await self._port.side_by_side([each.clock_call() for each in renewals], until)
         for renewal, clock in zip(renewals, clocks, strict=True):
             if isinstance(clock, NoReply):  # nothing was sent that changes the lease
                 silent[renewal] = NoReply(str(clock), sent=False)
@@ -148,6 +144,7 @@ class _Together:
                 del error
         self.left.remove(renewal)
         renewal.failed(may_run=renewal in self.unsure)
+        events.renewed([renewal.hold], error)
         self.refusal = self.refusal or error
 
     async def _answered(
@@ -165,22 +162,20 @@ class _Together:
             await notify_refused(port, {hold: refused[0]}, until)
 
 
-async def _at_once(port: SlottedPort, renewals: Sequence[HolderRenewal], until: float) -> Answers:
+async def _at_once(port: Port, renewals: Sequence[HolderRenewal], until: float) -> Answers:
     """Return the answer for each renewal, or the error of its request."""
     requests = [
         renewal_request([renewal.hold], [renewal.ttl], shortens_until=renewal.until_us)
         for renewal in renewals
     ]
-    replies = await side_by_side(port, requests, until)
+    replies = await port.side_by_side(requests, until)
     return [
         reply if isinstance(reply, Exception) else (refusals([renewal.hold], reply), None)
         for renewal, reply in zip(renewals, replies, strict=True)
     ]
 
 
-async def _one_by_one(
-    port: SlottedPort, renewals: Sequence[HolderRenewal], until: float
-) -> Answers:
+async def _one_by_one(port: Port, renewals: Sequence[HolderRenewal], until: float) -> Answers:
     """Ask one after the other, because replicas acknowledge; ask a silent node only once."""
     silent: dict[object, NoReply] = {}
     answers: Answers = []
