@@ -166,9 +166,7 @@ SEEDS = (
     ),
     seed(
         "a renewal in a Cluster that is not counted",
-        Statement(
-            "keeper.renew_at_nodes", "_ask if port.replicas is None else renew_batches", "_ask"
-        ),
+        Fault("keeper.at_once", lambda _real, port: port.together),
         COUNTED_LONG.under(gone=1),
         "I1 I2",
     ),

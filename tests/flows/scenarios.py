@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from fencelock._core.lock import acquire, release, renew
+from fencelock._core.lock import acquire, maintain, release
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.look.show import revoke
 from fencelock._core.retry import ask
@@ -32,7 +32,7 @@ SECONDS = 600.0
 
 def shipping() -> Flows:
     """Return the flows as the modules have them now."""
-    return Flows(acquire.acquire, release.release, renew.maintain)
+    return Flows(acquire.acquire, release.release, maintain.maintain)
 
 
 # What one process does: starts its tasks.
@@ -244,7 +244,7 @@ def renewing(*ttls, options=FIXED, pause=0.3, after=0.3, fellow=(), heard=False,
         for number, ttl in enumerate(ttls, 1):
             await actor.renew(hold, ttl)
             if heard:
-                await renew.recheck(actor.port)
+                await maintain.recheck(actor.port)
             rest = pause if number < len(ttls) else after
             if rest:
                 await actor.port.sleep(actor.port.now() + rest)

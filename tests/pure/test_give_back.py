@@ -35,12 +35,14 @@ def test_a_lock_whose_release_is_refused_is_not_taken_for_released(monkeypatch, 
     attempts, asked, given = [attempt(name) for name in "abc"], [], multi.Together()
     refusal = ServerDenied("no right", code="NOPERM")
 
-    async def one(_port, request, _until):
-        asked.append(request[1][0])
-        return refusal if asked[-1] == attempts[place].keys.lock else 1
+    async def call(_port, _script, keys, *_):
+        asked.append(keys[0])
+        if keys[0] == attempts[place].keys.lock:
+            raise refusal
+        return 1
 
     monkeypatch.setattr(multi, "_by_one_script", lambda *_: False)
-    monkeypatch.setattr(multi, "_one", one)
+    monkeypatch.setattr(type(PORT), "call", call, raising=False)
     with pytest.raises(ServerDenied, match="no right"):
         asyncio.run(multi._give_back(PORT, attempts, given, 5.0))
     assert asked == [each.keys.lock for each in attempts]

@@ -1,4 +1,4 @@
-"""_core/lock/renewal_schedule.py and renew.py: which lease wants attention when."""
+"""_core/lock/renewal_schedule.py, maintain.py and renew.py: which lease wants attention when."""
 
 import asyncio
 import random
@@ -11,7 +11,7 @@ import pytest
 from fencelock import ServerDenied, ServerError
 from fencelock._core.deadlines import validity
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock import renew
+from fencelock._core.lock import maintain, renew
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, first_due
 from fencelock._core.lock.renew import HolderRenewal
@@ -217,28 +217,28 @@ def test_only_a_renewal_that_asks_for_less_than_is_left_shortens_a_lease(ttl, ma
     ids=["cut off", "loading", "denied", "full"],
 )
 def test_a_failed_renewal_is_a_warning_unless_it_will_pass(monkeypatch, caplog, error, level):
-    monkeypatch.setattr(renew, "put_back", lambda *_: None)
+    monkeypatch.setattr(maintain, "put_back", lambda *_: None)
     port = SimpleNamespace(
         now=lambda: NOW, jitter=lambda: 0.5, mutex=nullcontext(), renewals=RenewalSchedule()
     )
     with caplog.at_level("INFO"):
-        asyncio.run(renew.failed(port, [hold()], error))
+        asyncio.run(maintain.failed(port, [hold()], error))
     assert [each.levelname for each in caplog.records] == [level]
     assert str(error) in caplog.text
 
 
 def test_a_renewal_that_fails_again_and_again_is_said_now_and_then(monkeypatch, caplog):
-    monkeypatch.setattr(renew, "put_back", lambda *_: None)
+    monkeypatch.setattr(maintain, "put_back", lambda *_: None)
     port = SimpleNamespace(
         now=lambda: NOW, jitter=lambda: 0.5, mutex=nullcontext(), renewals=RenewalSchedule()
     )
     failing, other = hold(), hold()
     with caplog.at_level("INFO"):
         for _ in range(500):
-            asyncio.run(renew.failed(port, [failing], ServerDenied("no right", code="NOPERM")))
+            asyncio.run(maintain.failed(port, [failing], ServerDenied("no right", code="NOPERM")))
         assert 2 <= len(caplog.records) <= 10
         caplog.clear()
-        asyncio.run(renew.failed(port, [failing, other], ServerDenied("no", code="NOPERM")))
+        asyncio.run(maintain.failed(port, [failing, other], ServerDenied("no", code="NOPERM")))
     assert len(caplog.records) == 1, "the first failure of a lease is always said"
 
 

@@ -12,7 +12,7 @@ from math import inf
 
 from fencelock._core.deadlines import validity
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock import acquire, release, renew
+from fencelock._core.lock import acquire, maintain, release, renew
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
@@ -42,7 +42,7 @@ class Flows:
 
     acquire: Callable[..., Awaitable[Hold | None]] = acquire.acquire
     release: Callable[..., Awaitable[int]] = release.release
-    maintain: Callable[..., Awaitable[None]] = renew.maintain
+    maintain: Callable[..., Awaitable[None]] = maintain.maintain
 
 
 class _Watch:

@@ -215,7 +215,7 @@ class SimulatedNodes:
 
 
 class SimulatedClusterPort(ClusterPort, SimulatedPort):
-    """Implements ``_core.port.SlottedPort`` for one simulated process."""
+    """Implements ``_core.port.Port`` for one simulated process."""
 
     wake = SimulatedPort.wake
     world: ClusterWorld

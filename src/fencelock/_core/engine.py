@@ -12,38 +12,45 @@ module when it starts.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.acquire import line_up
 from fencelock._core.lock.hand_back import hand_back
-from fencelock._core.lock.heartbeat import heartbeat
 from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.maintain import maintain
 from fencelock._core.lock.release import clean_up
-from fencelock._core.lock.renew import maintain, renew_due, renew_one
-from fencelock._core.lock.terms import Terms, may_linger
+from fencelock._core.lock.renew import renew_one
+from fencelock._core.lock.renew_request import CALL_SECONDS_MAX
+from fencelock._core.lock.terms import may_linger
 from fencelock._core.lock.turns import give_back, release_in_background, take
-from fencelock._core.port import Port
-from fencelock._core.retry import ask, command
-from fencelock._core.types import Call, Reply
+from fencelock._core.port import FirstEnd, Port
+from fencelock._core.retry import ask_all, command
+from fencelock._core.seat import Seat
+from fencelock._core.types import Call, NoReply, Reply
 from fencelock._core.wire import Replicas
+from fencelock.errors import ServerError
+
+T = TypeVar("T")
+
+ONLY = "server"  # the only node
 
 
 class Engine:
     """The flows of one server. Their first parameter is the port: here they are its methods."""
 
     replicas: Replicas | None = None
+    together: int = 1  # a server that works through many scripts in a row serves no other client
 
     take = take
     line_up = line_up
-    heartbeat = heartbeat
     give_back = give_back
     release_in_background = release_in_background
     hand_back = hand_back
     clean_up = clean_up
     maintain = maintain
-    renew_due = renew_due
     renew = renew_one
 
     async def value_of(self: Port, keys: LockKeys, /) -> bytes | None:
@@ -53,39 +60,76 @@ class Engine:
             return None
         return holder
 
-    def one_script(self, _terms: Sequence[Terms], /) -> bool:
-        """Return True: all keys are on one server."""
+    # -- one server is a Cluster with one node and one slot ----------------------------------------
+
+    def by_slot(
+        self, each: Sequence[T], _key: Callable[[T], bytes], /
+    ) -> Mapping[int, Sequence[T]]:
+        """Return all in the only slot; very many leases come here, so nothing is asked of each."""
+        return {0: each} if each else {}
+
+    def node_of(self, _key: bytes, /) -> object:
+        """Return the only node."""
+        return ONLY
+
+    async def at_node(
+        self: Port, _node: object, flow: Callable[[FirstEnd], Awaitable[None]], /
+    ) -> bool:
+        """Run a flow now, while all other leases wait."""
+        await flow(self.renewals.first_end)
         return True
 
-    async def renew_all(self: Port, holds: Sequence[Hold], ttl: float | None) -> None:
-        """Renew leases one after the other."""
-        from fencelock._core.objects.multi_renew import renew_in_turn
+    async def run_together(
+        self: Port, calls: Sequence[Call], until: float, waiter: Seat | None = None
+    ) -> Sequence[Reply | Exception]:
+        """Run scripts one after the other."""
+        answers: list[Reply | Exception] = []
+        for call in calls:
+            try:
+                answers.append(await self.call(*call, until, waiter))
+            except (NoReply, ServerError) as error:
+                answers.append(error)
+        return answers
 
-        await renew_in_turn(self, holds, ttl)
+    async def run_on_nodes(
+        self: Port, groups: Sequence[Sequence[Call]], until: float
+    ) -> Sequence[Sequence[Reply | Exception]]:
+        """Run scripts one after the other; a silent one leaves time for the others."""
+        answers: list[Reply | Exception] = []
+        for call in chain(*groups):
+            share = min(until, self.now() + CALL_SECONDS_MAX)
+            answers += await self.run_together([call], share)
+        return [answers]
 
     async def side_by_side(
         self: Port, calls: Sequence[Call], until: float, /
     ) -> Sequence[Reply | Exception]:
-        """Run scripts one after the other."""
-        from fencelock._core.objects.multi import one_by_one
+        """Run scripts, all nodes in parallel; return their replies, or the error of each."""
+        nodes: dict[object, list[int]] = {}
+        for number, (_, keys, _) in enumerate(calls):
+            nodes.setdefault(self.node_of(keys[0]) or number, []).append(number)
+        groups = [[calls[number] for number in numbers] for numbers in nodes.values()]
+        answers = chain(*await self.run_on_nodes(groups, until))
+        by_number = dict(zip(chain(*nodes.values()), answers, strict=True))
+        return [by_number[number] for number in range(len(calls))]
 
-        return await one_by_one(self, calls, until)
+    async def renew_all(self: Port, holds: Sequence[Hold], ttl: float | None) -> None:
+        """Renew several leases together at their holder's request."""
+        from fencelock._core.objects.multi_renew import renew_all
 
-    async def replies(self: Port, _name: str, call: Call, /) -> list[Reply]:
-        """Return the answer of the server."""
-        return [await ask(self, *call, self.now() + self.server_timeout)]
+        await renew_all(self, holds, ttl)
+
+    # -- what people ask ---------------------------------------------------------------------------
+
+    async def replies(self: Port, _name: str, calls: Sequence[Call], /) -> list[list[Reply]]:
+        """Return the one answer to each."""
+        return [[reply] for reply in await ask_all(self, calls)]
 
     async def on_each(
         self: Port, _name: str, flow: Callable[[Port], Awaitable[Any]], /
     ) -> Sequence[Any]:
         """Run a flow on the server."""
         return [await flow(self)]
-
-    async def survey(self: Port, found: Sequence[LockKeys], waiters: int, /) -> list[list[Any]]:
-        """Ask for all locks with one command."""
-        from fencelock._core.look.show import survey
-
-        return await survey(self, found, waiters)
 
     async def is_idle(self: Port, keys: LockKeys, holder: bytes, /) -> bool:
         """Ask the holder's client."""

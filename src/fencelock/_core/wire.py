@@ -6,13 +6,15 @@ one, and the simulated one of the tests (every method suspends into a scheduler 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from fencelock._core.seat import Seat
-from fencelock._core.types import Args, Keys, Reply
+from fencelock._core.types import Args, Call, Keys, Reply
 from fencelock.scripts import Script
+
+T = TypeVar("T")
 
 
 class Replicas(Protocol):
@@ -43,6 +45,7 @@ class Wire(Protocol):
     client_channel: bytes  # identifies this client; revocations arrive on it
     server_timeout: float  # seconds without any answer before a call gives up
     replicas: Replicas | None  # None where none must have a grant before it counts
+    together: int  # how many scripts for one node are written before an answer is awaited
     needed: int  # how many answers decide: one, or a majority of a quorum's nodes
 
     @property
@@ -65,6 +68,28 @@ class Wire(Protocol):
 
         With a waiter, on the connection that the waiter listens on. Raises ``NoReply`` when no
         answer came by ``until``, and a ``ServerError`` when the answer is an error.
+        """
+
+    def by_slot(self, each: Sequence[T], key: Callable[[T], bytes], /) -> Mapping[int, Sequence[T]]:
+        """Group what has these keys by the slots of the keys: a script may touch only one slot."""
+
+    def node_of(self, key: bytes) -> object:
+        """Return the node of a key: one can be asked at once for all keys there.
+
+        None when that must be found out first.
+        """
+
+    async def run_together(
+        self, calls: Sequence[Call], until: float, waiter: Seat | None = None
+    ) -> Sequence[Reply | Exception]:
+        """Run scripts of one node; return their replies, or what each would raise."""
+
+    async def run_on_nodes(
+        self, groups: Sequence[Sequence[Call]], until: float
+    ) -> Sequence[Sequence[Reply | Exception]]:
+        """Run scripts of several nodes, each group of one node as ``run_together`` does.
+
+        All are written before an answer is awaited, so that a silent node holds up no other.
         """
 
     async def parts(self, until: float) -> Sequence[bytes]:
@@ -117,7 +142,7 @@ class Wire(Protocol):
         """Run a flow every ``seconds`` while the block runs; it must not raise."""
 
     def attend_by(self, when: float) -> None:
-        """Have ``renew.maintain`` run by ``when``."""
+        """Have ``maintain`` run by ``when``."""
 
     def hear_soon(self) -> None:
         """Have messages to this client arrive soon: until then ``hears`` is False."""

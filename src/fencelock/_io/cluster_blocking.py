@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fencelock._core.seat import Seat
 from fencelock._io.connection_blocking import Connection
@@ -16,9 +16,6 @@ from fencelock._topology import cluster
 from fencelock._topology.cluster import ClusterPort
 from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import ClusterSource
-
-if TYPE_CHECKING:
-    from fencelock._core.port import SlottedPort
 
 Pushed = Callable[[Connection, list[bytes]], None]
 
@@ -145,10 +142,3 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
         taken = self.taken(connection, message)
         if taken is not None:
             BlockingPort.pushed(self, connection, taken)
-
-
-if TYPE_CHECKING:
-
-    def _is_slotted(port: BlockingClusterPort) -> SlottedPort:
-        """Have the type checker see that the flows of a Cluster find what they call."""
-        return port

@@ -15,7 +15,7 @@ from math import inf
 from typing import Protocol
 from weakref import ref
 
-from fencelock._core.lock.renew import recheck
+from fencelock._core.lock.maintain import recheck
 from fencelock._core.port import Port
 from fencelock._core.types import NoReply
 from fencelock._io.connection_blocking import Connection

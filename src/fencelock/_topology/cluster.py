@@ -15,17 +15,18 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any
+from math import inf
+from typing import Any, TypeVar
 
 from fencelock._core.engine import Engine
-from fencelock._core.keys import LockKeys, slot
-from fencelock._core.lock import by_slot
+from fencelock._core.keys import slot
+from fencelock._core.lock.acquire import line_up
+from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
-from fencelock._core.objects.multi_renew import renew_all_by_slot
-from fencelock._core.port import SlottedPort
+from fencelock._core.port import FirstEnd, Port
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Call, Keys, NoReply, Reply, closed
 from fencelock._io.wire import ReplyError, pack_call
@@ -47,6 +48,8 @@ from fencelock._topology.slots import (
 from fencelock.errors import FencelockError, ServerError
 from fencelock.scripts import Script
 
+T = TypeVar("T")
+
 # Requests that are written before the first answer is read: few enough for any socket's buffer, and
 # for other requests on the same connection to get their turn.
 FAN_MAX = 100
@@ -58,7 +61,7 @@ Ask = Callable[..., Coroutine[Any, Any, Reply]]
 
 
 class ClusterPort(Engine):
-    """The parts of ``_core.port.SlottedPort`` that differ for a Cluster.
+    """The parts of ``_core.port.Port`` that differ for a Cluster.
 
     A subclass adds how a waiter uses a connection, and the methods of a port of one server.
     """
@@ -68,18 +71,7 @@ class ClusterPort(Engine):
     closing: bool
     _io: NodeIo
 
-    line_up = by_slot.line_up_by_slot  # type: ignore[assignment]  # no caller gives it ``listen``
-    heartbeat = by_slot.heartbeat_by_slot
-    one_script = by_slot.one_slot
-    renew_due = by_slot.renew_due_by_slot
-    renew_all = renew_all_by_slot
-    side_by_side = by_slot.side_by_side
-
-    async def survey(self: SlottedPort, found: Sequence[LockKeys], waiters: int) -> list[list[Any]]:
-        """Ask for all locks, each at its node; few programs do."""
-        from fencelock._core.look.show import survey_by_slot  # noqa: PLC0415 - as said
-
-        return await survey_by_slot(self, found, waiters)
+    together = FAN_MAX
 
     def _use(self, cluster: ClusterSource, io: NodeIo) -> None:
         """Begin with nothing known: at first, and in a child process."""
@@ -88,7 +80,7 @@ class ClusterPort(Engine):
         self.slots: SlotMap = self._map.slots
         self._counts = self._map.slots.master_check.counts
         self._sharded = True  # until a server refuses sharded channels
-        self._busy: set[object] = set()  # the places with a flow in the background
+        self._busy: set[object] = set()  # the nodes with a flow in the background
 
     # -- what a subclass does -------------------------------------------------------------------
 
@@ -186,6 +178,18 @@ class ClusterPort(Engine):
         return connection
 
     # -- waiting --------------------------------------------------------------------------------
+
+    async def line_up(self: Port, asks: Attempt, give_up_at: float) -> Grant | None:  # type: ignore[override]  # no caller gives it ``listen``
+        """Ask for a lock, and for a place in its line once it is known to be held.
+
+        Listening costs a command for each slot; most locks are free and need none.
+        """
+        known = asks.waits_since or asks.keys.lock in self.lines  # its place is by its arrival
+        if not known and not self.open_now(asks, listen=True):
+            grant = await line_up(self, asks, give_up_at, listen=False)
+            if grant is not None:
+                return grant
+        return await line_up(self, asks, give_up_at)
 
     def open_now(self, waiter: Seat, *, listen: bool) -> bool:
         """Give a waiter a connection to the right node that listens already."""
@@ -326,7 +330,12 @@ class ClusterPort(Engine):
 
     # -- where keys are -------------------------------------------------------------------------
 
-    slot = staticmethod(slot)
+    def by_slot(self, each: Sequence[T], key: Callable[[T], bytes], /) -> Mapping[int, Sequence[T]]:
+        """Group what has these keys by the slots of the keys."""
+        slots: dict[int, list[T]] = {}
+        for one in each:
+            slots.setdefault(slot(key(one)), []).append(one)
+        return slots
 
     def node_of(self, key: bytes) -> object:
         """Return the node of a key, as far as is known."""
@@ -455,23 +464,23 @@ class ClusterPort(Engine):
 
     # -- beside ---------------------------------------------------------------------------------
 
-    def spawn_for_node(self, place: object, flow: Callable[[], Coroutine[Any, Any, None]]) -> bool:
-        """Run a flow in the background; False while one runs for this place, or on a failure."""
+    async def at_node(self, node: object, flow: Callable[[FirstEnd], Awaitable[None]]) -> bool:
+        """Run a flow in the background; False while one runs for this node, or on a failure."""
         with self.mutex:
-            if place in self._busy:
+            if node in self._busy:
                 return False
-            self._busy.add(place)
-        if self._io.spawn(partial(self._beside, place, flow), "fencelock-leases-part"):
+            self._busy.add(node)
+        if self._io.spawn(partial(self._beside, node, flow), "fencelock-leases-part"):
             return True
-        self._busy.discard(place)
+        self._busy.discard(node)
         return False
 
-    async def _beside(self, place: object, flow: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _beside(self, node: object, flow: Callable[[FirstEnd], Awaitable[None]]) -> None:
         try:
-            await flow()
+            await flow(lambda _horizon: inf)  # no other lease waits for it
         finally:
             with self.mutex:
-                self._busy.discard(place)
+                self._busy.discard(node)
                 next_at = self.renewals.next_at()
             if next_at is not None:
                 self.attend_by(next_at)

@@ -31,6 +31,7 @@ from fencelock._core.deadlock.unit_waits import entered, left
 from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.acknowledge import confirm
 from fencelock._core.lock.attempt import Attempt, Grant
+from fencelock._core.lock.heartbeat import heartbeat
 from fencelock._core.lock.hold import Hold, first_due, step_down
 from fencelock._core.lock.release import release_in_background, retire, undo_owed
 from fencelock._core.lock.renew import lose
@@ -314,7 +315,7 @@ async def _counted(
 async def _looked(port: Port, asks: Attempt, line: Line, give_up_at: float) -> bool:
     """Send the heartbeat; False when there was no answer, and the request must be repeated."""
     try:
-        await port.heartbeat(min(give_up_at, port.now() + port.server_timeout), asks)
+        await heartbeat(port, min(give_up_at, port.now() + port.server_timeout), asks)
     except NoReply as broken:
         asks.note(broken)
     except ServerError as refused:

@@ -1,7 +1,7 @@
 """Send the heartbeat of this client's waiters, and learn their places in line (I6, I7).
 
-One waiter asks for all of the client, with one command; ``Lines.due`` decides which lines it asks
-about.
+One waiter asks for all of the client, with one command, in a Cluster one for each slot of its node;
+``Lines.due`` decides which lines it asks about.
 """
 
 from __future__ import annotations
@@ -15,19 +15,33 @@ from fencelock._core.types import Call, Reply
 
 
 async def heartbeat(port: Port, until: float, waiter: Attempt) -> None:
-    """Send the heartbeat of this client's waiters, and learn their places; one command for all.
+    """Send the heartbeat of this client's lines at the waiter's node, one script for each slot.
 
-    A failure is raised to the waiter that asked: the others ask later by themselves.
+    Raises the error of the waiter's own slot; the waiters of other lines ask later by themselves.
     """
+    here = port.node_of(waiter.key)
     with port.mutex:
-        due = port.lines.due(port.now(), waiter.terms.alive, waiter)
-    if due:
-        asked_at = port.now()
-        reply = await port.call(*heartbeat_request(port, due), until, waiter)
-        learn(port, due, reply, asked_at)
+        alive = waiter.terms.alive
+        due = port.lines.due(port.now(), alive, waiter, lambda key: port.node_of(key) == here)
+    (own,) = port.by_slot([waiter.key], bytes)
+    slots = port.by_slot(due, lambda each: each[1][0].key)
+    if not slots:
+        return
+    asked_at = port.now()
+    requests = [_request(port, dues) for dues in slots.values()]
+    answers = await port.run_together(requests, until, waiter)
+    for (number, dues), answer in zip(slots.items(), answers, strict=True):
+        if not isinstance(answer, Exception):
+            for (line, waiters), told in zip(dues, answer[1:], strict=True):
+                _learn(port, line, waiters, told, asked_at)
+        elif number == own:
+            try:
+                raise answer
+            finally:
+                del answer, answers
 
 
-def heartbeat_request(port: Port, due: Sequence[Due]) -> Call:
+def _request(port: Port, due: Sequence[Due]) -> Call:
     """Return the request that is these waiters' heartbeat, and asks for their places."""
     keys: list[bytes] = []
     args: list[bytes | int] = [port.client_channel]
@@ -36,12 +50,6 @@ def heartbeat_request(port: Port, due: Sequence[Due]) -> Call:
         args.append(len(waiters))
         args += [each.terms.entry(each, each.channel) for each in waiters]
     return due[0][1][0].terms.alive, keys, args
-
-
-def learn(port: Port, due: Sequence[Due], reply: Reply, asked_at: float) -> None:
-    """Take the answer to ``heartbeat_request``."""
-    for (line, waiters), told in zip(due, reply[1:], strict=True):
-        _learn(port, line, waiters, told, asked_at)
 
 
 def _learn(port: Port, line: Line, waiters: list[Attempt], told: Reply, asked_at: float) -> None:

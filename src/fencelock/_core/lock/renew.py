@@ -20,188 +20,42 @@ Rules of this file:
   one whose handle was dropped: it is not renewed, and is notified of its loss.
 - A missing answer is not a refusal: the renewal is retried while the lease lasts (N6). A refusal is
   a loss, whether or not the server can be asked for an operator's reason.
-- After a time without listening, leases that are not renewed are looked at, too.
 - The holder is notified of a loss once, and at the local deadline at the latest (I8): see
   ``Hold.lose``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from math import inf
 
 from fencelock._core import events
-from fencelock._core.deadlines import over_at, retry_delay, validity
+from fencelock._core.deadlines import over_at, validity
 from fencelock._core.error_messages import describes_errors
-from fencelock._core.lock.acknowledge import confirm_seconds
 from fencelock._core.lock.hold import Hold, Keeper, first_due
-from fencelock._core.lock.kept import give_up_due
 from fencelock._core.lock.release import release_call
 from fencelock._core.lock.renew_batch import renew_batch
 from fencelock._core.lock.renew_request import (
-    CALL_SECONDS_MAX,
     LOOK_SECONDS,
     NEVER,
     Answer,
-    answer_within,
-    in_batches,
-    next_ttls,
 )
 from fencelock._core.lock.terms import SHARES
 from fencelock._core.port import Port
-from fencelock._core.retry import give_up, passes, persist
+from fencelock._core.retry import give_up, persist
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, NoReply, Reply
 from fencelock._runtime.log import listed, log
 from fencelock.errors import ClientClosed, FencelockError, NotHeld, ServerError
 from fencelock.scripts import CLOCK, REVOKED
 
-# How many leases are handled in one go: the other tasks of a loop wait meanwhile.
-LEASES_PER_PAUSE = 1000
-# A lease that cannot be renewed is retried twice a second; not each try is worth a line of the log.
-FAILURES_PER_LINE = 120
-RECHECK_AFTER_SECONDS = 1.0
 # A lease of a quorum was renewed when it has grown by this part of its ttl.
 LEAST_GROWTH = 0.1
 # How often to check whether the other renewal of the same hold has ended.
 TURN_SECONDS = 0.005
 # How long the loss of a refused lease may wait for an operator's reason.
 REASON_SECONDS = 0.1
-
-
-async def recheck(port: Port) -> None:
-    """Renew leases now: a revocation may have come while no connection listened.
-
-    A lease whose renewal is due soon learns of it then; very many leases are spread until then.
-    """
-    now = port.now()
-    with port.mutex:
-        later = port.renewals.later_than(now + RECHECK_AFTER_SECONDS)
-    for start in range(0, len(later), LEASES_PER_PAUSE):
-        if start:
-            await port.sleep(now)  # others may run
-        with port.mutex:
-            when = now + RECHECK_AFTER_SECONDS * start / len(later)
-            port.renewals.move(later[start : start + LEASES_PER_PAUSE], when)
-
-
-async def maintain(port: Port) -> None:
-    """Do what is due: notify holders of losses, renew the rest. Never raises a server's error.
-
-    The first command without an answer ends the round: the rest is retried soon, and no wait lasts
-    beyond the next deadline of any lease.
-    """
-    now = port.now()
-    with port.mutex:
-        due = port.renewals.due(now)
-    if port.renewals.watched:
-        give_up_due(port, now)
-    try:
-        kinds = await _sorted(port, due, now)
-        await port.renew_due(kinds)
-    except BaseException:  # cancelled, or a bug: no hold may be lost from the schedule
-        put_back(port, [hold for hold in due if hold in port.renewals.under_way], now)
-        raise
-    finally:
-        with port.mutex:
-            port.renewals.settle(due)
-
-
-async def _sorted(port: Port, due: Sequence[Hold], now: float) -> Sequence[list[Hold]]:
-    """Sort due renewals by kind; notify of losses, and put back leases that only wait to end."""
-    kinds: tuple[list[Hold], ...] = ([], [], [], [])
-    for start in range(0, len(due), LEASES_PER_PAUSE):
-        if start:
-            await port.sleep(now)  # others may run
-        for hold in due[start : start + LEASES_PER_PAUSE]:
-            steady = hold.steady and hold.open and hold.asked_until <= now < hold.deadline
-            if steady or _renews(port, hold, now):
-                kinds[hold.kind].append(hold)
-    return kinds
-
-
-def _renews(port: Port, hold: Hold, now: float) -> bool:
-    """Return True if a hold is to be renewed now; else notify of its loss, or put it back."""
-    if now >= hold.deadline:
-        ended(port, hold)
-    elif now < hold.asked_until:
-        put_back(port, [hold], min(hold.asked_until, hold.deadline))
-    elif hold.renewable(now):
-        return True
-    elif not hold.released:
-        if hold.open:
-            hold.final()
-        if not hold.terms.plain:  # ``recheck`` made it due, or its handle was dropped: look at it
-            return True
-        put_back(port, [hold], hold.deadline)
-    return False
-
-
-async def renew_due(port: Port, kinds: Sequence[list[Hold]]) -> None:
-    """Renew leases of one server, sorted by their kinds."""
-    await renew_batches(port, list(_batches(kinds)))
-
-
-async def renew_batches(port: Port, batches: Sequence[Sequence[Hold]]) -> None:
-    """Renew one batch after the other, until one gets no answer."""
-    ends = [inf]
-    for batch in reversed(batches):  # the earliest deadline of this batch and all after it
-        ends.append(min(ends[-1], *[hold.deadline for hold in batch]))
-    for number, batch in enumerate(batches):
-        try:
-            await _renew(port, batch, ends.pop())
-        except (NoReply, FencelockError) as error:
-            await failed(port, [hold for left in batches[number:] for hold in left], error)
-            return
-
-
-def ended(port: Port, hold: Hold) -> None:
-    """Notify the holder of a loss; release a lease that may last longer on the server."""
-    if hold.failures and port.replicas is not None:  # renewed there without enough replicas
-        _too_late(port, hold)
-        return
-    lose(port, hold, hold.end, hold.deadline)
-    if hold.open and hold.terms.options.fixed_end:
-        # A lease handed over just before its fixed end may last longer on the server.
-        port.run_in_background(*release_call(hold, hold.fence))
-
-
-def _batches(kinds: Sequence[list[Hold]]) -> Iterator[list[Hold]]:
-    """Group holds that one command can renew; the plain form takes one command each."""
-    for number, kind in enumerate(kinds):
-        yield from in_batches(number, kind)
-
-
-def put_back(port: Port, holds: Iterable[Hold], when: float) -> None:
-    """Schedule those that are still tracked for ``when``."""
-    with port.mutex:
-        port.renewals.add_all([hold for hold in holds if hold.open and not hold.notified], when)
-
-
-async def _renew(port: Port, holds: Sequence[Hold], ends: float) -> None:
-    """Renew one batch, and notify of losses; raises when there was no answer."""
-    holds = [hold for hold in holds if not hold.released]  # some may be by now
-    if not holds:
-        return
-    asked_at = port.now()
-    ttls = next_ttls(holds, asked_at)
-    answered = asked_at + CALL_SECONDS_MAX + confirm_seconds(port)  # at the latest
-    with port.mutex:
-        ends = min(ends, port.renewals.first_end(answered))
-    until = min(asked_at + answer_within(ttls), ends)
-    refused, missing = await renew_batch(port, holds, ttls, until, ends, NEVER)
-    if missing is None:
-        apply_renewal(port, holds, ttls, asked_at, refused)
-    if refused:
-        await notify_refused(
-            port, {holds[number]: reason for number, reason in refused.items()}, until
-        )
-    if missing is not None:
-        try:
-            raise missing
-        finally:
-            del missing
 
 
 def apply_renewal(
@@ -248,7 +102,7 @@ def apply_renewal(
         for when, group in groups.items():
             port.renewals.add_all(group, when)
     for hold in late:
-        _too_late(port, hold)
+        end_late(port, hold)
     if before:
         _report(holds, before, answered_at - asked_at)
 
@@ -298,7 +152,7 @@ def _apply_steady(
     return [number for number, hold in enumerate(holds) if hold not in renewed]
 
 
-def _too_late(port: Port, hold: Hold) -> None:
+def end_late(port: Port, hold: Hold) -> None:
     """Release a lease that was renewed after its loss was reported: a lost lease stays lost."""
     lose(port, hold, hold.end, hold.deadline)
     if hold.open:
@@ -320,47 +174,6 @@ async def notify_refused(port: Port, refused: Mapping[Hold, str], until: float) 
             lose(port, hold, "revoked", port.now(), reason.decode())
         else:
             lose(port, hold, how, port.now())
-
-
-async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
-    """Retry soon, and at each lease's end at the latest."""
-    passing = isinstance(error, NoReply) or passes(error)
-    known = holds[0].failures % FAILURES_PER_LINE and all(hold.trouble for hold in holds)
-    tell = log.debug if known else log.info if passing or holds[0].partial else log.warning
-    tell(
-        "renewal of %d lease(s) failed, retrying while they last: %s",
-        len(holds),
-        error,
-    )
-    now = port.now()
-    for number, hold in enumerate(holds, 1):
-        hold.failures += 1
-        hold.trouble = error
-        if hold.terms.plain:  # it may still run, and shorten a later renewal
-            hold.limit(hold.within_limits(hold.terms.options.ttl, now), inf)
-        again_at = now + retry_delay(hold.failures, port.jitter())
-        if hold.notified:  # its holder was the first to notice, while this renewal was under way
-            with port.mutex:
-                port.renewals.discard(hold)
-            ended(port, hold)
-        else:
-            put_back(port, [hold], min(again_at, hold.deadline))
-        if number % LEASES_PER_PAUSE == 0:
-            await port.sleep(now)  # others may run
-    if events.hooks:
-        events.renewed([hold.whole for hold in holds if _endangers(hold)], error)
-
-
-def _endangers(hold: Hold) -> bool:
-    """Return True if a renewal that failed is that of a user's lease.
-
-    That of a quorum's fails when too few nodes are left for a majority, and once for all of them.
-    """
-    if not hold.partial:
-        return True
-    parts = [part for part in hold.whole.parts if part is not None]
-    failing = [part for part in parts if part.failures or part.loss is not None]
-    return 2 * (len(parts) - len(failing)) <= len(parts) and failing[0] is hold
 
 
 def lose_all(port: Port, reason: str) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 
 from fencelock._core.lock.acknowledge import confirm
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew_request import (
+    NEVER,
     Answer,
     packed_renewal,
     refusals,
@@ -15,8 +16,8 @@ from fencelock._core.lock.renew_request import (
 )
 from fencelock._core.port import Port
 from fencelock._core.seat import Seat
-from fencelock._core.types import Call
-from fencelock.errors import NotAcknowledged
+from fencelock._core.types import Call, NoReply
+from fencelock.errors import FencelockError, NotAcknowledged
 
 
 async def renew_batch(  # noqa: PLR0917 - what a renewal says, and its two bounds
@@ -42,6 +43,31 @@ async def renew_batch(  # noqa: PLR0917 - what a renewal says, and its two bound
         packed = packed_renewal(holds, ttls, shortens_until=shortens_until)
         reply = await port.run(packed, terms.keys.lock, until)
     return refusals(holds, reply), None
+
+
+def at_once(port: Port) -> int:
+    """Return how many batches one node is sent at once: replicas acknowledge one at a time."""
+    return port.together if port.replicas is None else 1
+
+
+async def renew_batches(
+    port: Port,
+    batches: Sequence[Sequence[Hold]],
+    ttls: Sequence[Sequence[float]],
+    until: float,
+    ends: float,
+) -> Sequence[tuple[Mapping[int, str], Exception | None]]:
+    """Renew so many batches of one node; return for each the refusals, or what it would raise."""
+    if at_once(port) == 1:
+        try:
+            return [await renew_batch(port, batches[0], ttls[0], until, ends, NEVER)]
+        except (NoReply, FencelockError) as error:
+            return [({}, error)]
+    requests = [renewal_request(batch, each) for batch, each in zip(batches, ttls, strict=True)]
+    return [
+        ({}, answer) if isinstance(answer, Exception) else (refusals(batch, answer), None)
+        for batch, answer in zip(batches, await port.run_together(requests, until), strict=True)
+    ]
 
 
 async def _confirmed(

@@ -27,7 +27,7 @@ NEVER = 0
 Answer = tuple[Mapping[int, str], NotAcknowledged | None]
 
 
-def in_batches(kind: int, holds: list[Hold]) -> Iterator[list[Hold]]:
+def in_batches(kind: int, holds: Sequence[Hold]) -> Iterator[Sequence[Hold]]:
     """Split holds of one kind into batches that one command can renew."""
     size = 1 if kind == PLAIN else LEASES_PER_CALL
     for start in range(0, len(holds), size):

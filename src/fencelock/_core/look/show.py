@@ -14,9 +14,9 @@ from fencelock._core.keys import LockKeys, lock_key
 from fencelock._core.lock.terms import may_linger
 from fencelock._core.look import LISTED
 from fencelock._core.look.clients import Row
-from fencelock._core.port import Port, SlottedPort
+from fencelock._core.port import Port
 from fencelock._core.quorum.votes import agreed, known_as
-from fencelock._core.retry import ask, ask_all, command, parts
+from fencelock._core.retry import ask, command, parts
 from fencelock._core.types import Call, Reply
 from fencelock._runtime.records import NamedTuple
 from fencelock.scripts import BREAK, SHARES_BREAK, SHOW
@@ -51,7 +51,7 @@ async def show_all(
     second: a lease for which that stays unknown is shown as held. And clients are asked who waits
     inside them, if waiters are to be listed.
     """
-    answers = await port.survey(found, waiters)
+    answers = await _survey(port, found, waiters)
     shown: list[LockStatus] = []
     until = port.now() + IDLE_SECONDS
     for keys, given in zip(found, answers, strict=True):
@@ -74,27 +74,17 @@ async def show_all(
     return shown
 
 
-async def survey(port: Port, found: Sequence[LockKeys], waiters: int) -> list[list[Shown]]:
-    """Return for each lock what each server shows of it: of all in one slot."""
-    shown: list[list[Shown]] = []
-    for some in in_batches(found):
-        replies = await port.replies(some[0].name, showing(some, waiters))
-        shown += [[Shown(each[0], each[at + 1]) for each in replies] for at in range(len(some))]
-    return shown
-
-
-async def survey_by_slot(
-    port: SlottedPort, found: Sequence[LockKeys], waiters: int
-) -> list[list[Shown]]:
-    """Return for each lock what its node shows of it: one script for each slot, all together."""
-    slots: dict[int, list[int]] = {}
-    for number, keys in enumerate(found):
-        slots.setdefault(port.slot(keys.lock), []).append(number)
+async def _survey(port: Port, found: Sequence[LockKeys], waiters: int) -> list[list[Shown]]:
+    """Return for each lock what each server shows of it: one script for each slot, and for many."""
+    slots = port.by_slot(range(len(found)), lambda number: found[number].lock)
     groups = [some for numbers in slots.values() for some in in_batches(numbers)]
-    requests = [showing([found[number] for number in some], waiters) for some in groups]
+    calls = [showing([found[number] for number in some], waiters) for some in groups]
     shown: dict[int, list[Shown]] = {}
-    for some, (now_us, *each) in zip(groups, await ask_all(port, requests), strict=True):
-        shown.update((number, [Shown(now_us, one)]) for number, one in zip(some, each, strict=True))
+    for some, replies in zip(
+        groups, await port.replies(found[0].name if found else "", calls), strict=True
+    ):
+        for at, number in enumerate(some, 1):
+            shown[number] = [Shown(each[0], each[at]) for each in replies]
     return [shown[number] for number in range(len(found))]
 
 

@@ -38,7 +38,6 @@ from fencelock._core.lock.release import (
     settled,
     undo_owed,
 )
-from fencelock._core.lock.renew_request import CALL_SECONDS_MAX
 from fencelock._core.lock.terms import LOCKS, Asked, Terms, milliseconds, too_late
 from fencelock._core.objects.semaphore_rwlock import lost_nested
 from fencelock._core.port import Port
@@ -342,23 +341,10 @@ async def _give_back(
     given.check()
 
 
-async def one_by_one(
-    port: Port, calls: Sequence[Call], until: float
-) -> Sequence[Reply | Exception]:
-    """Run scripts one after the other; return their replies, or what each would raise."""
-    return [await _one(port, each, until) for each in calls]
-
-
-async def _one(port: Port, call: Call, until: float) -> Reply | Exception:
-    try:
-        return await port.call(*call, min(until, port.now() + CALL_SECONDS_MAX))
-    except (NoReply, ServerError) as error:
-        return error
-
-
 def _by_one_script(port: Port, terms: Sequence[Terms]) -> bool:
     """Return True if one script can acquire or release all of these, as far as is known."""
-    return all(each.batch == LOCKS for each in terms) and port.one_script(terms)
+    plain = all(each.batch == LOCKS for each in terms)
+    return plain and len(port.by_slot(terms, lambda each: each.keys.lock)) == 1
 
 
 def _judge(port: Port, holds: Sequence[Hold], lost: Sequence[Hold], given: Together[Hold]) -> None:

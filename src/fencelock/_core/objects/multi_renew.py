@@ -13,43 +13,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fencelock._core import events
 from fencelock._core.error_messages import describe_error
-from fencelock._core.lock.by_slot import side_by_side
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import (
     HolderRenewal,
     apply_renewal,
     notify_refused,
     rely_on,
-    renew_now,
     reserve,
     track_renewed,
 )
 from fencelock._core.lock.renew_batch import renew_batch
 from fencelock._core.lock.renew_request import CALL_SECONDS_MAX, Answer, refusals, renewal_request
 from fencelock._core.objects.multi import Together
-from fencelock._core.port import Port, SlottedPort
+from fencelock._core.port import Port
 from fencelock._core.retry import persist
 from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply
-from fencelock.errors import FencelockError
+from fencelock.errors import ClientClosed, FencelockError, ServerError
 
 Answers = list[Answer | Exception]
 
 
-async def renew_in_turn(port: Port, holds: Sequence[Hold], ttl: float | None) -> None:
-    """Renew leases of one server, one after the other."""
-    for hold in holds:
-        hold.check()
-        await renew_now(port, hold, ttl)
-
-
-async def renew_all_by_slot(port: SlottedPort, holds: Sequence[Hold], ttl: float | None) -> None:
-    """Renew leases in many slots in parallel; one after the other where replicas acknowledge.
+async def renew_all(port: Port, holds: Sequence[Hold], ttl: float | None) -> None:
+    """Renew leases, all nodes in parallel; one after the other where replicas acknowledge.
 
     Raises LeaseLost when one of them was lost or is refused; otherwise, once all others are
     renewed, as ``renew_now`` when no answer came for one.
     """
+    for hold in holds:
+        hold.check()
     holds = [hold for hold in holds if ttl is not None or not hold.terms.options.fixed_end]
     if not holds:
         return
@@ -67,6 +61,8 @@ async def renew_all_by_slot(port: SlottedPort, holds: Sequence[Hold], ttl: float
         left = together.left(renewals)
         for renewal in left:  # one that was never sent changes nothing
             renewal.failed(may_run=renewal in together.unsure)
+        if isinstance(error, (ClientClosed, ServerError)):
+            events.renewed([renewal.hold for renewal in left], error)
         describe_error(port, error, ", ".join(renewal.hold.name for renewal in left))
         raise
     finally:
@@ -80,7 +76,7 @@ async def renew_all_by_slot(port: SlottedPort, holds: Sequence[Hold], ttl: float
 class _Renewals(Together[HolderRenewal]):
     """The renewals that the holder of several leases requests at once."""
 
-    def __init__(self, port: SlottedPort) -> None:
+    def __init__(self, port: Port) -> None:
         super().__init__()
         self._port = port
         self._sent_at = self.until = 0.0
@@ -90,6 +86,7 @@ class _Renewals(Together[HolderRenewal]):
         for renewal in parts:
             if renewal in self.refused:
                 renewal.failed(may_run=renewal in self.unsure)
+                events.renewed([renewal.hold], self.refused[renewal])
             elif renewal in self.answers:
                 await self._answered(renewal)
         for renewal in parts:
@@ -116,7 +113,7 @@ class _Renewals(Together[HolderRenewal]):
             return {}
         asked_at, silent = self._port.now(), dict[HolderRenewal, Answer | Exception]()
         calls = [each.clock_call() for each in renewals]
-        clocks = await side_by_side(self._port, calls, self.until)
+        clocks = await self._port.side_by_side(calls, self.until)
         for renewal, clock in zip(renewals, clocks, strict=True):
             if isinstance(clock, NoReply):  # nothing was sent that changes the lease
                 silent[renewal] = NoReply(str(clock), sent=False)
@@ -137,22 +134,20 @@ class _Renewals(Together[HolderRenewal]):
             await notify_refused(self._port, {hold: refused[0]}, self.until)
 
 
-async def _at_once(port: SlottedPort, renewals: Sequence[HolderRenewal], until: float) -> Answers:
+async def _at_once(port: Port, renewals: Sequence[HolderRenewal], until: float) -> Answers:
     """Return the answer for each renewal, or the error of its request."""
     requests = [
         renewal_request([renewal.hold], [renewal.ttl], shortens_until=renewal.until_us)
         for renewal in renewals
     ]
-    replies = await side_by_side(port, requests, until)
+    replies = await port.side_by_side(requests, until)
     return [
         reply if isinstance(reply, Exception) else (refusals([renewal.hold], reply), None)
         for renewal, reply in zip(renewals, replies, strict=True)
     ]
 
 
-async def _one_by_one(
-    port: SlottedPort, renewals: Sequence[HolderRenewal], until: float
-) -> Answers:
+async def _one_by_one(port: Port, renewals: Sequence[HolderRenewal], until: float) -> Answers:
     """Ask one after the other, because replicas acknowledge; ask a silent node only once."""
     silent: dict[object, NoReply] = {}
     answers: Answers = []

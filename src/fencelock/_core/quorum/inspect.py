@@ -38,8 +38,12 @@ async def local_rows(
     return ()
 
 
-async def replies(port: QuorumPort, name: str, call: Call) -> list[Reply]:
-    """Return the answers of the nodes, at least of a majority."""
+async def replies(port: QuorumPort, name: str, calls: Sequence[Call]) -> list[list[Reply]]:
+    """Return for each question the answers of the nodes, at least of a majority."""
+    return [await _replies(port, name, call) for call in calls]
+
+
+async def _replies(port: QuorumPort, name: str, call: Call) -> list[Reply]:
     now = port.now()
     asks = [Ballot(node, None, call) for node in healthy(port, now)]
     good = await ask_nodes(port, asks, port.needed, now + port.server_timeout)
@@ -50,7 +54,7 @@ async def replies(port: QuorumPort, name: str, call: Call) -> list[Reply]:
 
 async def holder_of(port: QuorumPort, keys: LockKeys) -> bytes | None:
     """Return the id of the present holder on a majority, or None."""
-    found = await replies(port, keys.name, (SHOW, keys.grant, (0,)))
+    found = await _replies(port, keys.name, (SHOW, keys.grant, (0,)))
     if any(shown[0] not in {b"string", b"none"} for _, shown in found):
         raise ServerUnsuitable(f"{keys.name!r} is another kind of object", code="WRONGTYPE")
     return agreed([shown[1] for _, shown in found], port.needed)

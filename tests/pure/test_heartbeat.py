@@ -1,4 +1,4 @@
-"""_core/lock/by_slot.py: one look at lines in several slots of a node."""
+"""_core/lock/heartbeat.py: one heartbeat for lines in several slots of a node."""
 
 import asyncio
 from contextlib import nullcontext
@@ -8,7 +8,7 @@ import pytest
 
 from fencelock._core.keys import LockKeys, slot
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.by_slot import heartbeat_by_slot
+from fencelock._core.lock.heartbeat import heartbeat
 from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.types import NoReply
@@ -23,8 +23,8 @@ class OneNode(SimpleNamespace):
     def node_of(self, _key):
         return "node"
 
-    def slot(self, key):
-        return slot(key)
+    def by_slot(self, each, key):
+        return {slot(key(one)): [other for other in each if key(other) == key(one)] for one in each}
 
     async def run_together(self, requests, _until, _waiter):
         names = [keys[0].decode().removeprefix("p:") for _, keys, _ in requests]
@@ -59,7 +59,7 @@ def looked(**answers):
         asked=[],
     )
     try:
-        asyncio.run(heartbeat_by_slot(port, 105.0, waiters["b"]))
+        asyncio.run(heartbeat(port, 105.0, waiters["b"]))
     finally:
         assert sorted(port.asked) == list(NAMES)
         assert set(woken) == {each for each in waiters.values() if each.news}
