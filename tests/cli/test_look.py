@@ -117,7 +117,7 @@ def test_break_grants_to_the_next_in_line(shell):
 
 def test_break_of_a_free_lock_says_so(shell):
     result = shell("break", "x", "--reason", "r", "--yes")
-    assert (result.status, result.err) == (0, "fencelock: x was held by nobody\n")
+    assert (result.status, result.err) == (76, "fencelock: x was held by nobody\n")
     assert shell("break", "x", "--reason", "r", "--yes", "--json").json["broken"] is False
 
 
@@ -206,10 +206,8 @@ def test_settings_that_cannot_be_give_64(shell, embedded):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_with_an_example(command, capsys):
-    with pytest.raises(SystemExit) as end:
-        main([command, "--help"])
+    assert main([command, "--help"]) == 0
     out = capsys.readouterr().out
-    assert end.value.code == 0
     assert "example:\n  " in out
     assert f"fencelock {command}" in out.split("example:")[1]
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Callable
 
@@ -62,6 +63,8 @@ def main(argv: list[str] | None = None) -> int:
     if argv is not None:  # a caller's process, and its streams
         return exits.run(lambda: _dispatch(argv))
     gc.disable()  # until ``collect_garbage``
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see the package's __init__.py
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     _open_standard_streams()
     return exits.end(exits.run(lambda: _dispatch(sys.argv[1:])))
 

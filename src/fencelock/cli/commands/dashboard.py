@@ -20,6 +20,7 @@ from fencelock.dashboard.access import (
     is_wildcard,
     made_token,
 )
+from fencelock.errors import FencelockError
 
 if TYPE_CHECKING:
     from fencelock.dashboard.security import Guard
@@ -37,6 +38,10 @@ def dashboard_command(argv: list[str]) -> int:
         app = _app(session, access)
         with _listening(args.host, args.port) as listener:
             _announce(args, access, listener)
+            try:
+                session.client.locks(names=["any"])
+            except FencelockError as error:
+                say(f"{error}: the page shows no locks until the server answers")
             _serve(app, listener)
     return 0
 

@@ -40,7 +40,7 @@ def history_command(argv: list[str]) -> int:
     if args.json:
         json_line([each._asdict() for each in entries])
     elif entries:
-        table(_HEADER, [_row(each) for each in entries])
+        table(_HEADER, [_row(each) for each in entries], wraps=True)
     else:
         say(_nothing(args, known))
     return 0

@@ -8,7 +8,7 @@ from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from fencelock.cli import arguments, lock_table, wait_tree
-from fencelock.cli.exits import UsageError
+from fencelock.cli.exits import LOST, UsageError
 from fencelock.cli.output import facts, human, json_line, say, table, visible
 from fencelock.cli.session import Session
 from fencelock.cli.wait_status import held_by, person, waiting
@@ -76,7 +76,7 @@ def _print_all(
         return 0
     if chosen:
         rows = [lock_table.row(each) for each in chosen]
-        table([*rows[0]], [[*each.values()] for each in rows])
+        table([*rows[0]], [[*each.values()] for each in rows], less=lock_table.LESS)
     if chosen and signals:
         print()
     if signals:
@@ -326,7 +326,7 @@ def break_command(argv: list[str]) -> int:
             say(arguments.did_you_mean(near))
     else:
         print(visible(f"{args.name} was {held_by(lost)}"))
-    return 0
+    return LOST if lost is None else 0
 
 
 def _parsed(argv: list[str]) -> arguments.Arguments:
