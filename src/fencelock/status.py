@@ -198,7 +198,7 @@ class SignalStatus(NamedTuple):
 class HistoryEntry(NamedTuple):
     """Something that is worth knowing afterwards, as a client with ``history`` kept it.
 
-    ``kind`` is ``"contention"``, ``"lost"``, ``"revoked"`` or ``"deadlock"``; ``at`` the instant.
+    ``kind`` is ``"wait"``, ``"lost"``, ``"revoked"`` or ``"deadlock"``; ``at`` the instant.
     ``host``, ``pid``, ``unit`` and ``label`` are those of the client that it happened to, and
     ``object`` is the kind of its handle. ``seconds`` is how long it waited, or for ``"lost"`` how
     long it had held the lock. ``outcome`` of a wait is ``"granted"``, ``"timed_out"``,

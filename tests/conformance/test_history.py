@@ -62,7 +62,7 @@ async def test_a_long_wait_is_kept_with_who_waited(world):
     outcomes = {entry.outcome for entry in entries}
     assert "timed_out" in outcomes
     entry = next(each for each in entries if each.outcome == "timed_out")
-    assert (entry.kind, entry.name, entry.object, entry.label) == ("contention", "a", "lock", "ann")
+    assert (entry.kind, entry.name, entry.object, entry.label) == ("wait", "a", "lock", "ann")
     assert 0.04 < entry.seconds < 5
     assert entry.pid > 0
     await client.aclose()
@@ -254,3 +254,8 @@ async def test_a_deadlock_is_kept_with_its_cycle(world):
     assert entry.name in {"a", "b"}
     assert "waits for 'a'" in entry.detail
     assert "waits for 'b'" in entry.detail
+
+
+def test_waits_that_older_builds_kept_are_waits():
+    (entry,) = parsed([(b"1-0", [b"entry", b'{"kind":"contention","name":"a"}'])])
+    assert (entry.kind, entry.name) == ("wait", "a")

@@ -40,7 +40,7 @@ COMMANDS = {
     "ls": "list locks",
     "show": "show one lock, its holder and its line of waiters",
     "graph": "show who blocks whom",
-    "break": "take a lock away from its holder",
+    "revoke": "take a lock away from its holder",
     "dashboard": "show the locks of a server in a browser",
     "top": "show the locks that are waited for most, live",
     "history": "list long waits, losses, revocations and deadlocks",
@@ -49,10 +49,12 @@ COMMANDS = {
     "server": "start, stop or look at the embedded server",
 }
 
+_ALIASES = {"break": "revoke"}
+
 # The files of commands that one reader needs together.
 _FILES = {
     **dict.fromkeys(("acquire", "renew", "release"), "script"),
-    **dict.fromkeys(("ls", "show", "break"), "inspect"),
+    **dict.fromkeys(("ls", "show", "revoke"), "inspect"),
 }
 
 
@@ -88,7 +90,7 @@ def _dispatch(words: list[str]) -> int:
 
     if not words:
         raise UsageError("which command?", hint="fencelock --help")
-    name, rest = words[0], words[1:]
+    name, rest = _ALIASES.get(words[0], words[0]), words[1:]
     if name in {"-h", "--help", "help"}:
         return _dispatch([rest[0], "--help"]) if rest else _help()
     if name in {"-V", "--version", "version"}:

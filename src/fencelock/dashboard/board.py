@@ -171,7 +171,7 @@ def event(entry: HistoryEntry) -> dict[str, Any]:
 
 def _why(entry: HistoryEntry) -> str:
     """Return the details of an entry, in words."""
-    if entry.kind == "contention":
+    if entry.kind == "wait":
         outcome = "" if entry.outcome == "granted" else entry.outcome.replace("_", " ")
         behind = f"behind {entry.behind}" if entry.behind else ""
         return ", ".join(filter(None, (outcome, behind)))
@@ -187,7 +187,7 @@ def _most_waited_for(entries: Sequence[HistoryEntry]) -> list[dict[str, Any]]:
     """Return the locks with the longest waits, added up over all clients."""
     by_name: dict[str, list[float]] = defaultdict(list)
     for each in entries:
-        if each.kind == "contention":
+        if each.kind == "wait":
             by_name[each.name].append(each.seconds)
     found: list[dict[str, Any]] = [
         {"name": name, "times": len(all_), "seconds": round(sum(all_), 3), "longest": max(all_)}

@@ -39,7 +39,8 @@ TEXT_MAX: Final = 500
 # So many of the newest entries are searched for those of one name.
 LOOKED_THROUGH: Final = 10_000
 
-CONTENTION: Final = "contention"
+WAIT: Final = "wait"
+_CONTENTION: Final = "contention"  # what older builds called it
 # By the kind of an event, that of its entry; these are kept however long it took.
 _KINDS: Final = {events.LOST: "lost", events.REVOKED: "revoked", events.DEADLOCK: "deadlock"}
 # These end a wait; it is kept if it was long.
@@ -92,7 +93,7 @@ class Recorder:
             self._behind[event.number] = _person(event.behind)
         kind = _KINDS.get(event.kind)
         if event.kind in _WAITED and event.waited >= self._options.threshold:
-            kind = CONTENTION
+            kind = WAIT
         if kind is None and event.kind not in _IN_USE:
             return
         ports = [port for each in self._ports if (port := each()) is not None]
@@ -142,7 +143,7 @@ def entry_of(event: LockEvent, kind: str, behind: str) -> dict[str, Any]:
         "object": event.object,
         **{key: who[key] for key in ("host", "pid", "unit", "label") if who.get(key)},
         "seconds": round(event.held if kind == "lost" else event.waited, 3),
-        "outcome": event.kind if kind == CONTENTION else "",
+        "outcome": event.kind if kind == WAIT else "",
         "reason": _text(event.reason),
         "detail": _text(event.detail or event.error),
         "behind": behind,
@@ -204,6 +205,8 @@ def _parsed(number: bytes, fields: Sequence[bytes]) -> HistoryEntry | None:
         known = {key: kind(told.get(key, kind())) for key, kind in _FIELDS.items()}
     except (ValueError, TypeError, AttributeError, IndexError):
         return None
+    if known["kind"] == _CONTENTION:
+        known["kind"] = WAIT
     return HistoryEntry(at=at, **known)
 
 

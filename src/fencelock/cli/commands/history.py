@@ -57,7 +57,7 @@ def _row(entry: HistoryEntry) -> tuple[str, ...]:
     when = time.strftime("%m-%d %H:%M:%S", time.localtime(entry.at))
     who = f"{entry.host}:{entry.pid}" if entry.host else "-"
     who += f" ({entry.label})" if entry.label else ""
-    what = "waited" if entry.kind == "contention" else entry.kind
+    what = "waited" if entry.kind == "wait" else entry.kind
     spent = human(entry.seconds) if entry.seconds else "-"
     return entry.name, when, what, who, spent, _why(entry)
 

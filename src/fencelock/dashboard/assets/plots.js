@@ -69,13 +69,13 @@ export function waiting(samples, from, now) {
 export function waits(events, from, now) {
   const height = 130;
   const { place, x, base } = frame(height, "How long clients waited", from, now);
-  const most = Math.max(0.1, ...events.filter((each) => each.kind === "contention").map((each) => each.seconds));
+  const most = Math.max(0.1, ...events.filter((each) => each.kind === "wait").map((each) => each.seconds));
   const top = 12;
   scale(place, base, top, span(most));
   for (const each of events.filter((one) => one.at >= from)) {
     const at = x(each.at);
     const y = base - Math.min(1, each.seconds / most) * (base - top);
-    const bad = each.kind === "contention" ? "" : " bad";
+    const bad = each.kind === "wait" ? "" : " bad";
     const dot = svg("circle", { class: `dot${bad}`, cx: at, cy: y, r: 3.6 });
     dot.append(svg("title", {}, `${each.kind}: ${person(each)}, ${span(each.seconds)}`));
     place.append(svg("line", { class: "stem", x1: at, x2: at, y1: base, y2: y }), dot);
