@@ -147,7 +147,7 @@ def _app(session: Session, access: Access) -> Guard:
     except ImportError as error:
         raise UsageError(
             f"the dashboard needs Starlette and uvicorn, and {error.name} is not installed",
-            hint="install fencelock with its extra `dashboard`",
+            hint="install fencelock[dashboard]",
         ) from None
     del uvicorn, Starlette
     from fencelock import __version__
