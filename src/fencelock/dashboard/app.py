@@ -130,6 +130,7 @@ class _Views:
             "Cache-Control": "no-store",
             "ETag": view.tag,
             "Fencelock-Now": f"{self._feed.now:.3f}",
+            "Fencelock-Age": f"{board.age():.3f}",
         }
         if board.trouble:
             headers["Fencelock-Trouble"] = board.trouble.encode("ascii", "replace").decode()

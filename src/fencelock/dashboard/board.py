@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
@@ -34,6 +35,7 @@ class Look(NamedTuple):
     took: float = 0.0
     trouble: str = ""  # why there is nothing newer
     costs: Sequence[Mapping[str, Any]] = ()  # what holders cost others in the last hour
+    begun: float = 0.0  # when it began, by this machine's monotonic clock
 
 
 class View(NamedTuple):
@@ -57,6 +59,10 @@ class Board:
         self._frame = frame
         self._views: dict[str, View] = {}
         self._shared: dict[str, Maker] = {}  # the views of all locks that were asked for
+
+    def age(self) -> float:
+        """Return how many seconds ago the server was seen as this shows it."""
+        return time.monotonic() - self.look.begun
 
     def shared_view(self, key: str, make: Maker) -> View:
         """Return a view of all locks, made when it is asked for the first time."""
@@ -136,6 +142,7 @@ class Board:
             "status": status,
             "tenures": past["tenures"],
             "samples": past["samples"],
+            "unseen": past["unseen"],
             "events": [event(each) for each in events[-_LOCK_EVENTS_MAX:]],
         }
 

@@ -105,7 +105,7 @@ class Feed:
         try:
             locks = self._source.locks()
         except FencelockError as error:
-            return self._without_answer(_first_line(error))
+            return self._without_answer(_first_line(error), begun)
         trouble = self._read_events()
         told = rows.instant(locks, 0.0)
         if told:
@@ -113,7 +113,8 @@ class Feed:
         now = self.now
         self._recent.look(locks, now)
         took = time.monotonic() - begun
-        look = Look(locks, list(self._events), now, took, trouble, self._recent.costs(now))
+        costs = self._recent.costs(now)
+        look = Look(locks, list(self._events), now, took, trouble, costs, begun)
         board = Board(look, self._frame)
         if self._board is not None:
             board.make_as(self._board)
@@ -129,10 +130,10 @@ class Feed:
         self._events.extend(each for each in found if each.id not in known)
         return ""
 
-    def _without_answer(self, why: str) -> Board:
+    def _without_answer(self, why: str, begun: float) -> Board:
         """Return the last board once more, or an empty one, with the reason."""
         if self._board is None:
-            return Board(Look((), (), self.now, trouble=why), self._frame)
+            return Board(Look((), (), self.now, trouble=why, begun=begun), self._frame)
         return Board(self._board.look._replace(trouble=why), self._frame)
 
     async def lock(self, name: str) -> View:

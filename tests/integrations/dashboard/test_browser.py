@@ -98,6 +98,9 @@ def test_the_page_says_when_the_server_does_not_answer(own_server, run, page):
         page.get_by_role("alert").filter(has_text="This is the last state").wait_for()
         assert row(page, "orders:42").count() == 1
         page.locator('#live[data-state="stale"]').wait_for()
+        assert re.fullmatch(r"updated \d+ s ago", page.locator("#live").inner_text())
+        row(page, "orders:42").get_by_role("link").click()
+        page.locator("rect.unseen").first.wait_for()
         own_server.restart()
         page.locator('#live[data-state="live"]').wait_for()
         with pytest.raises(fencelock.LeaseLost):
