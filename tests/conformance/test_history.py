@@ -94,16 +94,17 @@ async def test_a_short_wait_is_not_kept(world):
 
 @pytest.mark.slow
 async def test_a_revocation_is_kept_by_its_holder_and_by_its_operator(world):
-    client = world.client(history=True)
-    lock = client.lock("a")
+    client, operator = world.client(history=True), world.client()
+    lock = client.lock("a", label="ann")
     assert await lock.acquire()
     lease = lock.lease
-    await client.revoke("a", reason="too slow")
+    await operator.revoke("a", reason="too slow", by="bob")
     await world.until(lambda: lease.lost, "the loss")
     entries = await kept(world, client, 2)
     by_kind = {entry.kind: entry for entry in entries}
     assert (by_kind["lost"].reason, by_kind["lost"].detail) == ("revoked", "too slow")
-    assert by_kind["revoked"].reason == "too slow"
+    revoked = by_kind["revoked"]
+    assert (revoked.reason, revoked.by, revoked.label) == ("too slow", "bob", "ann")
     assert await client.history("b") == []
     assert {each.name for each in await client.history("a", within=60)} == {"a"}
     assert len(await client.history(limit=1)) == 1

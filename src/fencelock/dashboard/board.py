@@ -182,7 +182,8 @@ def _why(entry: HistoryEntry) -> str:
         outcome = "" if entry.outcome == "granted" else entry.outcome.replace("_", " ")
         behind = f"behind {entry.behind}" if entry.behind else ""
         return ", ".join(filter(None, (outcome, behind)))
-    return ": ".join(filter(None, (entry.reason, entry.detail)))
+    by = f"by {entry.by}" if entry.by else ""
+    return ", ".join(filter(None, (": ".join(filter(None, (entry.reason, entry.detail))), by)))
 
 
 def _first(found: Any) -> dict[str, Any] | None:

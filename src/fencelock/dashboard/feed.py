@@ -47,7 +47,9 @@ class Source(Protocol):
     def events(self) -> Sequence[HistoryEntry]:
         """Return the newest entries of the history, oldest first; some may come again."""
 
-    def revoke(self, name: str, reason: str, only: tuple[str, int] | None) -> LockStatus | None:
+    def revoke(
+        self, name: str, reason: str, only: tuple[str, int] | None, by: str
+    ) -> LockStatus | None:
         """Take a lock away; return what was held before, or None."""
 
 
@@ -161,23 +163,23 @@ class Feed:
         return board.view(f"lock {name}", make)
 
     async def revoke(
-        self, name: str, reason: str, only: tuple[str, int] | None, fence: int
+        self, name: str, reason: str, only: tuple[str, int] | None, fence: int, by: str
     ) -> LockStatus | None:
         """Take a lock away if it is still the tenure that was shown; return it, or None."""
         async with self._turn:
             lost: LockStatus | None = await run_in_threadpool(
-                self._revoke, name, reason, only, fence
+                self._revoke, name, reason, only, fence, by
             )
             return lost
 
     def _revoke(
-        self, name: str, reason: str, only: tuple[str, int] | None, fence: int
+        self, name: str, reason: str, only: tuple[str, int] | None, fence: int, by: str
     ) -> LockStatus | None:
         before = self._source.status(name)
         fences = {each.fence for each in before.holders}
         if not before.held or fence not in {before.fence, *fences}:
             return None
-        lost = self._source.revoke(name, reason, only)
+        lost = self._source.revoke(name, reason, only, by)
         self.stale()
         return lost
 

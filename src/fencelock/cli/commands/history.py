@@ -65,4 +65,5 @@ def _row(entry: HistoryEntry) -> tuple[str, ...]:
 def _why(entry: HistoryEntry) -> str:
     outcome = entry.outcome.replace("_", " ")
     behind = f"behind {entry.behind}" if entry.behind else ""
-    return ", ".join(each for each in (outcome, entry.reason, entry.detail, behind) if each)
+    by = f"by {entry.by}" if entry.by else ""
+    return ", ".join(filter(None, (outcome, entry.reason, entry.detail, behind, by)))
