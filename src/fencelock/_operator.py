@@ -112,7 +112,7 @@ class Operator:
 
         return run_blocking(read(self._port, OnceKeys(self._prefix, name)))
 
-    def break_barrier(self, info: SignalStatus) -> None:
+    def abort_barrier(self, info: SignalStatus) -> None:
         """Abort a barrier: it breaks for waiting parties, and for all that come before a reset."""
         from fencelock._core.objects.barrier import BarrierSpec, change
 

@@ -198,12 +198,14 @@ class SignalStatus(NamedTuple):
 class HistoryEntry(NamedTuple):
     """Something that is worth knowing afterwards, as a client with ``history`` kept it.
 
-    ``kind`` is ``"contention"``, ``"lost"``, ``"revoked"`` or ``"deadlock"``; ``at`` the instant.
+    ``kind`` is ``"wait"``, ``"lost"``, ``"revoked"`` or ``"deadlock"``; ``at`` the instant.
     ``host``, ``pid``, ``unit`` and ``label`` are those of the client that it happened to, and
     ``object`` is the kind of its handle. ``seconds`` is how long it waited, or for ``"lost"`` how
     long it had held the lock. ``outcome`` of a wait is ``"granted"``, ``"timed_out"``,
     ``"refused"`` or ``"gave_up"``; ``behind`` is the holder that it waited for, if that was in the
     same process. ``reason`` and ``detail`` are those of a loss, a revocation or a deadlock.
+    Of ``"revoked"`` the client is the holder that lost the lease, and ``by`` who revoked it: each
+    revocation is kept, also those of clients without ``history``.
     """
 
     id: str
@@ -220,3 +222,4 @@ class HistoryEntry(NamedTuple):
     reason: str = ""
     detail: str = ""
     behind: str = ""
+    by: str = ""

@@ -44,7 +44,7 @@ def test_the_rule_that_is_printed_is_enough(shell, binary):
         eventually(lambda: shell("show", "x", *where, "--json").json["waiting"] == 1, "the waiter")
         holder = result.json["holder"]
         assert shell("renew", "x", *where, "--holder", holder).status == 0
-        assert shell("break", "x", *where, "--reason", "r", "--yes").status == 0
+        assert shell("revoke", "x", *where, "--reason", "r", "--yes").status == 0
         assert waiter.end() == 0, waiter.err
         assert shell("wait", "x", *where, "-w", "5s").status == 0
         status, told = checks(shell, *where)

@@ -83,7 +83,7 @@ def test_a_leader_that_is_revoked_stops_its_command_and_stands_again(shell, tmp_
     words, report = shell.reporter(handles="!TERM")
     process = shell.start("elect", "x", "-q", "--", *words)
     pid = report.up()
-    assert shell("break", "x", "--yes", "--reason", "test").status == 0
+    assert shell("revoke", "x", "--yes", "--reason", "test").status == 0
     gone(pid)
     assert "SIGTERM" in report.words()
     eventually(lambda: report.words().count("bye") == 1 and ups(report) == 2, "the second term")
@@ -99,7 +99,7 @@ def test_standard_input_and_output_are_those_of_each_term(shell, tmp_path):
     script = f"echo term; test -e {tmp_path}/second || {{ touch {tmp_path}/second; sleep 60; }}"
     process = shell.start("elect", "x", "-q", "--grace", "0", *SH, script)
     eventually((tmp_path / "second").exists, "the first term")
-    assert shell("break", "x", "--yes", "--reason", "test").status == 0
+    assert shell("revoke", "x", "--yes", "--reason", "test").status == 0
     assert process.end() == 0
     assert process.out == "term\nterm\n"
 
@@ -192,7 +192,7 @@ def test_the_command_of_each_term_reads_the_terminal(shell):
     script = "echo up; read line; echo got-$line; exit 6"
     with on_a_terminal(shell, "elect", "x", "--grace", "0", *SH, script) as (pid, master):
         read_until(master, b"up")
-        assert shell("break", "x", "--yes", "--reason", "test").status == 0
+        assert shell("revoke", "x", "--yes", "--reason", "test").status == 0
         read_until(master, b"up")
         os.write(master, b"hello\n")
         read_until(master, b"got-hello")

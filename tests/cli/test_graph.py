@@ -43,7 +43,9 @@ def chain(server):
 
 def test_a_chain_is_a_tree(shell, chain):
     me = f"{os.uname().nodename}:{os.getpid()}"
-    root, below, last = shell("graph").out.splitlines()
+    shown = shell("graph", "--check")
+    assert shown.status == 0
+    root, below, last = shown.out.splitlines()
     assert root == f"{me} MainThread"
     assert below.startswith(f"  {me} second waits for a, ")
     assert last.startswith(f"    {me} third waits for b, ")
@@ -126,6 +128,7 @@ def test_a_cycle_is_told(shell, server):
         assert [each["name"] for each in circle] in (["a", "b"], ["b", "a"])
         assert "\n\ncycle: " in told
         assert "(see above)" in told
+        assert shell("graph", "--check").status == 1
         ours[0].revoke("a", reason="a test")
         ours[0].revoke("b", reason="a test")
         for thread in threads:

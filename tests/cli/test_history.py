@@ -34,7 +34,7 @@ def test_history_tells_who_waited_for_what(shell):
     assert spent.endswith("s")
     assert why[0] == "timed"
     *_, entry = shell("history", "orders:42", "--since", "1h", "--json").json
-    assert (entry["kind"], entry["outcome"]) == ("contention", "timed_out")
+    assert (entry["kind"], entry["outcome"]) == ("wait", "timed_out")
 
 
 @pytest.mark.slow
@@ -67,7 +67,7 @@ def test_ls_goes_on_until_it_is_interrupted(shell):
     [
         (["run", "x", "--wiat", "3", "--", "true"], "--wait"),
         (["ls", "--jsn"], "--json"),
-        (["break", "x", "--reason=r", "--olny=x"], "--only"),
+        (["revoke", "x", "--reason=r", "--olny=x"], "--only"),
         (["histroy"], "`fencelock history`"),
     ],
 )
@@ -81,7 +81,7 @@ def test_what_was_probably_meant_is_named(shell, words, meant):
 def test_a_name_that_is_like_another_is_asked_about(shell):
     shell("acquire", "orders:42")
     assert "did you mean orders:42?" in shell("show", "order:42").err
-    assert "did you mean orders:42?" in shell("break", "order:42", "--reason", "r", "-y").err
+    assert "did you mean orders:42?" in shell("revoke", "order:42", "--reason", "r", "-y").err
     assert "did you mean" not in shell("show", "orders:42").err
     assert "did you mean" not in shell("show", "other").err
 

@@ -1,4 +1,4 @@
-"""``ls``, ``show`` and ``break`` of events, latches and barriers."""
+"""``ls``, ``show`` and ``revoke`` of events, latches and barriers."""
 
 import threading
 
@@ -63,13 +63,13 @@ def test_show_tells_of_one(shell, client):
     assert "broken: abort" in shell("show", "step").out
 
 
-def test_break_breaks_a_barrier(shell, client):
+def test_revoke_breaks_a_barrier(shell, client):
     barrier = client.barrier("step", 2)
     heard = []
     party = threading.Thread(target=until_broken, args=(barrier, heard))
     party.start()
     eventually(lambda: barrier.n_waiting == 1)
-    result = shell("break", "step", "--reason", "no more", "--yes")
+    result = shell("revoke", "step", "--reason", "no more", "--yes")
     party.join()
     assert result.status == 0
     assert "step was a barrier, 1 of 2 have come" in result.out
@@ -77,9 +77,9 @@ def test_break_breaks_a_barrier(shell, client):
     assert barrier.broken
 
 
-def test_break_does_not_know_what_nobody_holds(shell, client):
+def test_revoke_does_not_know_what_nobody_holds(shell, client):
     client.event("ready").set()
-    result = shell("break", "ready", "--reason", "x", "--yes")
+    result = shell("revoke", "ready", "--reason", "x", "--yes")
     assert result.status != 0
     assert "is a event" not in result.err
     assert "'ready' is an event: it has no holder" in result.err

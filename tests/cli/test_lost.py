@@ -105,7 +105,7 @@ def test_others_that_ignore_term_are_killed_after_a_command_that_obeys(server, s
     process = shell.start("run", "x", "--grace", "0.3s", "--", "sh", "-c", code)
     pid = report.up()
     listens(server)
-    shell("break", "x", "--reason", "r", "--yes")
+    shell("revoke", "x", "--reason", "r", "--yes")
     assert process.end() == 76
     assert not alive(pid)
 
@@ -120,7 +120,7 @@ def test_a_revoked_lease_stops_the_command_at_once_and_tells_why(server, shell):
     report.up()
     listens(server)
     began = instant()
-    result = shell("break", "x", "--reason", "host is going down", "--yes")
+    result = shell("revoke", "x", "--reason", "host is going down", "--yes")
     assert result.status == 0
     report.heard("SIGTERM")
     assert report.at("SIGTERM") - began < 2 + machine_seconds()
@@ -133,7 +133,7 @@ def test_a_command_that_does_not_obey_is_killed_after_the_grace(server, shell):
     process = shell.start("run", "x", "--grace", "0.4s", "--", *words)
     report.up()
     listens(server)
-    shell("break", "x", "--reason", "r", "--yes")
+    shell("revoke", "x", "--reason", "r", "--yes")
     assert process.end() == 76
     assert 0.3 < report.last_sign() - report.at("SIGTERM") < 0.4 + 5 * SLACK
 
@@ -143,7 +143,7 @@ def test_on_lost_kill_kills_at_once(server, shell):
     process = shell.start("run", "x", "--on-lost", "kill", "--", *words)
     report.up()
     listens(server)
-    shell("break", "x", "--reason", "r", "--yes")
+    shell("revoke", "x", "--reason", "r", "--yes")
     assert process.end() == 76
     assert "SIGTERM" not in report.words()
 
@@ -167,7 +167,7 @@ def test_on_lost_warn_tells_and_the_exit_status_stays_the_commands(server, shell
     )
     assert process.popen.stdout.readline() == "up\n"
     listens(server)
-    shell("break", "x", "--reason", "r", "--yes")
+    shell("revoke", "x", "--reason", "r", "--yes")
     line = process.popen.stderr.readline()
     assert "is lost: revoked: r [" in line
     assert line.endswith("; sh goes on without it\n")

@@ -174,7 +174,7 @@ def test_a_script_renews_and_releases_what_it_acquired(shell, nodes, dead):
 
 def test_an_operator_takes_a_lock_from_all_nodes(shell, nodes):
     shell("acquire", "a", "--ttl", "1m")
-    result = shell("break", "a", "--reason", "r", "--yes")
+    result = shell("revoke", "a", "--reason", "r", "--yes")
     assert result.status == 0, result.err
     assert "a was held by" in result.out
     assert [node.command("GET", "fencelock:a") for node in nodes.nodes] == [None] * 3

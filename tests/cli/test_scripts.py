@@ -139,7 +139,7 @@ def test_an_id_may_begin_with_a_dash(shell, server, command, holder):
 @pytest.mark.parametrize("command", ["renew", "release"])
 def test_a_revocation_is_told_with_its_reason(shell, command):
     told = acquired(shell, "x")
-    shell("break", "x", "--reason", "too long", "--yes")
+    shell("revoke", "x", "--reason", "too long", "--yes")
     result = shell(command, "x", "--holder", told["holder"])
     assert result.status == 76
     assert "revoked: too long" in result.err

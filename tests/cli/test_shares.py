@@ -1,4 +1,4 @@
-"""``run --slots``, ``--shared``, ``--exclusive``; what ``ls``, ``show`` and ``break`` tell then."""
+"""``run --slots``, ``--shared`` and ``--exclusive``, and how other commands tell of them."""
 
 import os
 import signal
@@ -89,11 +89,11 @@ def test_ls_and_show_tell_who_holds_what(shell, runs):
     assert shell("ls").out == ""
 
 
-def test_break_takes_it_from_all_who_hold_and_lets_the_next_in(shell, runs):
+def test_revoke_takes_it_from_all_who_hold_and_lets_the_next_in(shell, runs):
     processes = [runs("x", "--slots", 2) for _ in range(2)]
     waiter = shell.start("run", "x", "--slots", 2, "--", "true")
     shell.in_line()
-    result = shell("break", "x", "--yes", "--reason", "stuck")
+    result = shell("revoke", "x", "--yes", "--reason", "stuck")
     assert result.status == 0
     assert "2 of 2 permits held by" in result.out
     for each in processes:
@@ -103,9 +103,9 @@ def test_break_takes_it_from_all_who_hold_and_lets_the_next_in(shell, runs):
     assert waiter.end() == 0
 
 
-def test_break_takes_it_from_one_process_only(shell, runs):
+def test_revoke_takes_it_from_one_process_only(shell, runs):
     stuck, fine = runs("x", "--slots", 2), runs("x", "--slots", 2)
-    words = ("break", "x", "--yes", "--reason", "stuck", "--only")
+    words = ("revoke", "x", "--yes", "--reason", "stuck", "--only")
     assert "no such process" in shell(*words, f"{os.uname().nodename}:1").err
     result = shell(*words, f"{os.uname().nodename}:{stuck.pid}")
     assert "1 of 2 permits held by" in result.out

@@ -268,7 +268,7 @@ def test_other_programs_of_the_same_job_are_left_alone(server, shell):
         os.execvpe("sh", ["sh", "-c", code], shell.env)
     command, other = report.up(), its_report.up()
     listens(server)
-    assert shell("break", "x", "--reason", "r", "--yes").status == 0
+    assert shell("revoke", "x", "--reason", "r", "--yes").status == 0
     report.heard("SIGTERM")
     gone(command)
     assert alive(other)
@@ -292,7 +292,7 @@ def test_on_a_terminal_one_line_tells_the_holder_and_the_place(shell, terminal):
     assert ", lease 2" in line
     seen = read_until(master, b"you are #2 of 2", b"")
     assert b"\n" not in seen
-    assert shell("break", "x", "--reason", "go on", "--yes").status == 0
+    assert shell("revoke", "x", "--reason", "go on", "--yes").status == 0
     assert ended(pid) == 0
     assert read_until(master, b"\r\x1b[K").endswith(b"\r\x1b[K")
     assert first.end() == 0

@@ -1,12 +1,17 @@
 """Commands whose standard streams are closed, as cron's and daemons' may be, or dead."""
 
+import contextlib
 import os
 import pty
+import signal
 import subprocess
+import sys
+import termios
+from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import FENCELOCK, eventually
+from tests.cli.shell import FENCELOCK
 
 NAMES = {0: "<&-", 1: ">&-", 2: "2>&-"}
 CLOSED = [(0,), (1,), (2,), (0, 1), (0, 1, 2)]
@@ -60,26 +65,76 @@ def test_a_dead_stderr_does_not_end_a_wait(shell):
     assert process.popen.wait(20) == 0
 
 
-def test_a_terminal_sees_long_names_cut_and_a_program_sees_them_whole(shell):
-    name = "name-" * 40
-    shell("acquire", name)
-    shell("acquire", "short")
-    assert name in shell("ls").out
+@pytest.mark.parametrize(
+    "words",
+    [("ls",), ("ls", "--json"), ("ls", "--help"), ("--version",), ("doctor",), ("acquire", "y")],
+    ids=" ".join,
+)
+def test_a_full_disk_is_said_and_leaves_nothing_held(shell, words):
+    shell("acquire", "x")
+    with Path("/dev/full").open("w") as full:
+        process = shell.start(*words, stdout=full)
+        _, err = process.popen.communicate(timeout=20)
+    assert process.popen.returncode == 74
+    assert err.endswith("fencelock: cannot write: No space left on device\n")
+    assert "Traceback" not in err
+    assert [each["name"] for each in shell("ls", "--json").json] == ["x"]
+
+
+# Ctrl-C as an import begins: of the module that is named.
+STRUCK = """
+import os, signal, sys
+
+struck = sys.argv[1]
+
+class Striking:
+    def find_spec(self, name, *_):
+        if name == struck:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.modules.pop(struck, None)
+sys.meta_path.insert(0, Striking())
+sys.orig_argv[1:3] = "-m", "fencelock"
+from fencelock.cli import main
+sys.argv[1] = "ls"
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["typing", "fencelock.errors", "fencelock.cli.arguments"])
+def test_ctrl_c_while_it_starts_leaves_no_traceback(shell, module):
+    ended = subprocess.run(
+        [sys.executable, "-c", STRUCK, module], env=shell.env, capture_output=True, check=False
+    )
+    assert ended.returncode in {-signal.SIGINT, 128 + signal.SIGINT}
+    assert ended.stderr == b""
+
+
+def test_ls_fits_any_terminal_and_a_program_reads_names_whole(shell):
+    name, chinese = "name-" * 100, "订单" * 30
+    for each in (f"{name}1", f"{name}2", "short", chinese):
+        shell("acquire", each, "--label", "ann")
+    piped = shell("ls").out.splitlines()
+    assert {f"{name}1", f"{name}2", chinese} < {line.split()[0] for line in piped}
+    assert len(next(line for line in piped if line.startswith("short"))) < 200
+    for width in (60, 80, 100, 120):
+        lines = on_terminal(shell, width, "ls")
+        assert all(sum(1 + ("一" <= char <= "鿿") for char in line) <= width for line in lines)
+        assert [line.split()[0][-1] for line in lines if line.startswith("name-")] == ["1", "2"]
+        assert all("held" in line and "WAITING" in lines[0] for line in lines[1:])
+        assert width != 60 or "FENCE" not in lines[0]
+        assert width != 120 or "FENCE" in lines[0]
+
+
+def on_terminal(shell, width, *words):
+    """Return the lines that a command prints on a terminal of a width."""
     master, slave = pty.openpty()
-    try:
-        process = shell.start("ls", stdout=slave)
-        os.close(slave)
-        printed = bytearray()
-
-        def all_printed():
-            printed.extend(os.read(master, 65536))
-            return b"short" in printed and printed.count(b"\n") >= 3
-
-        eventually(all_printed, "the table")
-        assert process.popen.wait(20) == 0
-    finally:
-        os.close(master)
-    lines = printed.decode().splitlines()
-    assert "…" in printed.decode()
-    assert name not in printed.decode()
-    assert max(map(len, lines)) < len(name)
+    termios.tcsetwinsize(slave, (24, width))
+    process = shell.start(*words, stdout=slave)
+    os.close(slave)
+    printed = b""
+    with os.fdopen(master, "rb", buffering=0) as terminal, contextlib.suppress(OSError):  # its end
+        while said := terminal.read(65536):
+            printed += said
+    assert process.popen.wait(20) == 0
+    return printed.decode().splitlines()

@@ -49,7 +49,7 @@ async def shown_by(world, *words):
 
 
 def revoke(world, name):
-    command(world, "break", name, "--yes", "--reason", "a test")
+    command(world, "revoke", name, "--yes", "--reason", "a test")
 
 
 async def all_of(jobs):

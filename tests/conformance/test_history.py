@@ -62,7 +62,7 @@ async def test_a_long_wait_is_kept_with_who_waited(world):
     outcomes = {entry.outcome for entry in entries}
     assert "timed_out" in outcomes
     entry = next(each for each in entries if each.outcome == "timed_out")
-    assert (entry.kind, entry.name, entry.object, entry.label) == ("contention", "a", "lock", "ann")
+    assert (entry.kind, entry.name, entry.object, entry.label) == ("wait", "a", "lock", "ann")
     assert 0.04 < entry.seconds < 5
     assert entry.pid > 0
     await client.aclose()
@@ -94,16 +94,17 @@ async def test_a_short_wait_is_not_kept(world):
 
 @pytest.mark.slow
 async def test_a_revocation_is_kept_by_its_holder_and_by_its_operator(world):
-    client = world.client(history=True)
-    lock = client.lock("a")
+    client, operator = world.client(history=True), world.client()
+    lock = client.lock("a", label="ann")
     assert await lock.acquire()
     lease = lock.lease
-    await client.revoke("a", reason="too slow")
+    await operator.revoke("a", reason="too slow", by="bob")
     await world.until(lambda: lease.lost, "the loss")
     entries = await kept(world, client, 2)
     by_kind = {entry.kind: entry for entry in entries}
     assert (by_kind["lost"].reason, by_kind["lost"].detail) == ("revoked", "too slow")
-    assert by_kind["revoked"].reason == "too slow"
+    revoked = by_kind["revoked"]
+    assert (revoked.reason, revoked.by, revoked.label) == ("too slow", "bob", "ann")
     assert await client.history("b") == []
     assert {each.name for each in await client.history("a", within=60)} == {"a"}
     assert len(await client.history(limit=1)) == 1
@@ -254,3 +255,8 @@ async def test_a_deadlock_is_kept_with_its_cycle(world):
     assert entry.name in {"a", "b"}
     assert "waits for 'a'" in entry.detail
     assert "waits for 'b'" in entry.detail
+
+
+def test_waits_that_older_builds_kept_are_waits():
+    (entry,) = parsed([(b"1-0", [b"entry", b'{"kind":"contention","name":"a"}'])])
+    assert (entry.kind, entry.name) == ("wait", "a")

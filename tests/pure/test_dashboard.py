@@ -232,6 +232,19 @@ def test_the_same_number_of_waiters_is_noted_once():
     assert recent.of("a", NOW + 5)["samples"] == [(NOW, 1), (NOW + 3, 2)]
 
 
+def test_time_without_a_look_is_told_and_no_tenure_ends_within_it():
+    recent = Recent()
+    recent.look([lock("a", ["x"]), lock("b", ["y"])], NOW)
+    recent.look([lock("a", ["x"]), lock("b", ["y"])], NOW + 1)
+    recent.look([lock("a", ["z"])], NOW + 100)
+
+    first, after = recent.of("a", NOW + 100), recent.of("b", NOW + 100)
+
+    assert first["unseen"] == after["unseen"] == [(0.0, NOW), (NOW + 1, NOW + 100)]
+    assert [each["until"] for each in first["tenures"]] == [NOW + 1, None]
+    assert [each["until"] for each in after["tenures"]] == [NOW + 1]
+
+
 def test_what_is_long_past_is_forgotten():
     recent = Recent()
     recent.look([lock("a", ["x"])], NOW)

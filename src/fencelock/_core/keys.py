@@ -70,7 +70,7 @@ class LockKeys:
         ValueError: the name ends like a derived key.
     """
 
-    __slots__ = ("_prefix", "all", "lock", "name")
+    __slots__ = ("all", "lock", "name", "prefix")
 
     all: tuple[bytes, ...]
 
@@ -78,7 +78,7 @@ class LockKeys:
         _refuse_derived(name)
         self.name: str = name
         self.lock: bytes = (prefix + name).encode()
-        self._prefix = prefix
+        self.prefix: str = prefix
 
     def __getattr__(self, name: str) -> tuple[bytes, ...]:
         """Derive the other keys; called as long as ``all`` is not set."""
@@ -89,7 +89,7 @@ class LockKeys:
 
     def derive(self) -> tuple[bytes, ...]:
         """Return all its keys, without keeping them."""
-        return self.lock, *derived(self._prefix.encode(), self.lock)
+        return self.lock, *derived(self.prefix.encode(), self.lock)
 
     @property
     def plain(self) -> tuple[bytes, ...]:
@@ -104,7 +104,7 @@ class LockKeys:
     @property
     def renew(self) -> tuple[bytes, ...]:
         """Return what a renewal touches."""
-        return self.lock, *derived(self._prefix.encode(), self.lock, KINDS[:1])
+        return self.lock, *derived(self.prefix.encode(), self.lock, KINDS[:1])
 
     @property
     def renew_owned(self) -> tuple[bytes, ...]:

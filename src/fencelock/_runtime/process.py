@@ -63,3 +63,23 @@ class ProcessBound:
             " process. In another process, make a client and ask it for the same name; to pass"
             " on a lease, pass its fence"
         )
+
+
+def user() -> str:
+    """Return the name of the user who runs this, for people to read."""
+    name = os.environ.get("SUDO_USER") or os.environ.get("LOGNAME") or os.environ.get("USER")
+    if name:
+        return name
+    import pwd  # noqa: PLC0415 - there is none on Windows
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def user_and_host() -> str:
+    """Return who does something as an operator, for people to read."""
+    import socket  # noqa: PLC0415 - for operators only
+
+    return f"{user()}@{socket.gethostname()}"

@@ -156,13 +156,19 @@ class AsyncClient(AsyncDecorators):
         return await introspection.status(self._port(), self._prefix, name, waiters)
 
     async def revoke(
-        self, name: str, *, reason: str, only: tuple[str, int] | None = None
+        self,
+        name: str,
+        *,
+        reason: str,
+        only: tuple[str, int] | None = None,
+        by: str | None = None,
     ) -> LockStatus | None:
         """Take a lock away from its holder, in any process; the next waiter is granted it.
 
         The holder is notified at once, and its LeaseLost carries ``reason``. A semaphore or
         reader/writer lock is taken from all its holders. ``only`` is the host and process id from
-        which alone it is taken, such as ``status.holder.process``.
+        which alone it is taken, such as ``status.holder.process``. The history says that ``by``
+        did it: by default the user and the host of this process.
         Returns the status of before, with the holders that it was taken from; None if there were
         none. A holder that is notified works on until its code reacts: only its fence is safe.
 
@@ -173,7 +179,9 @@ class AsyncClient(AsyncDecorators):
             OutcomeUnknown: the request may or may not have run; do it again.
             QuorumNotReached: too few nodes answered.
         """
-        return await introspection.revoke(self._port(), self._prefix, name, reason, only)
+        return await introspection.revoke(
+            self._port(), self._prefix, name, reason, only=only, by=by
+        )
 
     async def signals(
         self, match: str = "*", *, names: Iterable[str] | None = None

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Callable
 
@@ -39,7 +40,7 @@ COMMANDS = {
     "ls": "list locks",
     "show": "show one lock, its holder and its line of waiters",
     "graph": "show who blocks whom",
-    "break": "take a lock away from its holder",
+    "revoke": "take a lock away from its holder",
     "dashboard": "show the locks of a server in a browser",
     "top": "show the locks that are waited for most, live",
     "history": "list long waits, losses, revocations and deadlocks",
@@ -48,10 +49,12 @@ COMMANDS = {
     "server": "start, stop or look at the embedded server",
 }
 
+_ALIASES = {"break": "revoke"}
+
 # The files of commands that one reader needs together.
 _FILES = {
     **dict.fromkeys(("acquire", "renew", "release"), "script"),
-    **dict.fromkeys(("ls", "show", "break"), "inspect"),
+    **dict.fromkeys(("ls", "show", "revoke"), "inspect"),
 }
 
 
@@ -62,6 +65,8 @@ def main(argv: list[str] | None = None) -> int:
     if argv is not None:  # a caller's process, and its streams
         return exits.run(lambda: _dispatch(argv))
     gc.disable()  # until ``collect_garbage``
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see the package's __init__.py
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     _open_standard_streams()
     return exits.end(exits.run(lambda: _dispatch(sys.argv[1:])))
 
@@ -85,7 +90,7 @@ def _dispatch(words: list[str]) -> int:
 
     if not words:
         raise UsageError("which command?", hint="fencelock --help")
-    name, rest = words[0], words[1:]
+    name, rest = _ALIASES.get(words[0], words[0]), words[1:]
     if name in {"-h", "--help", "help"}:
         return _dispatch([rest[0], "--help"]) if rest else _help()
     if name in {"-V", "--version", "version"}:

@@ -53,6 +53,10 @@ class Parser(argparse.ArgumentParser):
         hint = did_you_mean(get_close_matches(given, known, n=1)) or f"{self.prog} --help"
         raise UsageError(message, hint=hint)
 
+    def print_help(self, file: Any = None) -> None:
+        """Print the help, and raise what hinders it: argparse ignores that."""
+        print(self.format_help(), end="", file=file)
+
     def parse_args(self, *args: Any, **more: Any) -> Any:
         """Parse, unless only the parser itself is wanted; see ``described``."""
         if _wanted:

@@ -7,6 +7,7 @@ runs under ``fencelock run`` are not taken for them.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from fencelock.errors import (
 USAGE: Final = 64
 UNREACHABLE: Final = 69
 INTERNAL: Final = 70
+UNWRITTEN: Final = 74
 BUSY: Final = 75
 LOST: Final = 76
 DENIED: Final = 77
@@ -37,6 +39,7 @@ NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
 SIGNALLED: Final = 128
 _PIPE: Final = SIGNALLED + 13
+_DISK_TROUBLE: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 DOCTOR: Final = "`fencelock doctor` shows what is wrong"
 
@@ -127,7 +130,10 @@ def report(error: BaseException) -> int:
 def run(command: Callable[[], int]) -> int:
     """Run a command and return its exit status, also for what it raises."""
     try:
-        status = command()
+        try:
+            status = command()
+        except SystemExit as end:  # of argparse, after the help
+            status = int(end.code or 0)
         sys.stdout.flush()
         return status
     except (FencelockError, UsageError, ValueError) as error:
@@ -137,17 +143,25 @@ def run(command: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         return SIGNALLED + 2
     except BrokenPipeError:
-        # The reader of our output has ended; the interpreter must not complain of it at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # its reader has ended
         return _PIPE
-    except Exception:  # noqa: BLE001 - any other error is a defect: show it
-        import traceback
+    except Exception as error:  # noqa: BLE001 - any other error is a defect: show it
+        from fencelock.cli.output import say, to_stderr
 
-        from fencelock.cli.output import to_stderr
+        if isinstance(error, OSError) and error.errno in _DISK_TROUBLE:
+            _drop_output()
+            say(f"cannot write: {error.strerror}")
+            return UNWRITTEN
+        import traceback
 
         defect = "fencelock: this is a defect of fencelock: please report it\n"
         to_stderr(traceback.format_exc() + defect)
         return INTERNAL
+
+
+def _drop_output() -> None:
+    """Let the rest of the output go nowhere: the interpreter must not complain at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def end(status: int) -> NoReturn:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fencelock.cli.output import human
 
 if TYPE_CHECKING:
     from fencelock.status import LockStatus
+
+# The columns that a narrow terminal does without, the first ones first.
+LESS: Final = ("FENCE", "LABEL", "LEASE", "HELD FOR", "LONGEST WAIT")
 
 
 def row(lock: LockStatus) -> dict[str, str]:

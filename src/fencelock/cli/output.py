@@ -12,7 +12,9 @@ _MINUTE: Final = 60
 _HOUR: Final = 3600
 _DAY: Final = 86400
 _EXACT_BELOW: Final = 10
-_NAME_MIN: Final = 24  # a name is not cut below this
+_GAP: Final = "  "
+_CELL_MIN: Final = 24  # columns are left out before a cell is cut below this
+_PADDED_MAX: Final = 40  # no cell is padded to more for programs
 
 
 def say(text: str) -> None:
@@ -47,28 +49,73 @@ def _json(data: object) -> str:
     return json.dumps(data, ensure_ascii=False, allow_nan=False)
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print columns, each as wide as its widest cell; the last one as it comes.
+def table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    less: Sequence[str] = (),
+    wraps: bool = False,
+) -> None:
+    """Print columns; on a terminal they fit its width, see ``fitted``.
 
-    On a terminal the first column, the name, is cut when the lines would be too long for it. What a
-    program reads has the names whole.
+    With ``wraps`` the last one has sentences, which are not cut. What a program reads has all
+    columns and whole cells, and a very long one pads no other line.
     """
-    lines = [[visible(cell) for cell in row] for row in (header, *rows)]
+    lines, longest = [[visible(cell) for cell in row] for row in (header, *rows)], _PADDED_MAX
     if sys.stdout.isatty():
-        _cut_names(lines, columns(1))
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        longest = 0
+        last = [[line.pop()] if wraps else [] for line in lines]
+        room = columns(1) - (_CELL_MIN + len(_GAP) if wraps else 0)
+        lines = [line + end for line, end in zip(fitted(lines, room, less), last, strict=True)]
+    widths = [min(width, longest or width) for width in _widths(lines)]
     for line in lines:
-        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        print("  ".join(cells).rstrip())
+        padded = (cell + " " * (n - cells(cell)) for cell, n in zip(line, widths, strict=True))
+        print(_GAP.join(padded).rstrip())
 
 
-def _cut_names(lines: Sequence[list[str]], width: int) -> None:
-    """Cut the first cell of each line so that all cells fit in a width, if that leaves enough."""
-    others = [max(map(len, column)) for column in list(zip(*lines, strict=True))[1:]]
-    room = max(_NAME_MIN, width - sum(others) - 2 * len(others))
-    for line in lines:
-        if len(line[0]) > room:
-            line[0] = line[0][: room - 1] + "…"
+def fitted(lines: list[list[str]], width: int, less: Sequence[str] = ()) -> list[list[str]]:
+    """Return the lines of a table, its header first, cut to a width.
+
+    Columns of ``less`` are left out, the first ones first, until the others have enough room. Then
+    the longest cells are cut in the middle: names differ at either end.
+    """
+    for name in less:
+        if sum(min(n, _CELL_MIN) + len(_GAP) for n in _widths(lines)) - len(_GAP) <= width:
+            break
+        if name in lines[0]:
+            place = lines[0].index(name)
+            lines = [line[:place] + line[place + 1 :] for line in lines]
+    widths = _widths(lines)
+    while sum(widths) + len(_GAP) * (len(widths) - 1) > width and max(widths) > 1:
+        widths[widths.index(max(widths))] -= 1
+    return [[_cut(cell, n) for cell, n in zip(line, widths, strict=True)] for line in lines]
+
+
+def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
+    """Return how wide the widest cell of each column is."""
+    return [max(map(cells, column)) for column in zip(*lines, strict=True)]
+
+
+def _cut(text: str, width: int) -> str:
+    """Return a text whose middle is left out so that it fits."""
+    if cells(text) <= width:
+        return text
+    head, tail = text[: len(text) // 2], text[len(text) // 2 :]
+    while cells(head) + 1 + cells(tail) > width and (head or tail):
+        if cells(head) > cells(tail):
+            head = head[:-1]
+        else:
+            tail = tail[1:]
+    return f"{head}…{tail}"
+
+
+def cells(text: str) -> int:
+    """Return how many columns of a terminal a text takes: a Chinese character takes two."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(c) else 1 + (east_asian_width(c) in "WF") for c in text)
 
 
 def facts(pairs: Mapping[str, str]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from fencelock._operator import Operator
 from fencelock._runtime.log import log
+from fencelock._runtime.process import user
 from fencelock.blocking.client import Client
 from fencelock.cli import collect_garbage
 from fencelock.cli.arguments import Arguments
@@ -66,19 +67,6 @@ def embedded_chosen(args: Arguments) -> bool:
 def configured(args: Arguments) -> str:
     """Return the configured server or servers; empty if none is configured."""
     return args.url or os.environ.get("FENCELOCK_URL") or ""
-
-
-def user() -> str:
-    """Return the name of the user who runs this, for people to read."""
-    name = os.environ.get("SUDO_USER") or os.environ.get("LOGNAME") or os.environ.get("USER")
-    if name:
-        return name
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
 
 
 def _hear_the_library(*, verbose: bool) -> None:

@@ -11,5 +11,5 @@
     metrics.py    the numbers for Prometheus
     assets/       the page itself, written by hand: nothing is built or loaded from elsewhere
 
-``fencelock dashboard`` starts it. It needs the extra ``dashboard``, and imports it here only.
+``fencelock dashboard`` starts it. It needs ``fencelock[dashboard]``, and imports it here only.
 """

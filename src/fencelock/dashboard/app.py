@@ -114,7 +114,8 @@ class _Views:
         asked = _Revocation(await _json_of(request))
         came = request.client.host if request.client else "?"
         try:
-            lost = await self._feed.revoke(asked.name, asked.reason, asked.only, asked.fence)
+            by = f"{came} (dashboard)"
+            lost = await self._feed.revoke(asked.name, asked.reason, asked.only, asked.fence, by)
         except ValueError as wrong:
             return error(400, str(wrong))
         except FencelockError as wrong:
@@ -130,6 +131,7 @@ class _Views:
             "Cache-Control": "no-store",
             "ETag": view.tag,
             "Fencelock-Now": f"{self._feed.now:.3f}",
+            "Fencelock-Age": f"{board.age():.3f}",
         }
         if board.trouble:
             headers["Fencelock-Trouble"] = board.trouble.encode("ascii", "replace").decode()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
@@ -34,6 +35,7 @@ class Look(NamedTuple):
     took: float = 0.0
     trouble: str = ""  # why there is nothing newer
     costs: Sequence[Mapping[str, Any]] = ()  # what holders cost others in the last hour
+    begun: float = 0.0  # when it began, by this machine's monotonic clock
 
 
 class View(NamedTuple):
@@ -57,6 +59,10 @@ class Board:
         self._frame = frame
         self._views: dict[str, View] = {}
         self._shared: dict[str, Maker] = {}  # the views of all locks that were asked for
+
+    def age(self) -> float:
+        """Return how many seconds ago the server was seen as this shows it."""
+        return time.monotonic() - self.look.begun
 
     def shared_view(self, key: str, make: Maker) -> View:
         """Return a view of all locks, made when it is asked for the first time."""
@@ -136,6 +142,7 @@ class Board:
             "status": status,
             "tenures": past["tenures"],
             "samples": past["samples"],
+            "unseen": past["unseen"],
             "events": [event(each) for each in events[-_LOCK_EVENTS_MAX:]],
         }
 
@@ -171,11 +178,12 @@ def event(entry: HistoryEntry) -> dict[str, Any]:
 
 def _why(entry: HistoryEntry) -> str:
     """Return the details of an entry, in words."""
-    if entry.kind == "contention":
+    if entry.kind == "wait":
         outcome = "" if entry.outcome == "granted" else entry.outcome.replace("_", " ")
         behind = f"behind {entry.behind}" if entry.behind else ""
         return ", ".join(filter(None, (outcome, behind)))
-    return ": ".join(filter(None, (entry.reason, entry.detail)))
+    by = f"by {entry.by}" if entry.by else ""
+    return ", ".join(filter(None, (": ".join(filter(None, (entry.reason, entry.detail))), by)))
 
 
 def _first(found: Any) -> dict[str, Any] | None:
@@ -187,7 +195,7 @@ def _most_waited_for(entries: Sequence[HistoryEntry]) -> list[dict[str, Any]]:
     """Return the locks with the longest waits, added up over all clients."""
     by_name: dict[str, list[float]] = defaultdict(list)
     for each in entries:
-        if each.kind == "contention":
+        if each.kind == "wait":
             by_name[each.name].append(each.seconds)
     found: list[dict[str, Any]] = [
         {"name": name, "times": len(all_), "seconds": round(sum(all_), 3), "longest": max(all_)}

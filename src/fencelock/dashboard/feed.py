@@ -47,7 +47,9 @@ class Source(Protocol):
     def events(self) -> Sequence[HistoryEntry]:
         """Return the newest entries of the history, oldest first; some may come again."""
 
-    def revoke(self, name: str, reason: str, only: tuple[str, int] | None) -> LockStatus | None:
+    def revoke(
+        self, name: str, reason: str, only: tuple[str, int] | None, by: str
+    ) -> LockStatus | None:
         """Take a lock away; return what was held before, or None."""
 
 
@@ -105,7 +107,7 @@ class Feed:
         try:
             locks = self._source.locks()
         except FencelockError as error:
-            return self._without_answer(_first_line(error))
+            return self._without_answer(_first_line(error), begun)
         trouble = self._read_events()
         told = rows.instant(locks, 0.0)
         if told:
@@ -113,7 +115,8 @@ class Feed:
         now = self.now
         self._recent.look(locks, now)
         took = time.monotonic() - begun
-        look = Look(locks, list(self._events), now, took, trouble, self._recent.costs(now))
+        costs = self._recent.costs(now)
+        look = Look(locks, list(self._events), now, took, trouble, costs, begun)
         board = Board(look, self._frame)
         if self._board is not None:
             board.make_as(self._board)
@@ -129,10 +132,10 @@ class Feed:
         self._events.extend(each for each in found if each.id not in known)
         return ""
 
-    def _without_answer(self, why: str) -> Board:
+    def _without_answer(self, why: str, begun: float) -> Board:
         """Return the last board once more, or an empty one, with the reason."""
         if self._board is None:
-            return Board(Look((), (), self.now, trouble=why), self._frame)
+            return Board(Look((), (), self.now, trouble=why, begun=begun), self._frame)
         return Board(self._board.look._replace(trouble=why), self._frame)
 
     async def lock(self, name: str) -> View:
@@ -160,23 +163,23 @@ class Feed:
         return board.view(f"lock {name}", make)
 
     async def revoke(
-        self, name: str, reason: str, only: tuple[str, int] | None, fence: int
+        self, name: str, reason: str, only: tuple[str, int] | None, fence: int, by: str
     ) -> LockStatus | None:
         """Take a lock away if it is still the tenure that was shown; return it, or None."""
         async with self._turn:
             lost: LockStatus | None = await run_in_threadpool(
-                self._revoke, name, reason, only, fence
+                self._revoke, name, reason, only, fence, by
             )
             return lost
 
     def _revoke(
-        self, name: str, reason: str, only: tuple[str, int] | None, fence: int
+        self, name: str, reason: str, only: tuple[str, int] | None, fence: int, by: str
     ) -> LockStatus | None:
         before = self._source.status(name)
         fences = {each.fence for each in before.holders}
         if not before.held or fence not in {before.fence, *fences}:
             return None
-        lost = self._source.revoke(name, reason, only)
+        lost = self._source.revoke(name, reason, only, by)
         self.stale()
         return lost
 

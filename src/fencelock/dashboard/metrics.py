@@ -26,7 +26,7 @@ METRICS: Final = {
     "fencelock_server_events_1h": "Events of the last hour in the history, by kind.",
     "fencelock_server_look_seconds": "How long the last look at the server took.",
 }
-KINDS: Final = ("contention", "lost", "revoked", "deadlock")
+KINDS: Final = ("wait", "lost", "revoked", "deadlock")
 
 
 def exposition(board: Board) -> bytes:

@@ -25,8 +25,10 @@ MINUTES_KEPT: Final = 60
 HOLDERS_MAX: Final = 1_000  # of a minute
 COSTS_SHOWN: Final = 100
 NAMES_MAX: Final = 20  # of one holder
-# A longer time between two looks, in which no browser asked, is not ascribed to any holder.
+# A longer time between two looks, in which no browser asked or the server did not answer, was not
+# seen: it is ascribed to no holder, and drawn as unknown.
 GAP_MAX: Final = 10.0
+GAPS_MAX: Final = 100
 
 Key = tuple[str, int, str, int]
 Holder = tuple[str, int, str]  # a process and its label
@@ -42,11 +44,12 @@ class _Past:
         self.seen = 0.0
         self.ttl = 0.0
 
-    def look(self, lock: LockStatus, now: float) -> None:
+    def look(self, lock: LockStatus, now: float, seen: float) -> None:
+        """Note the state ``now``; ``seen``: until when what is over now was certain to last."""
         self.seen = now
         holders = {_key(each): each for each in lock.holders}
         for key in self.open.keys() - holders.keys():
-            self.open.pop(key)["until"] = round(now, 3)
+            self.open.pop(key)["until"] = round(seen, 3)
         for key in holders.keys() - self.open.keys():
             self._begin(key, holders[key])
         self.ttl = max(self.ttl, lock.remaining or 0.0)
@@ -59,10 +62,10 @@ class _Past:
         self.tenures.append(tenure)
         self.open[key] = tenure
 
-    def gone(self, now: float) -> None:
+    def gone(self, now: float, seen: float) -> None:
         """Note that the lock is no longer held or waited for."""
         for tenure in self.open.values():
-            tenure["until"] = round(now, 3)
+            tenure["until"] = round(seen, 3)
         self.open.clear()
         if self.samples and self.samples[-1][1]:
             self.samples.append((round(now, 3), 0))
@@ -75,26 +78,31 @@ class Recent:
         self._pasts: dict[str, _Past] = {}
         self._minutes: dict[int, dict[Holder, dict[str, Any]]] = {}
         self._looked = 0.0
+        self._unseen: deque[tuple[float, float]] = deque(maxlen=GAPS_MAX)
 
     def look(self, locks: Sequence[LockStatus], now: float) -> None:
         """Take note of one look at all locks."""
-        self._charge(locks, now)
+        before, self._looked = self._looked, now
+        seen = now
+        if now - before > GAP_MAX:
+            seen = before
+            self._unseen.append((round(before, 3), round(now, 3)))
+        self._charge(locks, now, now - before)
         names = {lock.name for lock in locks}
         for lock in locks:
             past = self._pasts.pop(lock.name, None) or _Past()
             self._pasts[lock.name] = past  # at the end: the order is that of the looks
-            past.look(lock, now)
+            past.look(lock, now, seen)
         for name, past in list(self._pasts.items()):
             if name not in names:
-                past.gone(now)
+                past.gone(now, seen)
                 if now - past.seen > KEPT_SECONDS:
                     del self._pasts[name]
         while len(self._pasts) > LOCKS_MAX:
             del self._pasts[next(iter(self._pasts))]
 
-    def _charge(self, locks: Sequence[LockStatus], now: float) -> None:
+    def _charge(self, locks: Sequence[LockStatus], now: float, passed: float) -> None:
         """Add the time since the last look to each holder's cost, for each client that waits."""
-        passed, self._looked = now - self._looked, now
         if not 0 < passed <= GAP_MAX:
             return
         minute = self._minutes.setdefault(int(now // 60), {})
@@ -122,12 +130,15 @@ class Recent:
 
     def of(self, name: str, now: float) -> dict[str, Any]:
         """Return the data that a lock's own page draws."""
-        past = self._pasts.get(name)
-        if past is None:
-            return {"tenures": [], "samples": [], "ttl": 0.0}
         begin = now - KEPT_SECONDS
+        past = self._pasts.get(name) or _Past()
         tenures = [each for each in past.tenures if (each["until"] or now) >= begin]
-        return {"tenures": tenures, "samples": list(past.samples), "ttl": round(past.ttl, 1)}
+        return {
+            "tenures": tenures,
+            "samples": list(past.samples),
+            "unseen": [each for each in self._unseen if each[1] >= begin],
+            "ttl": round(past.ttl, 1),
+        }
 
 
 def _key(who: HolderStatus) -> Key:

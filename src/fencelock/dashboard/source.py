@@ -65,6 +65,8 @@ class ServerSource:
         self.commands += 1
         return found
 
-    def revoke(self, name: str, reason: str, only: tuple[str, int] | None) -> LockStatus | None:
+    def revoke(
+        self, name: str, reason: str, only: tuple[str, int] | None, by: str
+    ) -> LockStatus | None:
         """Take a lock away; return what was held before, or None."""
-        return self._client.revoke(name, reason=reason, only=only)
+        return self._client.revoke(name, reason=reason, only=only, by=by)

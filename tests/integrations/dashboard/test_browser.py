@@ -98,6 +98,9 @@ def test_the_page_says_when_the_server_does_not_answer(own_server, run, page):
         page.get_by_role("alert").filter(has_text="This is the last state").wait_for()
         assert row(page, "orders:42").count() == 1
         page.locator('#live[data-state="stale"]').wait_for()
+        assert re.fullmatch(r"updated \d+ s ago", page.locator("#live").inner_text())
+        row(page, "orders:42").get_by_role("link").click()
+        page.locator("rect.unseen").first.wait_for()
         own_server.restart()
         page.locator('#live[data-state="live"]').wait_for()
         with pytest.raises(fencelock.LeaseLost):
@@ -227,6 +230,23 @@ def test_the_focus_stays_while_the_table_changes(board, client):
         with client.lock("a"):
             row(board, "a").wait_for()
             assert board.evaluate("document.activeElement.textContent") == "b"
+
+
+def test_a_link_shows_the_same_filter_state_and_order(board, client):
+    long = "reports:" + "x" * 200
+    with client.lock("orders:1"), client.lock("orders:2"), client.lock(f"{long}:7"):
+        row(board, "orders:1").wait_for()
+        assert board.locator("tbody a", has_text="…").inner_text().endswith(":7")
+        board.get_by_role("searchbox").fill("orders")
+        board.get_by_role("button", name="Held", exact=True).click()
+        board.get_by_role("button", name="Name").click()
+        board.get_by_role("button", name="Name").click()
+        board.goto(board.url)
+        board.reload()
+        row(board, "orders:1").wait_for()
+        assert board.url.endswith("#/?filter=orders&state=held&sort=-name")
+        assert board.locator("tbody td.c-name").all_inner_texts() == ["orders:2", "orders:1"]
+        assert board.get_by_role("searchbox").input_value() == "orders"
 
 
 def test_on_a_phone_nothing_is_wider_than_the_screen(run, phone, client, waiter):

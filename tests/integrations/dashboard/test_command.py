@@ -146,3 +146,15 @@ def test_without_the_frameworks_it_says_what_to_install(tmp_path):
 
     assert "uvicorn is not installed" in errors
     assert "extra `dashboard`" in errors
+
+
+def test_a_server_that_does_not_answer_is_said_at_the_start():
+    words = [sys.executable, "-m", "fencelock", "dashboard", "--port", "0"]
+    started = subprocess.Popen(
+        [*words, "--url", "redis://127.0.0.1:1"], stderr=subprocess.PIPE, text=True
+    )
+    with started:
+        said = [started.stderr.readline() for _ in range(2)]
+        started.send_signal(signal.SIGINT)
+        started.wait(30)
+    assert "cannot connect to redis://127.0.0.1:1/0" in said[1]

@@ -70,14 +70,12 @@ def test_the_history_is_shown(http, server, waiter, client):
         assert not slow.lock("orders:42").acquire(timeout=0.05)
     events = until(lambda: http.get("/api/events").json()["events"])
 
-    assert [(e["kind"], e["name"], e["label"]) for e in events] == [
-        ("contention", "orders:42", "slow")
-    ]
+    assert [(e["kind"], e["name"], e["label"]) for e in events] == [("wait", "orders:42", "slow")]
     assert events[0]["why"] == "timed out"
     most = http.get("/api/blockers").json()["locks"]
     assert [(row["name"], row["times"]) for row in most] == [("orders:42", 1)]
     assert http.get("/api/lock?name=orders:42").json()["events"] == events
-    assert 'fencelock_server_events_1h{kind="contention"} 1' in http.get("/metrics").text
+    assert 'fencelock_server_events_1h{kind="wait"} 1' in http.get("/metrics").text
 
 
 def test_holders_are_charged_with_the_waits_that_the_page_saw(http, client, waiter):

@@ -64,7 +64,7 @@ def test_a_scheduler_whose_leadership_is_lost_stops(place):
     wait_for(lambda: pids(place, r"tick (\d+)"))
     fencelock_program = Path(sys.executable).parent / "fencelock"
     subprocess.run(
-        [fencelock_program, "break", "scheduler", "--reason", "test", "--yes", "--url", place.url],
+        [fencelock_program, "revoke", "scheduler", "--reason", "test", "--yes", "--url", place.url],
         check=True,
         capture_output=True,
     )

@@ -10,7 +10,7 @@ import pytest
 
 textual = pytest.importorskip("textual")
 
-from textual.widgets import DataTable, Static  # noqa: E402 - likewise
+from textual.widgets import DataTable, Footer, Static  # noqa: E402 - likewise
 
 import fencelock  # noqa: E402 - after the skip
 from fencelock.cli._top.app import TopApp  # noqa: E402 - likewise
@@ -118,6 +118,29 @@ async def test_locks_appear_and_go(pilot, app, client, server):
     assert "1 of 1 locks" in summary(app)
     lock.release()
     await until(pilot, lambda: names(app) == [])
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120])
+def test_the_screen_fits_the_terminal(app, client, width):
+    held = [client.lock(f"{'name-' * 100}{end}") for end in "12"]
+
+    async def whole():
+        async with app.run_test(size=(width, 30)) as pilot:
+            table = app.query_one(DataTable)
+            await until(pilot, lambda: table.row_count == 2)
+            assert [each[-1] for each in names(app)] == ["1", "2"]
+            assert table.virtual_size.width <= width
+            header = [str(column.label) for column in table.columns.values()]
+            assert {"NAME", "STATE", "WAITING", "BLOCKED BY"} <= {*header}
+            assert ("LABEL" in header) is (width >= 100)
+            if width >= 80:
+                assert app.query_one(Footer).virtual_size.width <= width
+            await pilot.resize_terminal(40, 30)
+            await until(pilot, lambda: table.virtual_size.width <= 60)
+
+    for lock in held:
+        lock.acquire()
+    asyncio.run(whole())
 
 
 @driven

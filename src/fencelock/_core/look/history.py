@@ -23,7 +23,7 @@ from fencelock._core.retry import command
 from fencelock._core.types import Reply
 from fencelock.options import History
 from fencelock.scripts import ADD_HISTORY, NOTE_LOCKS
-from fencelock.status import HistoryEntry
+from fencelock.status import HistoryEntry, LockStatus
 
 # How often one client sends at most, in seconds.
 SEND_SECONDS: Final = 1.0
@@ -39,14 +39,18 @@ TEXT_MAX: Final = 500
 # So many of the newest entries are searched for those of one name.
 LOOKED_THROUGH: Final = 10_000
 
-CONTENTION: Final = "contention"
+WAIT: Final = "wait"
+_CONTENTION: Final = "contention"  # what older builds called it
 # By the kind of an event, that of its entry; these are kept however long it took.
-_KINDS: Final = {events.LOST: "lost", events.REVOKED: "revoked", events.DEADLOCK: "deadlock"}
+_KINDS: Final = {events.LOST: "lost", events.DEADLOCK: "deadlock"}
 # These end a wait; it is kept if it was long.
 _WAITED: Final = frozenset({events.GRANTED, events.TIMED_OUT, events.REFUSED, events.GAVE_UP})
 _ENDS: Final = _WAITED | {events.FAILED, events.DEADLOCK}
 # A lock with such an event is in use for longer than a moment.
 _IN_USE: Final = frozenset({events.WAITING, events.RENEWED})
+
+# An operator may keep no history: what it adds shortens that of others by little.
+_KEPT_BESIDE: Final = 10 * History().length
 
 _numbers = count(1)
 
@@ -92,7 +96,7 @@ class Recorder:
             self._behind[event.number] = _person(event.behind)
         kind = _KINDS.get(event.kind)
         if event.kind in _WAITED and event.waited >= self._options.threshold:
-            kind = CONTENTION
+            kind = WAIT
         if kind is None and event.kind not in _IN_USE:
             return
         ports = [port for each in self._ports if (port := each()) is not None]
@@ -132,6 +136,30 @@ class Recorder:
             port.run_in_background(ADD_HISTORY, (history_key(self._prefix),), args)
 
 
+def note_revocation(port: Port, prefix: str, lost: LockStatus, reason: str, by: str) -> None:
+    """Keep that an operator revoked a lock, an entry for each holder, in the background."""
+    told = [
+        packed(
+            {
+                "id": f"{port.client_channel.decode(errors='replace')}-{next(_numbers)}",
+                "kind": "revoked",
+                "name": lost.name,
+                "object": lost.kind,
+                **(
+                    {"host": who.host, "pid": who.pid, "unit": who.unit, "label": who.label}
+                    if who
+                    else {}
+                ),
+                "reason": _text(reason),
+                "by": _text(by),
+            }
+        )
+        for who in lost.holders or (None,)
+    ]
+    kept = _KEPT_BESIDE, int(History().ttl * 1000)
+    port.run_in_background(ADD_HISTORY, (history_key(prefix),), (*kept, *told))
+
+
 def entry_of(event: LockEvent, kind: str, behind: str) -> dict[str, Any]:
     """Return what is kept of an event."""
     who = event.who
@@ -142,7 +170,7 @@ def entry_of(event: LockEvent, kind: str, behind: str) -> dict[str, Any]:
         "object": event.object,
         **{key: who[key] for key in ("host", "pid", "unit", "label") if who.get(key)},
         "seconds": round(event.held if kind == "lost" else event.waited, 3),
-        "outcome": event.kind if kind == CONTENTION else "",
+        "outcome": event.kind if kind == WAIT else "",
         "reason": _text(event.reason),
         "detail": _text(event.detail or event.error),
         "behind": behind,
@@ -204,12 +232,14 @@ def _parsed(number: bytes, fields: Sequence[bytes]) -> HistoryEntry | None:
         known = {key: kind(told.get(key, kind())) for key, kind in _FIELDS.items()}
     except (ValueError, TypeError, AttributeError, IndexError):
         return None
+    if known["kind"] == _CONTENTION:
+        known["kind"] = WAIT
     return HistoryEntry(at=at, **known)
 
 
 _FIELDS: Final[dict[str, Any]] = {
     **dict.fromkeys(("id", "kind", "name", "object", "host", "unit", "label"), str),
-    **dict.fromkeys(("outcome", "reason", "detail", "behind"), str),
+    **dict.fromkeys(("outcome", "reason", "detail", "behind", "by"), str),
     "pid": int,
     "seconds": float,
 }

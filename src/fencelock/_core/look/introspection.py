@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencelock import options
 from fencelock._core.keys import LockKeys, SignalKeys
+from fencelock._runtime.process import user_and_host
 from fencelock.options import Seconds
 
 if TYPE_CHECKING:
@@ -40,16 +41,18 @@ def status(port: Any, prefix: str, name: str, waiters: int) -> Coroutine[Any, An
 
 
 def revoke(
-    port: Any, prefix: str, name: str, reason: str, only: tuple[str, int] | None
+    port: Any, prefix: str, name: str, reason: str, *, only: tuple[str, int] | None, by: str | None
 ) -> Coroutine[Any, Any, LockStatus | None]:
     """Return the flow that revokes a lock."""
     from fencelock._core.look.show import revoke
 
+    if by is None:
+        by = user_and_host()
     keys = LockKeys(prefix, options.lock_name(name))
     why = options.text("reason", reason).strip()
     if not why:
         raise ValueError("reason must not be empty: it is what the holder will read")
-    return revoke(port, keys, why, _process(only))
+    return revoke(port, keys, why, _process(only), options.text("by", by))
 
 
 def signals(

@@ -14,6 +14,7 @@ from fencelock._core.keys import LockKeys, lock_key
 from fencelock._core.lock.terms import may_linger
 from fencelock._core.look import LISTED
 from fencelock._core.look.clients import Row
+from fencelock._core.look.history import note_revocation
 from fencelock._core.port import Port
 from fencelock._core.quorum.votes import agreed, known_as
 from fencelock._core.retry import ask, command, parts
@@ -165,17 +166,19 @@ async def scan(port: Port, prefix: str, *kind: bytes, until: float = inf) -> set
 
 @describes_errors
 async def revoke(
-    port: Port, keys: LockKeys, reason: str, only: tuple[str, int] | None = None
+    port: Port, keys: LockKeys, reason: str, only: tuple[str, int] | None = None, by: str = ""
 ) -> LockStatus | None:
-    """Revoke the lock: its holder is notified, and the next waiter is granted.
+    """Revoke the lock: its holder is notified, the next waiter is granted, the history has it.
 
     A semaphore or reader/writer lock is taken from all its holders; with ``only``, a host and a
     process id, from those of that process. Returns what was known of the holders, or None.
     """
     found = await port.on_each(keys.name, lambda server: _revoke(server, keys, reason, only))
     hit = next((info for info in found if info is not None), None)
-    if hit is not None and events.hooks:
-        events.revoked(port, keys.name, hit.kind, reason)
+    if hit is not None:
+        if events.hooks:
+            events.revoked(port, keys.name, hit.kind, reason)
+        note_revocation(port, keys.prefix, hit, reason, by)
     return hit
 
 

@@ -17,14 +17,15 @@ from textual.widgets import DataTable, Footer, Input, Static
 from fencelock.cli._top.detail import DetailScreen, RevokeScreen
 from fencelock.cli._top.order import ORDERS, chosen, longest_wait
 from fencelock.cli._top.watched import Watched
-from fencelock.cli.lock_table import row
-from fencelock.cli.output import human, visible
+from fencelock.cli.lock_table import LESS, row
+from fencelock.cli.output import fitted, human, visible
 from fencelock.errors import FencelockError
 from fencelock.status import LockStatus
 
 _HEADER: Final = (
     *("NAME", "STATE", "WAITING", "LONGEST WAIT", "BLOCKED BY", "LABEL", "HELD FOR", "LEASE"),
 )
+_BESIDE: Final = 4  # columns of the terminal that the table's edges and its scrollbar take
 
 
 class TopApp(App[None]):
@@ -39,12 +40,12 @@ class TopApp(App[None]):
     DataTable { height: 1fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("w", "order('waiters')", "Most waiters"),
-        ("l", "order('wait')", "Longest wait"),
-        ("h", "order('held')", "Held longest"),
+        ("w", "order('waiters')", "Waiters"),
+        ("l", "order('wait')", "Wait"),
+        ("h", "order('held')", "Held"),
         ("n", "order('name')", "Name"),
         ("slash", "filter", "Filter"),
-        ("enter", "look", "Look into"),
+        ("enter", "look", "Look"),
         ("x", "revoke", "Revoke"),
         ("p", "pause", "Pause"),
         ("q", "quit", "Quit"),
@@ -74,7 +75,6 @@ class TopApp(App[None]):
 
     async def on_mount(self) -> None:
         """Begin to refresh."""
-        self._table.add_columns(*_HEADER)
         self._table.focus()
         self.set_interval(self._every, self.refresh_locks)
         await self.refresh_locks()
@@ -98,9 +98,12 @@ class TopApp(App[None]):
             return
         shown = chosen(self._locks, self._order, self._text)
         table, before = self._table, self.selected
-        table.clear()
-        for lock in shown:
-            table.add_row(*_cells(lock), key=lock.name)
+        room = self.size.width - _BESIDE
+        header, *rows = fitted([[*_HEADER], *map(_cells, shown)], room, LESS)
+        table.clear(columns=True)
+        table.add_columns(*header)
+        for lock, cells in zip(shown, rows, strict=True):
+            table.add_row(*map(Text, cells), key=lock.name)
         places = [place for place, lock in enumerate(shown) if lock.name == before]
         if places:
             table.move_cursor(row=places[0])
@@ -127,6 +130,10 @@ class TopApp(App[None]):
             return None
         name: str | None = table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value
         return name
+
+    def on_resize(self) -> None:
+        """Fit the table into the terminal's new width."""
+        self._show()
 
     # -- keys -----------------------------------------------------------------------------------
 
@@ -171,8 +178,8 @@ class TopApp(App[None]):
         await self.refresh_locks()
 
 
-def _cells(lock: LockStatus) -> list[Text]:
+def _cells(lock: LockStatus) -> list[str]:
     cells = row(lock)
     cells["BLOCKED BY"] = cells["HOLDER"]
     cells["LONGEST WAIT"] = human(longest_wait(lock)) if lock.waiters else "-"
-    return [Text(visible(cells[column])) for column in _HEADER]
+    return [visible(cells[column]) for column in _HEADER]

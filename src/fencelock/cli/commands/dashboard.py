@@ -20,6 +20,7 @@ from fencelock.dashboard.access import (
     is_wildcard,
     made_token,
 )
+from fencelock.errors import FencelockError
 
 if TYPE_CHECKING:
     from fencelock.dashboard.security import Guard
@@ -37,6 +38,10 @@ def dashboard_command(argv: list[str]) -> int:
         app = _app(session, access)
         with _listening(args.host, args.port) as listener:
             _announce(args, access, listener)
+            try:
+                session.client.locks(names=["any"])
+            except FencelockError as error:
+                say(f"{error}: the page shows no locks until the server answers")
             _serve(app, listener)
     return 0
 
@@ -142,7 +147,7 @@ def _app(session: Session, access: Access) -> Guard:
     except ImportError as error:
         raise UsageError(
             f"the dashboard needs Starlette and uvicorn, and {error.name} is not installed",
-            hint="install fencelock with its extra `dashboard`",
+            hint="install fencelock[dashboard]",
         ) from None
     del uvicorn, Starlette
     from fencelock import __version__

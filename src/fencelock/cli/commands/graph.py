@@ -22,17 +22,21 @@ def graph_command(argv: list[str]) -> int:
     made.add_argument(
         "name", metavar="NAME", nargs="?", help="only what has to do with this lock (default: all)"
     )
+    made.add_argument(
+        "--check", action="store_true", help="for monitoring: exit status 1 when there is a cycle"
+    )
     arguments.add_server(made)
     args = made.parse_args(argv)
     with Session(args) as session:
         found = blocks(session.client.locks(waiters=_WAITERS))
     if args.name is not None:
         found = around(found, args.name)
+    circles = cycles(found)
     if args.json:
-        circles = [[summary(block) for block in circle] for circle in cycles(found)]
-        json_line({"waits": [*map(summary, found)], "cycles": circles})
+        shown = [[summary(block) for block in circle] for circle in circles]
+        json_line({"waits": [*map(summary, found)], "cycles": shown})
     elif found:
         print_tree(found)
     else:
         say("no waiters" if args.name is None else f"no waiters that have to do with {args.name!r}")
-    return 0
+    return 1 if args.check and circles else 0

@@ -40,7 +40,7 @@ def history_command(argv: list[str]) -> int:
     if args.json:
         json_line([each._asdict() for each in entries])
     elif entries:
-        table(_HEADER, [_row(each) for each in entries])
+        table(_HEADER, [_row(each) for each in entries], wraps=True)
     else:
         say(_nothing(args, known))
     return 0
@@ -57,7 +57,7 @@ def _row(entry: HistoryEntry) -> tuple[str, ...]:
     when = time.strftime("%m-%d %H:%M:%S", time.localtime(entry.at))
     who = f"{entry.host}:{entry.pid}" if entry.host else "-"
     who += f" ({entry.label})" if entry.label else ""
-    what = "waited" if entry.kind == "contention" else entry.kind
+    what = "waited" if entry.kind == "wait" else entry.kind
     spent = human(entry.seconds) if entry.seconds else "-"
     return entry.name, when, what, who, spent, _why(entry)
 
@@ -65,4 +65,5 @@ def _row(entry: HistoryEntry) -> tuple[str, ...]:
 def _why(entry: HistoryEntry) -> str:
     outcome = entry.outcome.replace("_", " ")
     behind = f"behind {entry.behind}" if entry.behind else ""
-    return ", ".join(each for each in (outcome, entry.reason, entry.detail, behind) if each)
+    by = f"by {entry.by}" if entry.by else ""
+    return ", ".join(filter(None, (outcome, entry.reason, entry.detail, behind, by)))

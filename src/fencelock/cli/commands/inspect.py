@@ -1,4 +1,4 @@
-"""``fencelock ls``, ``show`` and ``break``: look at locks and other objects, or take them away."""
+"""``fencelock ls``, ``show`` and ``revoke``: look at locks and other objects, or take them away."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from fencelock.cli import arguments, lock_table, wait_tree
-from fencelock.cli.exits import UsageError
+from fencelock.cli.exits import LOST, UsageError
 from fencelock.cli.output import facts, human, json_line, say, table, visible
 from fencelock.cli.session import Session
 from fencelock.cli.wait_status import held_by, person, waiting
@@ -76,7 +76,7 @@ def _print_all(
         return 0
     if chosen:
         rows = [lock_table.row(each) for each in chosen]
-        table([*rows[0]], [[*each.values()] for each in rows])
+        table([*rows[0]], [[*each.values()] for each in rows], less=lock_table.LESS)
     if chosen and signals:
         print()
     if signals:
@@ -298,17 +298,17 @@ def _print_signal(info: SignalStatus, key: str, *, as_json: bool) -> None:
     )
 
 
-# -- break -----------------------------------------------------------------------------------------
+# -- revoke ----------------------------------------------------------------------------------------
 
 
-def break_command(argv: list[str]) -> int:
+def revoke_command(argv: list[str]) -> int:
     """Take a lock away from its holder, for a reason that an operator gives."""
     args = _parsed(argv)
     with Session(args) as session:
         client = session.client
         signal = _signal(client, args.name)
         if signal is not None:
-            return _break_signal(session.operator, signal, args)
+            return _abort_barrier(session.operator, signal, args)
         info = None if args.yes else client.status(args.name, waiters=1)
         if info is not None and info.held:
             whose = "" if args.only is None else f" from {args.only[0]}:{args.only[1]}"
@@ -318,7 +318,7 @@ def break_command(argv: list[str]) -> int:
         near = session.operator.near(args.name) if lost is None and not args.only else []
     if args.json:
         was = lost and _lock_summary(lost)
-        json_line({"name": args.name, "broken": lost is not None, "was": was})
+        json_line({"name": args.name, "revoked": lost is not None, "was": was})
     elif lost is None:
         process = "nobody" if args.only is None else "no such process"
         say(f"{args.name} was held by {process}")
@@ -326,15 +326,15 @@ def break_command(argv: list[str]) -> int:
             say(arguments.did_you_mean(near))
     else:
         print(visible(f"{args.name} was {held_by(lost)}"))
-    return 0
+    return LOST if lost is None else 0
 
 
 def _parsed(argv: list[str]) -> arguments.Arguments:
     made = arguments.Parser(
-        "break",
+        "revoke",
         more="The holder is notified at once, with the\nreason, and the next waiter gets the lock."
         " Asks for confirmation",
-        example='fencelock break deploy --reason "host web3 is down for good"',
+        example='fencelock revoke deploy --reason "host web3 is down for good"',
     )
     arguments.add_name(made)
     made.add_argument(
@@ -358,21 +358,21 @@ def _parsed(argv: list[str]) -> arguments.Arguments:
     if not args.reason:
         raise UsageError("--reason must not be empty: it is what the holder will read")
     if not args.yes and not sys.stdin.isatty():
-        raise UsageError("break asks for confirmation, and there is no terminal", hint="add --yes")
+        raise UsageError("revoke asks for confirmation, and there is no terminal", hint="add --yes")
     return args
 
 
-def _break_signal(operator: Operator, info: SignalStatus, args: arguments.Arguments) -> int:
-    """Break a barrier. Its parties are notified that it was aborted; the reason is for the log."""
+def _abort_barrier(operator: Operator, info: SignalStatus, args: arguments.Arguments) -> int:
+    """Abort a barrier. Its parties are notified; the reason is for the log."""
     if info.kind != "barrier":
         kind = f"{'an' if info.kind == 'event' else 'a'} {info.kind}"
         raise ServerUnsuitable(f"{info.name!r} is {kind}: it has no holder", code="WRONGTYPE")
     if not args.yes:
-        question = f"{info.name} is a barrier, {info.doing}. Break it? [y/N] "
+        question = f"{info.name} is a barrier, {info.doing}. Abort it? [y/N] "
         _confirm(operator, question, info.name)
-    operator.break_barrier(info)
+    operator.abort_barrier(info)
     if args.json:
-        json_line({"name": info.name, "broken": True, "was": _signal_summary(info)})
+        json_line({"name": info.name, "revoked": True, "was": _signal_summary(info)})
     else:
         print(visible(f"{info.name} was a barrier, {info.doing}"))
     return 0

@@ -40,6 +40,7 @@ MORE: Final = {
     "a Cluster": " ".join(f"+{name}" for name in (*CLUSTER_COMMANDS, "sunsubscribe")),
     "a quorum": " ".join(f"+{name}" for name in QUORUM_COMMANDS),
     "clients with history": "+xadd +zremrangebyrank",
+    "revocations in the history": "+xadd",
     "client.history(), top and dashboard": "+xrevrange +zrevrangebyscore +scan",
     "all checks of doctor": "+info +config|get +acl|whoami +cluster|info +cluster|nodes",
 }

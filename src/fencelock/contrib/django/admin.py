@@ -96,7 +96,8 @@ class LockAdmin(ModelAdmin):
         return self._page(request, "admin/fencelock/lock/show.html", context)
 
     def _revoke(self, request: Any, name: str, reason: str) -> Any:
-        before = client().revoke(name, reason=f"{reason} ({request.user.get_username()})")
+        user = request.user.get_username()
+        before = client().revoke(name, reason=f"{reason} ({user})", by=user)
         if before is None:
             messages.warning(request, f"{name!r} was not held any more.")
         else:

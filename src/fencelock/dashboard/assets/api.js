@@ -52,7 +52,8 @@ export class Feed {
       this.tag = answer.headers.get("ETag");
       this.data = await answer.json();
     }
-    return { data: this.data, now: Number(answer.headers.get("Fencelock-Now")), trouble: answer.headers.get("Fencelock-Trouble") };
+    const told = (name) => answer.headers.get(`Fencelock-${name}`);
+    return { data: this.data, now: Number(told("Now")), age: Number(told("Age")), trouble: told("Trouble") };
   }
 }
 

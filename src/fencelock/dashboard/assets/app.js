@@ -5,6 +5,7 @@ import { blockers } from "./blockers.js";
 import { askToken, revoke, showKeys } from "./dialogs.js";
 import { setText } from "./dom.js";
 import { events } from "./events.js";
+import { LIVE_SECONDS } from "./format.js";
 import { graph } from "./graph.js";
 import { lock } from "./lock.js";
 import { locks } from "./locks.js";
@@ -22,6 +23,7 @@ const pause = document.getElementById("pause");
 let shown = null; // {view, feed, name, stop}
 let paused = false;
 let timer = 0;
+let seen = null; // when the server was seen as it is shown, by this browser's clock
 
 // -- views ---------------------------------------------------------------------------------------
 
@@ -67,7 +69,7 @@ async function poll() {
     const answer = await feed.next(AbortSignal.any([stop.signal, AbortSignal.timeout(PATIENCE_MS)]));
     if (stop.signal.aborted) return;
     const heard = performance.now();
-    view.update(answer.data, answer.now);
+    view.update(answer.data, answer.now, answer.age);
     report(answer, begun, heard);
   } catch (error) {
     if (stop.signal.aborted) return;
@@ -89,12 +91,12 @@ function report(answer, begun, heard) {
   setText(cost, `refreshed in ${Math.round(performance.now() - begun)} ms`);
   cost.dataset.total = String(performance.now() - begun);
   cost.dataset.drawn = String(performance.now() - heard);
-  setTrouble(answer.trouble ? `${answer.trouble} This is the last state that was seen.` : "");
-  setState(answer.trouble ? "stale" : "live");
+  setTrouble(answer.trouble ? `${answer.trouble.replace(/\.$/, "")}. This is the last state that was seen.` : "");
+  seen = heard - 1000 * answer.age;
+  tellAge();
 }
 
 function complain(error) {
-  setState("stale");
   if (error.status === 401) {
     paused = true;
     return askToken(error.message, () => { paused = false; poll(); });
@@ -108,10 +110,13 @@ function setTrouble(text) {
   trouble.hidden = text === "";
 }
 
-function setState(state) {
-  const text = paused ? "paused" : state;
-  live.dataset.state = paused ? "" : state;
-  setText(live, text);
+// Says how old the shown state is, also while no question is answered.
+function tellAge() {
+  if (seen === null) return;
+  const seconds = Math.floor((performance.now() - seen) / 1000);
+  const age = seconds < LIVE_SECONDS ? "" : `updated ${seconds} s ago`;
+  live.dataset.state = paused ? "" : age ? "stale" : "live";
+  setText(live, paused ? `paused${age && ", "}${age}` : age || "live");
 }
 
 // -- tools ---------------------------------------------------------------------------------------
@@ -120,7 +125,7 @@ function togglePause() {
   paused = !paused;
   pause.setAttribute("aria-pressed", String(paused));
   setText(pause, paused ? "Go on" : "Pause");
-  setState("live");
+  tellAge();
   if (!paused) poll();
 }
 
@@ -169,4 +174,5 @@ document.querySelector(".skip").addEventListener("click", (event) => { event.pre
 document.addEventListener("keydown", pressed);
 document.addEventListener("visibilitychange", () => { if (!document.hidden && shown && !paused) poll(); });
 window.addEventListener("hashchange", () => { takeToken(); show(); });
+setInterval(tellAge, 500);
 show();

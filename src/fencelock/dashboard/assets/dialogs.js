@@ -35,6 +35,9 @@ export function revoke({ name, fence, holders, only }, done) {
     h("div", { class: "buttons" }, h("button", { type: "button", click: () => dialog.close() }, "Cancel"), button));
   const dialog = open(form);
   reason.focus();
+  reason.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+  });
 
   async function send() {
     button.disabled = true;
@@ -69,7 +72,7 @@ export function askToken(message, done) {
 
 const KEYS = [
   ["/", "filter"], ["j, k, ↓, ↑", "the next lock, the one before"], ["Enter", "look into it"], ["Esc", "back to all locks"],
-  ["1 … 4", "locks, who blocks whom, top blockers, events"], ["r", "revoke the lock that is shown"],
+  ["1 … 4", "locks, who blocks whom, top blockers, events"], ["r", "revoke the lock that is shown; Ctrl-Enter sends the reason"],
   ["p", "pause, go on"], ["?", "this list"],
 ];
 

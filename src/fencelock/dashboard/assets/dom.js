@@ -1,6 +1,7 @@
 // Elements out of data. Text only ever becomes text nodes and attribute values, never markup, and
 // what could hide or reorder text on a screen is written out: other users chose names and labels.
 
+const NAME_SHOWN = 64; // characters of a name in a table
 const SVG = "http://www.w3.org/2000/svg";
 const HIDING = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\u{e0000}-\u{e007f}]/gu;
 
@@ -8,9 +9,12 @@ export function visible(text) {
   return String(text).replace(HIDING, (char) => `\\u{${char.codePointAt(0).toString(16)}}`);
 }
 
+// Leaves out the middle of a text that is too long: names differ at either end.
 export function cut(text, length) {
   const whole = [...visible(text)];
-  return whole.length > length ? `${whole.slice(0, length - 1).join("")}…` : whole.join("");
+  if (whole.length <= length) return whole.join("");
+  const head = Math.floor((length - 1) / 2);
+  return `${whole.slice(0, head).join("")}…${whole.slice(head + 1 - length).join("")}`;
 }
 
 export function h(tag, properties = {}, ...children) {
@@ -57,5 +61,5 @@ export function redraw(place, ...children) {
 
 export function lockLink(name, properties = {}) {
   const href = `#/lock/${encodeURIComponent(name)}`;
-  return h("a", { href, class: "name", "data-key": `lock ${name}`, ...properties }, h("bdi", {}, name));
+  return h("a", { href, class: "name", title: name, "data-key": `lock ${name}`, ...properties }, h("bdi", {}, cut(name, NAME_SHOWN)));
 }

@@ -1,10 +1,10 @@
-// What the history has: contention, losses, revocations, deadlocks.
+// What the history has: waits, losses, revocations, deadlocks.
 
 import { h, lockLink, named } from "./dom.js";
 import { instant, person, span } from "./format.js";
 import { Table } from "./table.js";
 
-const TONES = { contention: "wait", lost: "bad", revoked: "bad", deadlock: "bad" };
+const TONES = { wait: "wait", lost: "bad", revoked: "bad", deadlock: "bad" };
 
 const AT = { key: "at", label: "When", sort: (row) => row.at, cell: (row) => instant(row.at) };
 const NAME = { key: "name", label: "Lock", lead: true, sort: (row) => row.name,
@@ -40,7 +40,7 @@ export const events = {
   },
 };
 
-const CHIPS = [["all", "All"], ["lost", "Losses"], ["deadlock", "Deadlocks"], ["revoked", "Revocations"], ["contention", "Contention"]];
+const CHIPS = [["all", "All"], ["lost", "Losses"], ["deadlock", "Deadlocks"], ["revoked", "Revocations"], ["wait", "Waits"]];
 
 class Events {
   constructor() {

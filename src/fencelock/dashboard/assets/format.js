@@ -1,5 +1,7 @@
 // Numbers, spans and people as text.
 
+export const LIVE_SECONDS = 3; // what was seen longer ago is not called live
+
 export function span(seconds) {
   if (seconds === null || seconds === undefined) return "";
   if (seconds < 10) return `${Math.max(0, seconds).toFixed(1)}s`;

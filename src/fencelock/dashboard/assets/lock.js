@@ -1,7 +1,7 @@
 // One lock: its holders, its line, its recent past, and the button that takes it away.
 
 import { h, named, redraw, setText } from "./dom.js";
-import { KINDS, count, doing, instant, part, person, process, since, span } from "./format.js";
+import { KINDS, LIVE_SECONDS, count, doing, instant, part, person, process, since, span } from "./format.js";
 import { eventTable } from "./events.js";
 import { state } from "./locks.js";
 import { tenures, waiting, waits } from "./plots.js";
@@ -71,7 +71,7 @@ class Lock {
     if (status) this.actions.revoke({ name: this.name, fence: status.fence, holders: status.holders, only: row });
   }
 
-  update(data, now) {
+  update(data, now, age) {
     this.data = data;
     const { status } = data;
     this.kind = status.kind;
@@ -86,7 +86,7 @@ class Lock {
     const hidden = status.waiting - status.waiters.length;
     this.lineNote.hidden = hidden <= 0;
     setText(this.lineNote, `and ${hidden} more`);
-    redraw(this.plots, plots(data, now));
+    redraw(this.plots, plots(data, now, now - age));
     this.events.update(data.events, now);
   }
 
@@ -125,13 +125,15 @@ function leaseBar(status, now) {
   return [span(left), h("div", { class: "lease", "aria-hidden": "true" }, bar)];
 }
 
-function plots(data, now) {
+function plots(data, now, seen) {
   const timed = data.events.filter((each) => each.at >= now - WINDOW && each.seconds > 0);
   const times = [data.tenures.map((each) => each.since), data.samples.map(([time]) => time), timed.map((each) => each.at - 5)];
   const from = Math.max(now - WINDOW, Math.min(now - 60, ...times.flat()));
+  const unseen = now - seen > LIVE_SECONDS ? [...data.unseen, [seen, now]] : data.unseen;
+  const held = data.tenures.map((each) => ({ ...each, until: each.until ?? seen }));
   const made = [];
-  if (data.tenures.length) made.push(tenures(data.tenures, from, now), legend("Holders that this page has seen, second by second"));
-  if (data.samples.some(([, number]) => number)) made.push(waiting(data.samples, from, now), legend("Clients in line"));
+  if (data.tenures.length) made.push(tenures(held, from, now, unseen), legend("Holders that this page has seen, second by second; hatched: it did not look"));
+  if (data.samples.some(([, number]) => number)) made.push(waiting(data.samples, from, now, unseen), legend("Clients in line"));
   if (timed.length) made.push(waits(timed, from, now), legend("How long clients waited, by the history; losses and deadlocks in red"));
   return made.length ? made : [legend("Nothing has happened since this page began to look.")];
 }

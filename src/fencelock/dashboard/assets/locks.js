@@ -48,25 +48,31 @@ export const locks = {
   },
 };
 
+const MOST_WAITED_FOR = { key: "waiting", way: -1 };
+
+// What is filtered and sorted stands in the address, so that a link shows the same.
 class Locks {
   constructor() {
+    const asked = new URLSearchParams(location.hash.split("?")[1] ?? "");
+    const order = /^(-?)(\w+)$/.exec(asked.get("sort") ?? "");
     this.tiles = new Tiles();
-    this.chosen = "all";
+    this.chosen = CHIPS.some(([key]) => key === asked.get("state")) ? asked.get("state") : "all";
     this.table = new Table({
       columns: COLUMNS,
       key: (row) => row.name,
       empty: "No lock is held or waited for.",
       label: "Locks",
-      order: { key: "waiting", way: -1 },
+      order: order && COLUMNS.some((each) => each.sort && each.key === order[2]) ? { key: order[2], way: order[1] ? -1 : 1 } : MOST_WAITED_FOR,
+      reordered: () => this.note(),
       mark: (row) => (row.cycle ? "bad" : ""),
       sheet: "locks",
     });
     this.search = h("input", {
       type: "search", placeholder: "Filter by name, host or label  ( / )", "aria-label": "Filter the locks",
-      input: () => this.draw(),
+      value: asked.get("filter"), input: () => { this.note(); this.draw(); },
     });
     this.chips = CHIPS.map(([key, label]) =>
-      h("button", { type: "button", "aria-pressed": String(key === "all"), click: () => this.choose(key) }, label));
+      h("button", { type: "button", "aria-pressed": String(key === this.chosen), click: () => this.choose(key) }, label));
     this.count = h("span", { class: "soft", role: "status" });
     const bar = h("div", { class: "bar" }, this.search, h("div", { class: "chips" }, this.chips), this.count);
     this.nodes = [this.tiles.node, bar, this.table.node];
@@ -75,7 +81,18 @@ class Locks {
   choose(key) {
     this.chosen = key;
     CHIPS.forEach(([each], place) => this.chips[place].setAttribute("aria-pressed", String(each === key)));
+    this.note();
     this.draw();
+  }
+
+  note() {
+    const { key, way } = this.table.order;
+    const usual = key === MOST_WAITED_FOR.key && way === MOST_WAITED_FOR.way;
+    const told = new URLSearchParams();
+    if (this.search.value) told.set("filter", this.search.value);
+    if (this.chosen !== "all") told.set("state", this.chosen);
+    if (!usual) told.set("sort", `${way < 0 ? "-" : ""}${key}`);
+    history.replaceState(null, "", `#/${told.size ? `?${told}` : ""}`);
   }
 
   update(data, now) {

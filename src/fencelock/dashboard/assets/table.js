@@ -9,8 +9,8 @@ import { h, setText, visible } from "./dom.js";
 const STEP = 200;
 
 export class Table {
-  constructor({ columns, key, empty, label, order = null, mark = null, sheet = "", footer = null }) {
-    Object.assign(this, { columns, key, order, mark, empty });
+  constructor({ columns, key, empty, label, order = null, mark = null, sheet = "", footer = null, reordered = () => {} }) {
+    Object.assign(this, { columns, key, order, mark, empty, reordered });
     this.rows = new Map();
     this.limit = STEP;
     this.heads = new Map();
@@ -40,6 +40,7 @@ export class Table {
     const first = column.number ? -1 : 1;
     this.order = { key: column.key, way: same ? -this.order.way : first };
     this.showOrder();
+    this.reordered();
     if (this.last) this.update(...this.last);
   }
 

@@ -2,9 +2,9 @@
 -- repeated request added twice (I4). The oldest are dropped, about a hundred at a time.
 --
 -- KEYS  history   stream
--- ARGV  1 how many entries to keep   2 how long to keep them after the last one, ms   then entries
+-- ARGV  1 how many entries to keep   2 how long to keep them at least after this, ms   then entries
 -- Reply how many entries were given
 
 for i = 3, #ARGV do redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'entry', ARGV[i]) end
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
+if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
 return #ARGV - 2
