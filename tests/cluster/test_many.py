@@ -103,6 +103,7 @@ def spread(own):
 
 
 @pytest.mark.slow
+@pytest.mark.either_face
 @pytest.mark.parametrize("ttl", [200, 30])
 def test_a_silent_node_holds_up_no_other_renewal_of_a_multi(own, connect, ttl):
     """What lies elsewhere is renewed while the call still waits for the silent node."""

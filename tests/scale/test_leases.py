@@ -11,7 +11,7 @@ from tests.servers import Server
 
 SIZES = [
     pytest.param(3_000, 6, id="3000"),
-    pytest.param(30_000, 20, id="30000", marks=pytest.mark.slow),
+    pytest.param(30_000, 20, id="30000", marks=[pytest.mark.slow, pytest.mark.either_face]),
 ]
 FACES = pytest.mark.parametrize("face", ["threads", "tasks"])
 KEYS_PER_LEASE = 2  # the lock and its record; a renewal prolongs both

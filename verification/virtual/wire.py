@@ -19,7 +19,8 @@ from typing import Any
 import hiredis
 
 from fencelock import scripts
-from verification.simulator.keyspace import CommandError, Keyspace, Status
+from verification.simulator.commands import Keyspace
+from verification.simulator.keyspace import CommandError, Status
 from verification.simulator.scripting import Program
 from verification.virtual.loop import VirtualLoop
 
