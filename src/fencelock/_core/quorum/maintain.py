@@ -17,8 +17,7 @@ from typing import cast
 from fencelock._core.deadlines import validity
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.release import clean_up as clean_up_part
-from fencelock._core.lock.release import lost_as, release_call, retire
+from fencelock._core.lock.release import lost_as, release_call, retire, undo_owed
 from fencelock._core.lock.renew import (
     HolderRenewal,
     apply_renewal,
@@ -128,8 +127,7 @@ async def give_back(port: QuorumPort, hold: Hold, log: Seat) -> int:  # noqa: AR
     asks: list[Ballot] = []
     # A lost part may still be held on its node: releasing it does no harm.
     for node, part in parts.in_release_order():
-        packed = part.terms.release_all_of(part.holder_id)
-        asks.append(Ballot(node, part, packed, _given_back))
+        asks.append(Ballot(node, part, part.terms.release_all_of(part.holder_id), _given_back))
     try:
         for group, needed in ((asks[:-1], port.needed - 1), (asks[-1:], 1)):
             await broadcast(port, group, needed)
@@ -150,9 +148,8 @@ async def give_back(port: QuorumPort, hold: Hold, log: Seat) -> int:  # noqa: AR
 
 def release_in_background(port: QuorumPort, hold: Hold, undo_connection: object) -> None:  # noqa: ARG001 - as of one server
     """Release a hold in the background, on each node with the id that the node knows."""
-    for node, part in zip(port.nodes, hold.parts, strict=True):
-        if part is not None:
-            node.run_in_background(*release_call(part, hold.fence))
+    for node, part in majority_of(hold).in_release_order():
+        port.nodes[node].run_in_background(*release_call(part, hold.fence))
 
 
 async def hand_back(port: QuorumPort, holds: Sequence[Hold], until: float) -> Sequence[Hold]:
@@ -186,7 +183,7 @@ def clean_up(port: QuorumPort, hold: Hold) -> None:
     give_up_claim(port, majority_of(hold))
     for node, part in zip(port.nodes, hold.parts, strict=True):
         if part is not None and part.owed:
-            clean_up_part(node, part)
+            undo_owed(node, part)
 
 
 def _given_back(ask: Ballot) -> bool:
