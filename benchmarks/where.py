@@ -31,7 +31,7 @@ GROUPS = {
     "the event loop": r"/asyncio/",
     "the connection: packing, parsing, slots": r"/_io/(connection|wire)",
     "the port: which connection, timers": r"/(_io|_topology)/",
-    "the schedule of renewals": r"/_core/(lock/renew|deadlines)",
+    "the schedule of renewals": r"/_core/(lock/(renew|maintain)|deadlines)",
     "the flows: acquire, release": r"/_core/",
     "the handle and the lease": r"/fencelock/",
 }

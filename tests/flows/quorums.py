@@ -5,10 +5,9 @@ The flows, the scripts and the explorer are those that ship; see verification.si
 
 from dataclasses import dataclass, field, replace
 
-from fencelock._core.lock import acquire, release, renew
+from fencelock._core.lock import acquire, release
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.terms import Terms
-from fencelock._core.quorum import maintain
 from fencelock.scripts import QUORUM_VOTE
 from tests.flows.scenarios import (
     FIXED,
@@ -37,7 +36,7 @@ LATE_FENCE = EPOCH_US + 60_000_000  # what a vote in vain left on the last node
 
 async def attend(port):
     """Tend leases as the ports do: those of the quorum, and those of each node."""
-    await (maintain if port.nodes else renew).maintain(port)
+    await port.maintain()
 
 
 def shipping():
