@@ -11,6 +11,7 @@ from fencelock._core.keys import LockKeys, slot
 from fencelock._core.lock import acquire
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.terms import Terms
+from fencelock._core.lock.waiting import Lines
 from fencelock._core.types import NoReply
 from fencelock._io import io_blocking
 from fencelock._io.cluster_asyncio import AsyncioClusterPort
@@ -52,20 +53,15 @@ class Nodes(BlockingIo):
         self.asked = []
         self.refused = {}
         self.connections = {}
+        self.at = {node: Node(self.connections, node) for node in (A, B, C)}
         self.waits = []  # until when each connection was waited for
         self.written = []
-
-    def idle(self, node):
-        return self.connections.get(node)
 
     async def lend(self, node, until):
         self.waits.append(until)
         if node in self.refused:
             raise self.refused[node]
         return self.connections.setdefault(node, connection(node))
-
-    def give_back(self, connection):
-        pass
 
     async def run(self, connection, packed, until, *, asking=False):
         return self._answer(connection, "run", (packed,), asking)
@@ -96,6 +92,19 @@ class Nodes(BlockingIo):
         return [(node, word) for node, kind, word, _ in self.asked if kind == "subscribe"]
 
 
+class Node:
+    """Implements ``NodeConnections``."""
+
+    def __init__(self, connections, node):
+        self.connections, self.node = connections, node
+
+    def idle(self):
+        return self.connections.get(self.node)
+
+    def give(self, connection):
+        pass
+
+
 class Written:
     def __init__(self, answers):
         self.answers, self.asked_at = answers, now()
@@ -111,7 +120,7 @@ class Port(ClusterPort):
     closing = False
 
     def __init__(self, nodes):
-        self.io, self.seats, self.roused = nodes, [], []
+        self.io, self.seats, self.roused, self.lines = nodes, [], [], Lines()
         self._use(CLUSTERED, nodes)
         self.slots.learn(ALL, A)
         self.slots.master_check._at = dict.fromkeys((A, B, C), now() + SOON)
@@ -137,12 +146,14 @@ class Port(ClusterPort):
         return next((each for each in self.seated(connection) if each.id == who), None)
 
 
-def waiter(number=0):
+def waiter(number=0, *, eager=True):
     keys = LockKeys("p:", "a")
     terms = Terms(
         keys=keys, options=LeaseOptions(ttl=30.0, renew=True), client_channel=b"h", ttl=30.0
     )
-    return Attempt(terms, b"w%d" % number)
+    asks = Attempt(terms, b"w%d" % number)
+    asks.eager = eager
+    return asks
 
 
 def opened(port, asks):
@@ -196,7 +207,8 @@ def test_an_undo_goes_behind_its_request_to_the_node_that_got_it_last():
                 asyncio.get_running_loop(), lambda _: None, stall=1.0
             )
             mux.node, mux.sound = node, True
-            port.link.links[node] = SimpleNamespace(mux=mux, connected=answering(mux))
+            link = SimpleNamespace(idle=lambda mux=mux: mux, connected=answering(mux))
+            port.link.at[node] = link
 
         async def asked(mux, _request, _until, *, asking):
             assert not asking
@@ -310,6 +322,7 @@ def test_a_waiter_is_seated_at_once_where_its_node_listens_already():
     port.io.connections[A] = connection(A)
     assert port.open_now(asks, listen=False) is True
     assert port.open_now(asks, listen=True) is False
+    assert port.open_now(waiter(1, eager=False), listen=True) is True  # it asks, and listens later
     channel = in_slot(b"other", slot(asks.key))
     port.io.connections[A].channels[slot(asks.key)] = channel
     assert port.open_now(asks, listen=True) is True

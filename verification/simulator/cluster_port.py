@@ -101,11 +101,36 @@ class Gathering(State):
         return any(each.link is link and not each.ended for each in self.pendings)
 
 
+class SimulatedNode:
+    """Implements ``_topology.io.NodeConnections`` for one simulated process."""
+
+    def __init__(self, port: SimulatedClusterPort, node: NodeAddress) -> None:
+        self._port = port
+        self._node = node
+
+    def idle(self) -> Link | None:
+        """Return a sound connection that no other task uses, or the shared one."""
+        for link in self._port.client.links:
+            free = self._port.shared or (link.seat_of is None and not link.owed)
+            if link.sound and free and link.node == self._node and not link.apart:
+                return link
+        return None
+
+    def give(self, connection: Link) -> None:
+        """Use a connection no more on which an answer is owed."""
+        if connection.owed and not self._port.shared:
+            connection.sound = False
+
+
 class SimulatedNodes:
     """Implements ``_topology.io.NodeIo`` for one simulated process."""
 
     def __init__(self, port: SimulatedClusterPort) -> None:
         self._port = port
+        self.at: dict[NodeAddress | None, SimulatedNode] = {
+            address(each.number): SimulatedNode(port, address(each.number))
+            for each in port.world.nodes
+        }
 
     def now(self) -> float:
         """Return the process's monotonic clock."""
@@ -130,24 +155,11 @@ class SimulatedNodes:
         self._port.world.start(self._port.client, flow(), in_background=True)
         return True
 
-    def idle(self, node: NodeAddress) -> Link | None:
-        """Return a sound connection that no other task uses, or the shared one."""
-        for link in self._port.client.links:
-            free = self._port.shared or (link.seat_of is None and not link.owed)
-            if link.sound and free and link.node == node and not link.apart:
-                return link
-        return None
-
     async def lend(self, node: NodeAddress, until: float) -> Link:
         """Return a connection to a node; it opens at once."""
         del until
-        link = self.idle(node)
+        link = self.at[node].idle()
         return self._port.dial_to(node) if link is None else link
-
-    def give_back(self, connection: Link) -> None:
-        """Use a connection no more on which an answer is owed."""
-        if connection.owed and not self._port.shared:
-            connection.sound = False
 
     async def run(
         self, connection: Link, packed: bytes, until: float, *, asking: bool = False
@@ -325,8 +337,8 @@ class SimulatedClusterPort(ClusterPort, SimulatedPort):
             if isinstance(undo_connection, Link) and not undo_connection.closed
             else None
         )
-        if link is None and self.shared and (node := self.slots.sure(keys[0])) is not None:
-            link = self._io.idle(node)
+        if link is None and self.shared and (at := self._io.at.get(self.slots.sure(keys[0]))):
+            link = at.idle()
         asked_at = self.now()
         answered = link is not None and await self._answered(link, script, keys, args)
         if answered and self.settles(link, keys[0], asked_at):

@@ -16,7 +16,6 @@ from typing import Any
 
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.acquire import line_up
 from fencelock._core.lock.hand_back import hand_back
 from fencelock._core.lock.heartbeat import heartbeat
 from fencelock._core.lock.hold import Hold
@@ -36,7 +35,6 @@ class Engine:
     replicas: Replicas | None = None
 
     take = take
-    line_up = line_up
     heartbeat = heartbeat
     give_back = give_back
     release_in_background = release_in_background

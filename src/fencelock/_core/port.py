@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from fencelock._core.deadlock.unit_waits import Tables
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.attempt import Attempt, Grant
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
 from fencelock._core.seat import Seat
@@ -30,9 +30,6 @@ class Port(Tables, Protocol):
 
     async def take(self, attempt: Attempt, /) -> Hold | None:
         """Take a lock and register its hold; None when it was not granted in time."""
-
-    async def line_up(self, asks: Attempt, give_up_at: float, /) -> Grant | None:
-        """Ask for a lock and a place in its line; None when it was not granted at once."""
 
     async def heartbeat(self, until: float, waiter: Attempt, /) -> None:
         """Send the heartbeat of this client's waiters; learn their places in line."""

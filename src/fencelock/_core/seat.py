@@ -35,6 +35,7 @@ class Seat:
     connection: Any = None  # the wire's: a connection, a future, or a bell
     origin: Any = None  # the wire's: the connection of its requests, in a Cluster or with replicas
     channel: bytes = b""
+    eager: bool = True  # it needs a channel; else only for a place in line
     local: bool = False  # it waits for others of this client, without a connection
     news: bool = False  # something was noted for it since the last wait
     idle: bool = False  # the lease that it asked about is not in use
@@ -44,18 +45,14 @@ class Seat:
 
     id: bytes = b""  # by which pushes name it; a seat for a question alone has none, and no keys
     keys: LockKeys  # of what it is about
+    key: bytes  # in the slot of that
 
     @classmethod
     def of(cls, keys: LockKeys, own_id: bytes) -> Seat:
         """Return a seat that waits for something."""
         seat = cls()
-        seat.keys, seat.id = keys, own_id
+        seat.keys, seat.key, seat.id = keys, keys.lock, own_id
         return seat
-
-    @property
-    def key(self) -> bytes:
-        """Return a key in the slot of what is waited for."""
-        return self.keys.lock
 
     @property
     def path(self) -> object:

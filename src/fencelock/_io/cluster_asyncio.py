@@ -50,6 +50,14 @@ class NodeLink(Link):
         mux.closed.add_done_callback(lambda _: self._lost_one(mux))
         return mux
 
+    def idle(self) -> AsyncConnection | None:
+        """Return the connection, if it is sound."""
+        mux = self.mux
+        return mux if mux is not None and mux.sound else None
+
+    def give(self, connection: AsyncConnection) -> None:
+        """Leave it to the other tasks."""
+
     def leave_idle(self, busy: Collection[bytes]) -> None:
         """Leave the channels that are not in ``busy``.
 
@@ -79,51 +87,42 @@ class AsyncioNodes(AsyncioIo):
     def __init__(self, port: AsyncioClusterPort) -> None:
         super().__init__()
         self._port = port
-        self.links: dict[NodeAddress, NodeLink] = {}
-
-    def idle(self, node: NodeAddress) -> AsyncConnection | None:
-        """Return the sound connection to a node, if there is one."""
-        link = self.links.get(node)
-        mux = None if link is None else link.mux
-        return mux if mux is not None and mux.sound else None
+        self.at: dict[NodeAddress | None, NodeLink] = {}
 
     async def lend(self, node: NodeAddress, until: float) -> AsyncConnection:
         """Return the connection to a node; ends like ``Link.connected``."""
         if self.closed:
             raise closed()
-        link = self.links.get(node)
+        link = self.at.get(node)
         if link is None:
-            link = self.links[node] = NodeLink(self._port, node)
+            link = self.at[node] = NodeLink(self._port, node)
         return await link.connected(until)
-
-    def give_back(self, connection: AsyncConnection) -> None:
-        """Leave it to the other tasks."""
 
     @property
     def listening(self) -> bool:
         """Return True if the home channel is heard, at any node: revocations go to all."""
-        return any(link.listening for link in self.links.values())
+        return any(link.listening for link in self.at.values())
 
     @property
     def connected_now(self) -> bool:
         """Return True while there is a sound connection to any node."""
-        return any(link.connected_now for link in list(self.links.values()))
+        return any(link.connected_now for link in list(self.at.values()))
 
     @property
     def asking(self) -> bool:
         """Return True while a request to any node waits for its answer."""
-        return any(link.asking for link in list(self.links.values()))
+        return any(link.asking for link in list(self.at.values()))
 
     def retire(self) -> None:
         """End the requests without an answer, at all nodes."""
-        for link in list(self.links.values()):
+        for link in list(self.at.values()):
             link.retire()
 
     async def close(self) -> None:
         """Close all links for good."""
         self.closed = True
         await self.end()
-        for link in list(self.links.values()):
+        for link in list(self.at.values()):
             await link.close()
 
 
@@ -149,11 +148,11 @@ class AsyncioClusterPort(ClusterPort, AioPort):
     async def _listen_home(self, until: float) -> None:
         """Hear revocations, which go to all nodes, at any master."""
         mux = await self._map.anywhere(min(until, now() + MAP_SECONDS))
-        await self.link.links[mux.node].listen(until)
+        await self.link.at[mux.node].listen(until)
 
     def _mux_for(self, key: bytes) -> AsyncConnection | None:
-        node = self.slots.sure(key)
-        return None if node is None else self.link.idle(node)
+        link = self.link.at.get(self.slots.sure(key))
+        return None if link is None else link.idle()
 
     # -- waiting --------------------------------------------------------------------------------
 
@@ -178,7 +177,7 @@ class AsyncioClusterPort(ClusterPort, AioPort):
         waiter.connection = waiter.origin = None
         if mux is None or len(mux.channels) <= cluster.CHANNELS_MAX:
             return
-        link = self.link.links[mux.node]
+        link = self.link.at[mux.node]
         if link.mux is mux and len(mux.channels) > link.room:
             link.leave_idle({each.channel for each in self.seated(mux)})
 

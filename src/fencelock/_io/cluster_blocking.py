@@ -49,29 +49,31 @@ class BlockingNodes(BlockingIo):
         self._pushed = pushed
         self._client_channel = client_channel
         self._numbers = count(1)
-        self._pools: dict[NodeAddress, NodePool] = {}
-        self.closed = False
+        self.at: dict[NodeAddress | None, NodePool] = {}
+        self._closed = False
 
-    def idle(self, node: NodeAddress) -> Connection | None:
-        """Return an idle connection to a node, if there is one."""
-        pool = self._pools.get(node)
-        return None if pool is None else pool.idle()
+    @property
+    def closed(self) -> bool:
+        """Return True once no connection is kept any more."""
+        return self._closed
+
+    @closed.setter
+    def closed(self, closed: bool) -> None:
+        self._closed = closed
+        for pool in list(self.at.values()):
+            pool.closed = closed
 
     async def lend(self, node: NodeAddress, until: float) -> Connection:
         """Return a connection to a node; ends like ``Pool.take``."""
         admit(closed_already=self.closed)
         return self._pool(node).take(until)
 
-    def give_back(self, connection: Connection) -> None:
-        """Keep a connection for the next call to its node, unless it hears very many channels."""
+    def give(self, connection: Connection) -> None:
+        """Take a waiter's connection back, and keep it unless it hears very many channels."""
         if len(connection.channels) > cluster.CHANNELS_MAX and not connection.owed:
             connection.close()
-            return
-        pool = self._pools[connection.node]
-        pool.closed = self.closed
-        pool.give(connection)
-
-    give = give_back
+        else:
+            self.at[connection.node].give(connection)
 
     def of_node(self, connection: Connection) -> Pool:
         """Return the pool of connections to the same node."""
@@ -80,19 +82,19 @@ class BlockingNodes(BlockingIo):
     @property
     def asking(self) -> bool:
         """Return True while a request to any node waits for its answer."""
-        return any(pool.asking for pool in list(self._pools.values()))
+        return any(pool.asking for pool in list(self.at.values()))
 
     def drop(self) -> None:
         """Close the idle connections."""
-        for pool in list(self._pools.values()):
-            pool.closed = self.closed
+        for pool in list(self.at.values()):
             pool.drop()
 
     def _pool(self, node: NodeAddress) -> NodePool:
-        pool = self._pools.get(node)
+        pool = self.at.get(node)
         if pool is None:
             fresh = NodePool(self._source.at(node), self._pushed, node, self._new_name)
-            pool = self._pools.setdefault(node, fresh)
+            pool = self.at.setdefault(node, fresh)
+            pool.closed = self.closed  # as ``closed`` was set in between, perhaps
         return pool
 
     def _new_name(self) -> bytes:

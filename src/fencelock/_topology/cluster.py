@@ -24,6 +24,7 @@ from fencelock._core.engine import Engine
 from fencelock._core.keys import LockKeys, slot
 from fencelock._core.lock import by_slot
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
+from fencelock._core.lock.waiting import Lines
 from fencelock._core.objects.multi_renew import renew_all_by_slot
 from fencelock._core.port import SlottedPort
 from fencelock._core.seat import Seat
@@ -64,11 +65,11 @@ class ClusterPort(Engine):
     """
 
     mutex: AbstractContextManager[Any]
+    lines: Lines
     renewals: RenewalSchedule
     closing: bool
     _io: NodeIo
 
-    line_up = by_slot.line_up_by_slot  # type: ignore[assignment]  # no caller gives it ``listen``
     heartbeat = by_slot.heartbeat_by_slot
     one_script = by_slot.one_slot
     renew_due = by_slot.renew_due_by_slot
@@ -141,14 +142,15 @@ class ClusterPort(Engine):
         proves: bool = True,
     ) -> Reply:
         """Run a packed script call at the node of its key; ``ask`` runs another request."""
-        ask, slots = ask or self._io.run, self.slots
+        ask, slots, nodes = ask or self._io.run, self.slots, self._io.at
         until = min(until, self._io.now() + ANSWER_SECONDS)
         step: Redirect | None = None
         for _ in range(REDIRECTS_MAX):
-            connection = None if waiter is None or step is not None else waiter.origin
-            free = waiter is None and step is None and not slots.doubtful
-            if free and (node := slots.owners[slot(key)]) is not None:
-                connection = self._io.idle(node)
+            if waiter is None:
+                at = nodes.get(None if slots.doubtful or step else slots.owners[slot(key)])
+                connection = None if at is None else at.idle()
+            else:
+                connection = waiter.origin if step is None else None
             if connection is None or not connection.sound:
                 connection = await self._connection(key, step, until, waiter)
             asking, asked_at = step is not None and step.asking, self._io.now()
@@ -169,7 +171,7 @@ class ClusterPort(Engine):
                 return reply
             finally:
                 if waiter is None:
-                    self._io.give_back(connection)
+                    nodes[connection.node].give(connection)
         raise NoReply("the slots of the Cluster move too fast to follow", sent=False)
 
     async def _connection(
@@ -188,22 +190,27 @@ class ClusterPort(Engine):
     # -- waiting --------------------------------------------------------------------------------
 
     def open_now(self, waiter: Seat, *, listen: bool) -> bool:
-        """Give a waiter a connection to the right node that listens already."""
+        """Give a waiter a connection to the right node that listens already, or need not yet.
+
+        Listening costs a command for each slot, and most locks are free. So a first question goes
+        without, unless it is known that the lock is held.
+        """
         slots = self.slots
         node = None if slots.doubtful else slots.owners[slot(waiter.key)]
         if node is None or self.closing:
             return False
         connection = waiter.origin
         if connection is None:
-            connection = self._io.idle(node)
+            at = self._io.at.get(node)
+            connection = None if at is None else at.idle()
             if connection is None:
                 return False
             self.sit(waiter, connection)
         if not connection.sound or connection.node != node:
             return False
-        if not listen:
+        if not listen or (connection.channels and self._hears(waiter, connection)):
             return True
-        return bool(connection.channels) and self._hears(waiter, connection)
+        return not (waiter.eager or waiter.channel or waiter.key in self.lines.by_key)
 
     def _hears(self, waiter: Seat, connection: Any) -> bool:
         """Return True if a connection listens to a channel for a waiter; note that channel."""
@@ -222,7 +229,7 @@ class ClusterPort(Engine):
         connection = waiter.origin
         if connection is None or not connection.sound or connection.node != node:
             await self._reconnect(waiter, node, until)
-        if listen:
+        if listen and not self.open_now(waiter, listen=True):
             await self._listen_for(waiter, until, asking=False)
 
     async def _reconnect(self, waiter: Seat, node: NodeAddress, until: float) -> None:
@@ -384,7 +391,7 @@ class ClusterPort(Engine):
         finally:
             for _, connection in begun.values():
                 if waiter is None:
-                    self._io.give_back(connection)
+                    self._io.at[connection.node].give(connection)
         for at, (some, group) in enumerate(zip(answers, groups, strict=True)):
             answers[at] = [
                 await self._followed(request, answer, until, waiter)
@@ -394,11 +401,11 @@ class ClusterPort(Engine):
 
     def _is_far(self, group: Sequence[Call]) -> bool:
         """Return True if there is no open connection to the group's node."""
-        node = self.slots.sure(group[0][1][0])
-        connection = None if node is None else self._io.idle(node)
-        if connection is None:
+        at = self._io.at.get(self.slots.sure(group[0][1][0]))
+        connection = None if at is None else at.idle()
+        if at is None or connection is None:
             return True
-        self._io.give_back(connection)
+        at.give(connection)
         return False
 
     def _begin(
@@ -415,7 +422,7 @@ class ClusterPort(Engine):
             begun[self._io.begin(connection, group, until)] = at, connection
         except BaseException:
             if lent:
-                self._io.give_back(connection)
+                self._io.at[connection.node].give(connection)
             raise
 
     async def _believed(

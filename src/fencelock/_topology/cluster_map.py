@@ -130,7 +130,7 @@ class ClusterMap:
         except ServerError as error:
             raise unsuitable(error) from error
         finally:
-            self._io.give_back(connection)
+            self._io.at[node].give(connection)
         self.slots.learn(reply, node)
 
     # -- who is the master ----------------------------------------------------------------------
@@ -186,7 +186,7 @@ class ClusterMap:
         except ServerError as error:
             return self.slots.named(error, node)
         finally:
-            self._io.give_back(connection)
+            self._io.at[node].give(connection)
         return node
 
     def _in_time(self, until: float) -> None:

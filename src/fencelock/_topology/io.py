@@ -9,7 +9,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Hashable, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -116,11 +116,22 @@ class NodeConnection(Connection, Protocol):
     channels: dict[int, bytes]  # the channels that it hears for waiters, by slot
 
 
+class NodeConnections(Protocol):
+    """The connections to one node."""
+
+    def idle(self) -> Any:
+        """Return an open connection; None when there is none."""
+
+    def give(self, connection: Any) -> None:
+        """Keep a connection for the next caller; close one with an unread answer."""
+
+
 class NodeIo(Io, Protocol):
     """Connections to the nodes of a Cluster."""
 
-    def idle(self, node: Any) -> Any:
-        """Return an open connection to a node; None when there is none."""
+    @property
+    def at(self) -> Mapping[Any, NodeConnections]:
+        """Return the connections by node; not of one to which there never was any."""
 
     async def lend(self, node: Any, until: float) -> Any:
         """Return a connection to a node, opened if there is none.
@@ -128,6 +139,3 @@ class NodeIo(Io, Protocol):
         For threads it is the caller's alone, until it is given back; tasks share it. NoReply when
         there was none by ``until``, and a ServerError when the server refuses.
         """
-
-    def give_back(self, connection: Any) -> None:
-        """Keep a connection for the next caller; close one with an unread answer."""

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 
-from fencelock._core.lock.acquire import line_up
-from fencelock._core.lock.attempt import Attempt, Grant
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.heartbeat import heartbeat_request, learn
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import (
@@ -41,19 +40,6 @@ BUSY_SECONDS = 0.05
 
 
 AskBatches = Callable[[SlottedPort, Sequence[Sequence[Hold]]], Awaitable[None]]
-
-
-async def line_up_by_slot(port: SlottedPort, waiter: Attempt, give_up_at: float) -> Grant | None:
-    """Ask for a lock, and for a place in its line once it is known to be held.
-
-    Listening costs a command for each slot; most locks are free and need none.
-    """
-    known = waiter.waits_since or waiter.keys.lock in port.lines  # its place is by its arrival
-    if not known and not port.open_now(waiter, listen=True):
-        grant = await line_up(port, waiter, give_up_at, listen=False)
-        if grant is not None:
-            return grant
-    return await line_up(port, waiter, give_up_at)
 
 
 async def renew_due_by_slot(port: SlottedPort, kinds: Sequence[list[Hold]]) -> None:

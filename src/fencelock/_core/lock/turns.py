@@ -17,7 +17,7 @@ from typing import Any
 
 from fencelock._core.deadlock.chase import error_of, look, own_cycle
 from fencelock._core.deadlock.unit_waits import entered, is_certain, is_edge
-from fencelock._core.lock.acquire import FOR_EVER, begin, drop, queue, try_once
+from fencelock._core.lock.acquire import FOR_EVER, begin, drop, line_up, queue, try_once
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.poll import poll
@@ -246,7 +246,7 @@ async def _give_to_next(port: Port, hold: Hold, tenure: Tenure, log: Seat) -> in
         return None
     retire(port, hold)
     try:
-        grant, spare = await port.line_up(asks, FOR_EVER), None
+        grant, spare = await line_up(port, asks, FOR_EVER), None
         if grant is not None:  # by the command that released, unless that was repeated
             port.close(asks)
             spare = Spare(asks, grant, fresh=True, unchanged=asks.verdict == 1)
