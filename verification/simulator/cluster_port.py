@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.pushes import dispatch
 from fencelock._core.retry import ask
-from fencelock._core.seat import Seat
-from fencelock._core.types import Args, Call, Keys, NoReply, Reply
+from fencelock._core.seat import Question, Seat
+from fencelock._core.types import Args, Keys, NoReply, Reply
 from fencelock._io.wire import ReplyError, not_now
 from fencelock._topology.cluster import ClusterPort
 from fencelock._topology.io import Flow
@@ -25,80 +25,17 @@ from verification.simulator.cluster import (
     address,
 )
 from verification.simulator.latch import SimulatedLatch
-from verification.simulator.network import Client, Link, State, Task
+from verification.simulator.network import Client, Link
 from verification.simulator.port import SimulatedPort
 from verification.simulator.replicas import DIAL_SECONDS, SimulatedReplicas
 from verification.simulator.server import unpacked
+from verification.simulator.several import exchange
 
 if TYPE_CHECKING:
     from verification.simulator.simulation import World
 
 # As in _io/cleanup_queue.py.
 POST_SECONDS, TRAIL_SECONDS = 30.0, 2.0
-
-
-class Part:
-    """One request of several that were written together, and its answer."""
-
-    def __init__(self, whole: Written, request: ClusterRequest) -> None:
-        self.whole = whole
-        self.request = request
-        self.answer: Reply | Exception = None
-        self.ended = False
-
-    @property
-    def done(self) -> bool:
-        """Return True if no flow waits for it any more."""
-        return self.whole.task is None or self.whole.task.done
-
-    @property
-    def state(self) -> State | None:
-        """Return what the flow waits for."""
-        return self.whole.state
-
-    def take(self, answer: tuple[str, Any]) -> Task | None:
-        """Take the answer; return the task when that was the last it waits for."""
-        kind, value = answer
-        refused = kind == "error" and isinstance(value, ServerError)
-        self.answer, self.ended = value.__cause__ if refused else value, True
-        whole = self.whole
-        if whole.state is None or whole.task is None or not whole.ended:
-            return None
-        whole.task.ready = ("value", None)
-        return whole.task
-
-
-class Written:
-    """Implements ``_topology.io.Pending``."""
-
-    def __init__(self, link: Link, asked_at: float) -> None:
-        self.link = link
-        self.asked_at = asked_at
-        self.parts: list[Part] = []
-        self.task: Task | None = None
-        self.state: State | None = None
-
-    @property
-    def ended(self) -> bool:
-        """Return True if all answers came."""
-        return all(part.ended for part in self.parts)
-
-    @property
-    def answers(self) -> Sequence[Reply | Exception]:
-        """Return the answers."""
-        return [part.answer for part in self.parts]
-
-
-class Gathering(State):
-    """What a task waits for that asks several nodes: all answers of one of them."""
-
-    def __init__(self, pendings: Sequence[Written], until_us: int) -> None:
-        super().__init__("sending", until_us)
-        self.pendings = pendings
-
-    def reads(self, link: Link) -> bool:
-        """Return True if an answer may come on this connection."""
-        return any(each.link is link and not each.ended for each in self.pendings)
 
 
 class SimulatedNode:
@@ -192,44 +129,31 @@ class SimulatedNodes:
         await self._port.ask_on(connection, request, until)
         connection.channel = channel
 
-    def begin(self, connection: Link, calls: Sequence[Call], until: float) -> Written:
-        """Write script calls at once."""
-        del until
-        written = Written(connection, self.now())
-        for script, keys, args in calls:
-            request = ClusterRequest(script.name, tuple(keys), tuple(args))
-            part = Part(written, request)
-            request.asker = part
-            written.parts.append(part)
-            connection.up.append(request)
-            connection.owed += 1
-        return written
+    async def exchange(
+        self, asks: Sequence[Question], latest: float, limit: Callable[[], float]
+    ) -> None:
+        """Write to all nodes, and take answers as they come."""
+        del latest  # connections open at once
+        await exchange(self._port, asks, limit, self._send_out)
+        for each in asks:
+            if isinstance(each.error, NoReply) and each.error.undo_connection is not None:
+                self._port.give_up(each.origin)
 
-    async def collect(self, pendings: Sequence[Written], until: float) -> Written:
-        """Return the first that has all its answers; at the instant one that lacks some."""
-        task = self._port.world.running
-        if not any(each.ended for each in pendings):
-            state = Gathering(pendings, self._port.client.world_us(until))
-            for each in pendings:
-                each.task, each.state = task, state
-            try:
-                await self._port.suspend(state)
-            finally:
-                for each in pendings:
-                    each.state = None
-        pending = next((each for each in pendings if each.ended), pendings[0])
-        for part in pending.parts:
-            if not part.ended:
-                self._port.give_up(pending.link)
-                part.request.asker = None
-                part.answer = NoReply("no answer in time", sent=True, undo_connection=pending.link)
-        return pending
+    def _send_out(self, asked: Question) -> list[ClusterRequest]:
+        at = self.at[asked.node]
+        asked.origin = asked.connection or at.idle() or self._port.dial_to(asked.node)
+        calls = [unpacked(each) for each in asked.requests]
+        return [ClusterRequest(each.name, each.keys, each.args) for each in calls]
+
+    def put_back(self, asks: Sequence[Question]) -> None:
+        """Give the connections back."""
+        for each in asks:
+            self.at[each.node].give(each.origin)
 
 
 class SimulatedClusterPort(ClusterPort, SimulatedPort):
     """Implements ``_core.port.SlottedPort`` for one simulated process."""
 
-    wake = SimulatedPort.wake
     world: ClusterWorld
 
     def __init__(

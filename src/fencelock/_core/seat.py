@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fencelock._core.keys import LockKeys
-from fencelock._core.types import NoReply
+from fencelock._core.types import NoReply, Reply
 from fencelock._runtime.records import NamedTuple
-from fencelock.errors import ServerError
+from fencelock.errors import FencelockError, ServerError
 
 
 class Stray(NamedTuple):
@@ -95,3 +96,33 @@ class Seat:
     def lose_place(self) -> None:
         """Note that the server may not know us any more: ask again."""
         self.news = True
+
+
+class Question(Seat):
+    """What one of several servers is asked, and its outcome: an answer, or an error."""
+
+    reply: Reply = None
+    error: NoReply | FencelockError | None = None
+    asked_at: float = 0.0
+    answered_at: float = 0.0
+    ended: bool = False  # the answer or an error came
+    raw: bool = False  # a refusal is an answer, too
+
+    def __init__(self, node: Any, requests: Sequence[bytes]) -> None:
+        self.node: Any = node
+        self.requests: Sequence[bytes] = requests
+
+    def answer(self, reply: Reply, now: float) -> None:
+        """Take the answer."""
+        self.reply, self.answered_at, self.ended = reply, now, True
+
+    def fail(self, error: NoReply | FencelockError) -> None:
+        """Take the error instead of an answer."""
+        self.error, self.ended = error, True
+        if isinstance(error, NoReply):
+            self.note(error)
+
+    def give_up(self) -> None:
+        """Treat the silence as the error."""
+        what = "answer" if self.began else "connection"
+        self.fail(NoReply(f"no {what} in time", sent=self.began, undo_connection=self.connection))

@@ -9,17 +9,18 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 from fencelock._core.pushes import dispatch
-from fencelock._core.seat import Seat
-from fencelock._core.types import closed
+from fencelock._core.seat import Question, Seat
+from fencelock._core.types import NoReply
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.io_asyncio import AsyncioIo
 from fencelock._io.link_asyncio import Link
 from fencelock._io.port_asyncio import AioPort
+from fencelock._io.several_asyncio import exchange, put_back
 from fencelock._io.wire import ReplyError
 from fencelock._runtime.clock import now
 from fencelock._runtime.log import log
@@ -27,6 +28,9 @@ from fencelock._topology import cluster
 from fencelock._topology.cluster import ANYWHERE, ClusterPort
 from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import MAP_SECONDS, SLOTS
+
+# How often to look whether answers have shortened the time for the others.
+LOOK_SECONDS = 0.05
 
 
 class NodeLink(Link):
@@ -91,12 +95,27 @@ class AsyncioNodes(AsyncioIo):
 
     async def lend(self, node: NodeAddress, until: float) -> AsyncConnection:
         """Return the connection to a node; ends like ``Link.connected``."""
-        if self.closed:
-            raise closed()
+        return await self._link(node).connected(until)
+
+    def _link(self, node: NodeAddress) -> NodeLink:
         link = self.at.get(node)
         if link is None:
             link = self.at[node] = NodeLink(self._port, node)
-        return await link.connected(until)
+            link.closed = self.closed
+        return link
+
+    async def exchange(
+        self, asks: Sequence[Question], latest: float, limit: Callable[[], float]
+    ) -> None:
+        """Write to all nodes, and take answers as they come; see ``NodeIo``."""
+        links = {ask.node: self._link(ask.node) for ask in asks}
+        await exchange(asks, links, latest, limit, LOOK_SECONDS)
+        for ask in asks:
+            mux = ask.connection
+            if isinstance(ask.error, NoReply) and mux and mux.silent_since(ask.asked_at):
+                mux.retire()  # the next try must not wait on a connection that went silent
+
+    put_back = staticmethod(put_back)
 
     @property
     def listening(self) -> bool:
@@ -130,15 +149,13 @@ class AsyncioClusterPort(ClusterPort, AioPort):
     """Implements ``_core.port.Port`` for the tasks of one loop, over a Cluster."""
 
     parts = ClusterPort.parts
+    attend_by = AioPort.attend_by
     link: AsyncioNodes  # type: ignore[assignment]  # several links in one
 
     def _new_link(self) -> AsyncioNodes:  # type: ignore[override]  # as above
         nodes = AsyncioNodes(self)
         self._use(self.source, nodes)
         return nodes
-
-    wake = AioPort.wake
-    attend_by = AioPort.attend_by
 
     def unplugged(self) -> None:
         """Have revocations heard at another node."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.seat import Seat
+from fencelock._core.seat import Question, Seat
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.io_blocking import BlockingIo
-from fencelock._io.pool_blocking import Pool, admit
+from fencelock._io.pool_blocking import Pool
 from fencelock._io.port_blocking import BlockingPort
+from fencelock._io.several_blocking import DialPool, exchange, put_back
 from fencelock._io.threads import run_blocking
 from fencelock._topology import cluster
 from fencelock._topology.cluster import ClusterPort
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 Pushed = Callable[[Connection, list[bytes]], None]
 
 
-class NodePool(Pool):
+class NodePool(DialPool):
     """Connections to one node."""
 
     __slots__ = ("_names", "node")
@@ -65,8 +66,19 @@ class BlockingNodes(BlockingIo):
 
     async def lend(self, node: NodeAddress, until: float) -> Connection:
         """Return a connection to a node; ends like ``Pool.take``."""
-        admit(closed_already=self.closed)
         return self._pool(node).take(until)
+
+    async def exchange(
+        self, asks: Sequence[Question], _latest: float, limit: Callable[[], float]
+    ) -> None:
+        """Send to all nodes, and read the answers; see ``NodeIo``."""
+        for ask in asks:
+            self._pool(ask.node)
+        exchange(asks, self.at, limit)
+
+    def put_back(self, asks: Sequence[Question]) -> None:
+        """Give the connections back to their nodes' pools."""
+        put_back(asks, self.at)
 
     def give(self, connection: Connection) -> None:
         """Take a waiter's connection back, and keep it unless it hears very many channels."""
@@ -111,10 +123,6 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
         nodes = BlockingNodes(self.source, self._ear, self.client_channel)
         self._use(self.source, nodes)
         return nodes
-
-    close = BlockingPort.close
-    wake = BlockingPort.wake
-    attend_by = BlockingPort.attend_by
 
     def take_any(self, until: float) -> Connection:
         """Return a connection to any master: revocations go to all nodes."""

@@ -27,7 +27,7 @@ from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.objects.multi_renew import renew_all_by_slot
 from fencelock._core.port import SlottedPort
-from fencelock._core.seat import Seat
+from fencelock._core.seat import Question, Seat
 from fencelock._core.types import Args, Call, Keys, NoReply, Reply, closed
 from fencelock._io.wire import ReplyError, pack_call
 from fencelock._runtime.log import log
@@ -58,6 +58,31 @@ ANYWHERE = -1  # in ``NodeConnection.channels``: a channel of no slot
 Ask = Callable[..., Coroutine[Any, Any, Reply]]
 
 
+class Batch(Question):
+    """Calls at one node that are written together, and their answers."""
+
+    raw = True
+
+    def __init__(self, calls: Sequence[Call], counts: Callable[[NodeAddress, float], bool]) -> None:
+        super().__init__(None, [pack_call(*each) for each in calls])
+        self.key: bytes = calls[0][1][0]
+        self.replies: list[Reply | Exception] = []
+        self.proved = False  # the node was the master, as far as its answer says
+        self._counts = counts
+
+    def answer(self, reply: Reply, now: float) -> None:
+        """Take the next answer."""
+        if not self.replies:
+            self.proved = not self.key or self._counts(self.node, self.asked_at)
+        self.replies.append(reply)
+        self.answered_at, self.ended = now, len(self.replies) == len(self.requests)
+
+    def fail(self, error: NoReply | FencelockError) -> None:
+        """Take the error instead of the answers that are missing."""
+        super().fail(error)
+        self.replies += [error] * (len(self.requests) - len(self.replies))
+
+
 class ClusterPort(Engine):
     """The parts of ``_core.port.SlottedPort`` that differ for a Cluster.
 
@@ -69,6 +94,10 @@ class ClusterPort(Engine):
     renewals: RenewalSchedule
     closing: bool
     _io: NodeIo
+    # Those of a port of one server:
+    close: Callable[[Seat], None]
+    wake: Callable[[Seat], None]
+    attend_by: Callable[[Any], None]
 
     heartbeat = by_slot.heartbeat_by_slot
     one_script = by_slot.one_slot
@@ -93,14 +122,6 @@ class ClusterPort(Engine):
 
     # -- what a subclass does -------------------------------------------------------------------
 
-    def close(self, waiter: Seat) -> None:
-        """Take the waiter's connection back; see ``Port``."""
-        raise NotImplementedError
-
-    def wake(self, waiter: Seat) -> None:
-        """Make a waiting ``wait`` return soon; see ``Port``."""
-        raise NotImplementedError
-
     def sit(self, waiter: Seat, connection: Any) -> None:
         """Give a waiter a connection, its ``origin``, until ``close`` takes it back."""
         raise NotImplementedError
@@ -111,10 +132,6 @@ class ClusterPort(Engine):
 
     def seated_as(self, connection: Any, who: bytes) -> Seat | None:
         """Return the waiter of this id, if it uses this connection."""
-        raise NotImplementedError
-
-    def attend_by(self, when: float) -> None:
-        """Make sure that due leases are handled by an instant."""
         raise NotImplementedError
 
     # -- calls ----------------------------------------------------------------------------------
@@ -365,78 +382,53 @@ class ClusterPort(Engine):
     async def _spread(
         self, groups: Sequence[Sequence[Call]], until: float, waiter: Seat | None
     ) -> list[list[Reply | Exception]]:
-        until = min(until, self._io.now() + ANSWER_SECONDS)
-        answers: list[list[Reply | Exception]] = [[] for _ in groups]
-        begun: dict[Any, tuple[int, Any]] = {}  # pending -> group, connection
+        began = self._io.now()
+        until = min(until, began + ANSWER_SECONDS)
+        batches = [await self._batch(group, until, waiter) for group in groups]
+        asks = [each for each in batches if not each.ended]
+
+        def limit() -> float:
+            """Leave time to confirm an answer that does not count by itself."""
+            doubted = any(each.answered_at and not each.proved for each in asks)
+            return until - (until - began) / 4 if doubted else until
+
         try:
-            # An open connection costs no wait; opening one to a silent node does.
-            order = sorted(range(len(groups)), key=lambda each: self._is_far(groups[each]))
-            for number, at in enumerate(order):
-                began = self._io.now()
-                share = began + (until - began) / (
-                    len(order) - number
-                )  # a silent one takes no more
-                try:
-                    connection = await self._connection(groups[at][0][1][0], None, share, waiter)
-                    self._begin(begun, at, groups[at], connection, until, lent=waiter is None)
-                except (NoReply, FencelockError) as error:
-                    answers[at] = [error] * len(groups[at])
-            left = list(begun)
-            while left:
-                pending = await self._io.collect(left, until)
-                left.remove(pending)
-                at, connection = begun[pending]
-                key = groups[at][0][1][0]
-                answers[at] = await self._believed(pending, connection.node, key, until)
+            await self._io.exchange(asks, until, limit)
         finally:
-            for _, connection in begun.values():
-                if waiter is None:
-                    self._io.at[connection.node].give(connection)
-        for at, (some, group) in enumerate(zip(answers, groups, strict=True)):
-            answers[at] = [
-                await self._followed(request, answer, until, waiter)
-                for request, answer in zip(group, some, strict=True)
+            if waiter is None:
+                self._io.put_back(asks)
+        return [
+            [
+                await self._followed(call, answer, until, waiter)
+                for call, answer in zip(group, await self._believed(batch, until), strict=True)
             ]
-        return answers
+            for group, batch in zip(groups, batches, strict=True)
+        ]
 
-    def _is_far(self, group: Sequence[Call]) -> bool:
-        """Return True if there is no open connection to the group's node."""
-        at = self._io.at.get(self.slots.sure(group[0][1][0]))
-        connection = None if at is None else at.idle()
-        if at is None or connection is None:
-            return True
-        at.give(connection)
-        return False
-
-    def _begin(
-        self,
-        begun: dict[Any, tuple[int, Any]],
-        at: int,
-        group: Sequence[Call],
-        connection: Any,
-        until: float,
-        *,
-        lent: bool,
-    ) -> None:
+    async def _batch(self, group: Sequence[Call], until: float, waiter: Seat | None) -> Batch:
+        """Return what to ask the node of a group, or what has failed."""
+        batch = Batch(group, self._counts)
         try:
-            begun[self._io.begin(connection, group, until)] = at, connection
-        except BaseException:
-            if lent:
-                self._io.at[connection.node].give(connection)
-            raise
+            if waiter is None:
+                batch.node = await self._map.owner(batch.key, until)
+            else:
+                batch.connection = await self._connection(batch.key, None, until, waiter)
+                batch.node = batch.connection.node
+        except (NoReply, FencelockError) as error:
+            batch.fail(error)
+        return batch
 
-    async def _believed(
-        self, pending: Any, node: NodeAddress, key: bytes, until: float
-    ) -> list[Reply | Exception]:
+    async def _believed(self, batch: Batch, until: float) -> list[Reply | Exception]:
         """Return the answers, if they come from a master."""
-        answers = list(pending.answers)
-        silent = [each for each in answers if isinstance(each, NoReply)]
-        if silent:
-            self.slots.invalidate(node)
-        if len(silent) < len(answers):
+        answers = batch.replies
+        if batch.error is not None and batch.node is not None:
+            if not batch.began and self._map.is_away(batch.node, batch.error):
+                return [NoReply(str(batch.error), sent=False)] * len(answers)
+            if batch.began:
+                self.slots.invalidate(batch.node)
+        if batch.answered_at and not batch.proved:
             try:
-                if key and not self._counts(node, pending.asked_at):
-                    await self._map.confirm(key, node, until)
+                await self._map.confirm(batch.key, batch.node, until)
             except (NoReply, ServerError) as error:
                 return [error] * len(answers)
         return answers
