@@ -58,7 +58,6 @@ TWICE = {
     "Connection": "_topology names what it needs of a connection as threads name theirs",
     "Latch": "the public one, and what the rules of the topologies wait for",
     "Meta": "what Django reads of a model",
-    "Written": "one for threads and one for asyncio, in files that name the face",
     "_Exchange": "one for threads and one for asyncio, in files that name the face",
 }
 

@@ -11,17 +11,19 @@ from fencelock._core.keys import LockKeys, slot
 from fencelock._core.lock import acquire
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.terms import Terms
+from fencelock._core.lock.waiting import Lines
 from fencelock._core.types import NoReply
-from fencelock._io import io_blocking
 from fencelock._io.cluster_asyncio import AsyncioClusterPort
 from fencelock._io.connection_asyncio import AsyncConnection
+from fencelock._io.connection_blocking import Connection
 from fencelock._io.io_blocking import BlockingIo
+from fencelock._io.several_blocking import DialPool, exchange, put_back
 from fencelock._io.sources.cluster import from_url
 from fencelock._io.threads import run_blocking
 from fencelock._io.wire import ReplyError, server_error
 from fencelock._runtime.clock import now
 from fencelock._topology import slots
-from fencelock._topology.cluster import ANYWHERE, FAN_MAX, ClusterPort
+from fencelock._topology.cluster import ANYWHERE, FAN_MAX, Batch, ClusterPort
 from fencelock._topology.cluster_map import ClusterMap
 from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import LOCAL, READ_MAP, ClusterSource, in_slot, key_in, tag_in
@@ -52,20 +54,15 @@ class Nodes(BlockingIo):
         self.asked = []
         self.refused = {}
         self.connections = {}
+        self.at = {node: Node(self.connections, node) for node in (A, B, C)}
         self.waits = []  # until when each connection was waited for
         self.written = []
-
-    def idle(self, node):
-        return self.connections.get(node)
 
     async def lend(self, node, until):
         self.waits.append(until)
         if node in self.refused:
             raise self.refused[node]
         return self.connections.setdefault(node, connection(node))
-
-    def give_back(self, connection):
-        pass
 
     async def run(self, connection, packed, until, *, asking=False):
         return self._answer(connection, "run", (packed,), asking)
@@ -76,13 +73,20 @@ class Nodes(BlockingIo):
     async def subscribe(self, connection, channel, until, word=b"SUBSCRIBE", *, asking=False):
         self._answer(connection, "subscribe", (word, channel), asking)
 
-    def begin(self, connection, requests, until):
-        self.written.append(len(requests))
-        answers = [self._answer(connection, "run", each, False) for each in requests]
-        return Written(answers)
+    async def exchange(self, asks, latest, limit):
+        for ask in asks:
+            try:
+                ask.connection = ask.connection or await self.lend(ask.node, limit())
+            except (NoReply, ServerUnreachable) as refused:
+                ask.fail(refused)
+                continue
+            self.written.append(len(ask.requests))
+            ask.began, ask.asked_at = True, now()
+            for request in ask.requests:
+                ask.answer(self._answer(ask.connection, "run", (request,), False), now())
 
-    async def collect(self, pendings, until):
-        return pendings[0]
+    def put_back(self, asks):
+        pass
 
     def _answer(self, connection, kind, args, asking):
         self.asked.append((connection.node, kind, args[0], asking))
@@ -96,9 +100,17 @@ class Nodes(BlockingIo):
         return [(node, word) for node, kind, word, _ in self.asked if kind == "subscribe"]
 
 
-class Written:
-    def __init__(self, answers):
-        self.answers, self.asked_at = answers, now()
+class Node:
+    """Implements ``NodeConnections``."""
+
+    def __init__(self, connections, node):
+        self.connections, self.node = connections, node
+
+    def idle(self):
+        return self.connections.get(self.node)
+
+    def give(self, connection):
+        pass
 
 
 def connection(node):
@@ -111,7 +123,7 @@ class Port(ClusterPort):
     closing = False
 
     def __init__(self, nodes):
-        self.io, self.seats, self.roused = nodes, [], []
+        self.io, self.seats, self.roused, self.lines = nodes, [], [], Lines()
         self._use(CLUSTERED, nodes)
         self.slots.learn(ALL, A)
         self.slots.master_check._at = dict.fromkeys((A, B, C), now() + SOON)
@@ -137,12 +149,14 @@ class Port(ClusterPort):
         return next((each for each in self.seated(connection) if each.id == who), None)
 
 
-def waiter(number=0):
+def waiter(number=0, *, eager=True):
     keys = LockKeys("p:", "a")
     terms = Terms(
         keys=keys, options=LeaseOptions(ttl=30.0, renew=True), client_channel=b"h", ttl=30.0
     )
-    return Attempt(terms, b"w%d" % number)
+    asks = Attempt(terms, b"w%d" % number)
+    asks.eager = eager
+    return asks
 
 
 def opened(port, asks):
@@ -196,7 +210,8 @@ def test_an_undo_goes_behind_its_request_to_the_node_that_got_it_last():
                 asyncio.get_running_loop(), lambda _: None, stall=1.0
             )
             mux.node, mux.sound = node, True
-            port.link.links[node] = SimpleNamespace(mux=mux, connected=answering(mux))
+            link = SimpleNamespace(idle=lambda mux=mux: mux, connected=answering(mux))
+            port.link.at[node] = link
 
         async def asked(mux, _request, _until, *, asking):
             assert not asking
@@ -310,6 +325,7 @@ def test_a_waiter_is_seated_at_once_where_its_node_listens_already():
     port.io.connections[A] = connection(A)
     assert port.open_now(asks, listen=False) is True
     assert port.open_now(asks, listen=True) is False
+    assert port.open_now(waiter(1, eager=False), listen=True) is True  # it asks, and listens later
     channel = in_slot(b"other", slot(asks.key))
     port.io.connections[A].channels[slot(asks.key)] = channel
     assert port.open_now(asks, listen=True) is True
@@ -511,15 +527,65 @@ def test_a_group_whose_node_cannot_be_reached_is_broken_and_the_others_are_not()
     assert port.slots.doubtful
 
 
-def test_a_node_that_cannot_be_reached_leaves_the_others_their_time():
-    """Its connection is waited for no longer than its share of the time."""
-    port = Port(Nodes(run=b"done"))
-    port.slots.owners[2], port.slots.owners[3] = B, C
-    there = [[(ACQUIRE, (key_in(number),), ())] for number in (2, 3)]
-    began = now()
-    run_blocking(port.run_on_nodes(there, began + 1.0))
-    first, second = port.io.waits
-    assert first - began < 0.7 < second - began
+def test_an_answer_that_does_not_count_by_itself_leaves_time_to_confirm_it():
+    limits = []
+
+    class Slow(Nodes):
+        async def exchange(self, asks, latest, limit):
+            limits.append(limit() - now())
+            await super().exchange(asks, latest, limit)
+            limits.append(limit() - now())
+
+    port = Port(Slow(run=b"done", command=error(f"MOVED {slot(key_in(1))} a:1")))
+    port.slots.master_check._at.clear()
+    assert run_blocking(port.run_together(requests(1), now() + 1.0)) == [b"done"]
+    assert limits[1] < 0.8 < limits[0]
+    assert run_blocking(port.run_together(requests(1), now() + 1.0)) == [b"done"]
+    assert limits[3] > 0.8
+
+
+def pools(*ends):
+    """Return a pool for each socket, which has a connection that is idle, or opens one for None."""
+
+    def pool(end):
+        mine = DialPool(SimpleNamespace(), lambda *_: None)
+        if end is not None:
+            mine._idle.append(Connection(end, lambda *_: None))
+            mine._idle[0].asked_at = now() + SOON  # used just now: what is there is its answer
+        return mine
+
+    return [pool(end) for end in ends]
+
+
+def batch(node, count):
+    asked = Batch(requests(count), lambda _node, _asked_at: True)
+    asked.node = node
+    return asked
+
+
+def test_a_server_that_is_silent_or_does_not_open_a_connection_holds_up_no_other(monkeypatch):
+    """What it was asked has no reply, and its connection, which still may bring one, is closed."""
+    pairs = [socket.socketpair() for _ in range(2)]
+    places = pools(pairs[0][0], pairs[1][0], None)
+    released = threading.Event()
+    monkeypatch.setattr(places[2], "_open", lambda _until, _pushed: released.wait(SOON))
+    asks = [batch(number, count) for number, count in enumerate((3, 1, 1))]
+    silent = places[1]._idle[0]
+    pairs[0][1].sendall(b"+one\r\n+two\r\n-MOVED 1 b:2\r\n")
+    until = now() + 0.2
+    try:
+        exchange(asks, places, lambda: until)
+        assert [str(each) for each in asks[0].replies] == ["b'one'", "b'two'", "MOVED 1 b:2"]
+        assert isinstance(asks[0].replies[2], ReplyError)
+        assert [each.error.sent for each in asks[1:]] == [True, False]
+        assert asks[1].undo_connection is silent
+        assert not silent.sound
+        put_back(asks, places)
+        assert [len(each._idle) for each in places] == [1, 0, 0]
+    finally:
+        released.set()
+        for end in (end for pair in pairs for end in pair):
+            end.close()
 
 
 # --- slots ----------------------------------------------------------------------------------------
@@ -547,18 +613,6 @@ def test_a_waiter_that_lost_its_connection_gets_no_reply(lost):
         run_blocking(port.run(b"packed", mine.key, now() + SOON, mine))
     assert not refused.value.sent
     assert nodes.asked == []
-
-
-def test_of_several_answers_the_first_that_comes_is_read_and_any_when_time_is_up():
-    """The one that is read then says that no answer came."""
-    pairs = [socket.socketpair() for _ in range(3)]
-    connections = [SimpleNamespace(descriptor=mine.fileno()) for mine, _ in pairs]
-    pendings = [SimpleNamespace(connection=each) for each in connections]
-    assert io_blocking._first(pendings, now() + AT_ONCE) in pendings
-    pairs[1][1].send(b"+OK")
-    assert io_blocking._first(pendings, now() + SOON) is pendings[1]
-    for each in (end for pair in pairs for end in pair):
-        each.close()
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

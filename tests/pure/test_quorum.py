@@ -23,9 +23,8 @@ from fencelock._core.quorum.maintain import hand_back
 from fencelock._core.quorum.membership import Membership, parse_info
 from fencelock._core.quorum.votes import SUSPECT_SECONDS, decided, majority, order, proved_until
 from fencelock._core.types import NoReply, closed
-from fencelock._io import port_quorum_blocking
 from fencelock._io.port_quorum_asyncio import AioQuorum
-from fencelock._io.port_quorum_blocking import BlockingQuorum
+from fencelock._io.port_quorum_blocking import BlockingQuorum, _IdentifiedPool
 from fencelock._io.sources import quorum
 from fencelock._runtime.clock import now
 from fencelock.options import LeaseOptions
@@ -438,23 +437,28 @@ def test_what_is_not_answered_in_a_loop_is_undone_on_its_connection():
 
 
 def test_a_connection_that_does_not_open_in_time_is_for_the_next_caller():
-    opened, given = threading.Event(), threading.Event()
+    opened, given, asked = threading.Event(), threading.Event(), []
 
-    def connect(_until):
-        opened.wait(8)
-        return "a connection"
+    class Late(_IdentifiedPool):
+        def connect(self, _until):
+            asked.append(self)
+            opened.wait(8)
+            return "a connection"
 
-    pool = SimpleNamespace(connect=connect, dials=threading.Lock(), left=[])
-    pool.give = lambda connection: connection == "a connection" and given.set()
-    late = port_quorum_blocking._Dial(pool, None)
-    late.start()
-    with pytest.raises(NoReply, match="no connection in time"):
-        late.result(now() + 0.01)
-    assert pool.left == [late]
+        def give(self, connection):
+            assert connection == "a connection"
+            given.set()
+
+    pool = Late(SimpleNamespace(), lambda *_: None, lambda *_: None)
+    with pytest.raises(NoReply, match="no connection in time") as late:
+        pool.take(now() + 0.01)
+    assert not late.value.sent
+    pool.leave(pool.dial())  # goes on with it
+    assert len(asked) == 1
+    assert not given.is_set()
     opened.set()
     assert given.wait(8)
-    assert pool.left == []
-    assert late.result(now() + 8) == "a connection"
+    assert pool.take(now() + 8) == "a connection"
 
 
 def test_a_request_that_the_end_of_its_client_cut_off_may_have_run():

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.pushes import dispatch
 from fencelock._core.retry import ask
-from fencelock._core.seat import Seat
-from fencelock._core.types import Args, Call, Keys, NoReply, Reply
+from fencelock._core.seat import Question, Seat
+from fencelock._core.types import Args, Keys, NoReply, Reply
 from fencelock._io.wire import ReplyError, not_now
 from fencelock._topology.cluster import ClusterPort
 from fencelock._topology.io import Flow
@@ -25,10 +25,11 @@ from verification.simulator.cluster import (
     address,
 )
 from verification.simulator.latch import SimulatedLatch
-from verification.simulator.network import Client, Link, State, Task
+from verification.simulator.network import Client, Link
 from verification.simulator.port import SimulatedPort
 from verification.simulator.replicas import DIAL_SECONDS, SimulatedReplicas
 from verification.simulator.server import unpacked
+from verification.simulator.several import exchange
 
 if TYPE_CHECKING:
     from verification.simulator.simulation import World
@@ -37,68 +38,25 @@ if TYPE_CHECKING:
 POST_SECONDS, TRAIL_SECONDS = 30.0, 2.0
 
 
-class Part:
-    """One request of several that were written together, and its answer."""
+class SimulatedNode:
+    """Implements ``_topology.io.NodeConnections`` for one simulated process."""
 
-    def __init__(self, whole: Written, request: ClusterRequest) -> None:
-        self.whole = whole
-        self.request = request
-        self.answer: Reply | Exception = None
-        self.ended = False
+    def __init__(self, port: SimulatedClusterPort, node: NodeAddress) -> None:
+        self._port = port
+        self._node = node
 
-    @property
-    def done(self) -> bool:
-        """Return True if no flow waits for it any more."""
-        return self.whole.task is None or self.whole.task.done
+    def idle(self) -> Link | None:
+        """Return a sound connection that no other task uses, or the shared one."""
+        for link in self._port.client.links:
+            free = self._port.shared or (link.seat_of is None and not link.owed)
+            if link.sound and free and link.node == self._node and not link.apart:
+                return link
+        return None
 
-    @property
-    def state(self) -> State | None:
-        """Return what the flow waits for."""
-        return self.whole.state
-
-    def take(self, answer: tuple[str, Any]) -> Task | None:
-        """Take the answer; return the task when that was the last it waits for."""
-        kind, value = answer
-        refused = kind == "error" and isinstance(value, ServerError)
-        self.answer, self.ended = value.__cause__ if refused else value, True
-        whole = self.whole
-        if whole.state is None or whole.task is None or not whole.ended:
-            return None
-        whole.task.ready = ("value", None)
-        return whole.task
-
-
-class Written:
-    """Implements ``_topology.io.Pending``."""
-
-    def __init__(self, link: Link, asked_at: float) -> None:
-        self.link = link
-        self.asked_at = asked_at
-        self.parts: list[Part] = []
-        self.task: Task | None = None
-        self.state: State | None = None
-
-    @property
-    def ended(self) -> bool:
-        """Return True if all answers came."""
-        return all(part.ended for part in self.parts)
-
-    @property
-    def answers(self) -> Sequence[Reply | Exception]:
-        """Return the answers."""
-        return [part.answer for part in self.parts]
-
-
-class Gathering(State):
-    """What a task waits for that asks several nodes: all answers of one of them."""
-
-    def __init__(self, pendings: Sequence[Written], until_us: int) -> None:
-        super().__init__("sending", until_us)
-        self.pendings = pendings
-
-    def reads(self, link: Link) -> bool:
-        """Return True if an answer may come on this connection."""
-        return any(each.link is link and not each.ended for each in self.pendings)
+    def give(self, connection: Link) -> None:
+        """Use a connection no more on which an answer is owed."""
+        if connection.owed and not self._port.shared:
+            connection.sound = False
 
 
 class SimulatedNodes:
@@ -106,6 +64,10 @@ class SimulatedNodes:
 
     def __init__(self, port: SimulatedClusterPort) -> None:
         self._port = port
+        self.at: dict[NodeAddress | None, SimulatedNode] = {
+            address(each.number): SimulatedNode(port, address(each.number))
+            for each in port.world.nodes
+        }
 
     def now(self) -> float:
         """Return the process's monotonic clock."""
@@ -130,24 +92,11 @@ class SimulatedNodes:
         self._port.world.start(self._port.client, flow(), in_background=True)
         return True
 
-    def idle(self, node: NodeAddress) -> Link | None:
-        """Return a sound connection that no other task uses, or the shared one."""
-        for link in self._port.client.links:
-            free = self._port.shared or (link.seat_of is None and not link.owed)
-            if link.sound and free and link.node == node and not link.apart:
-                return link
-        return None
-
     async def lend(self, node: NodeAddress, until: float) -> Link:
         """Return a connection to a node; it opens at once."""
         del until
-        link = self.idle(node)
+        link = self.at[node].idle()
         return self._port.dial_to(node) if link is None else link
-
-    def give_back(self, connection: Link) -> None:
-        """Use a connection no more on which an answer is owed."""
-        if connection.owed and not self._port.shared:
-            connection.sound = False
 
     async def run(
         self, connection: Link, packed: bytes, until: float, *, asking: bool = False
@@ -180,44 +129,31 @@ class SimulatedNodes:
         await self._port.ask_on(connection, request, until)
         connection.channel = channel
 
-    def begin(self, connection: Link, calls: Sequence[Call], until: float) -> Written:
-        """Write script calls at once."""
-        del until
-        written = Written(connection, self.now())
-        for script, keys, args in calls:
-            request = ClusterRequest(script.name, tuple(keys), tuple(args))
-            part = Part(written, request)
-            request.asker = part
-            written.parts.append(part)
-            connection.up.append(request)
-            connection.owed += 1
-        return written
+    async def exchange(
+        self, asks: Sequence[Question], latest: float, limit: Callable[[], float]
+    ) -> None:
+        """Write to all nodes, and take answers as they come."""
+        del latest  # connections open at once
+        await exchange(self._port, asks, limit, self._send_out)
+        for each in asks:
+            if isinstance(each.error, NoReply) and each.error.undo_connection is not None:
+                self._port.give_up(each.origin)
 
-    async def collect(self, pendings: Sequence[Written], until: float) -> Written:
-        """Return the first that has all its answers; at the instant one that lacks some."""
-        task = self._port.world.running
-        if not any(each.ended for each in pendings):
-            state = Gathering(pendings, self._port.client.world_us(until))
-            for each in pendings:
-                each.task, each.state = task, state
-            try:
-                await self._port.suspend(state)
-            finally:
-                for each in pendings:
-                    each.state = None
-        pending = next((each for each in pendings if each.ended), pendings[0])
-        for part in pending.parts:
-            if not part.ended:
-                self._port.give_up(pending.link)
-                part.request.asker = None
-                part.answer = NoReply("no answer in time", sent=True, undo_connection=pending.link)
-        return pending
+    def _send_out(self, asked: Question) -> list[ClusterRequest]:
+        at = self.at[asked.node]
+        asked.origin = asked.connection or at.idle() or self._port.dial_to(asked.node)
+        calls = [unpacked(each) for each in asked.requests]
+        return [ClusterRequest(each.name, each.keys, each.args) for each in calls]
+
+    def put_back(self, asks: Sequence[Question]) -> None:
+        """Give the connections back."""
+        for each in asks:
+            self.at[each.node].give(each.origin)
 
 
 class SimulatedClusterPort(ClusterPort, SimulatedPort):
     """Implements ``_core.port.Port`` for one simulated process."""
 
-    wake = SimulatedPort.wake
     world: ClusterWorld
 
     def __init__(
@@ -325,8 +261,8 @@ class SimulatedClusterPort(ClusterPort, SimulatedPort):
             if isinstance(undo_connection, Link) and not undo_connection.closed
             else None
         )
-        if link is None and self.shared and (node := self.slots.sure(keys[0])) is not None:
-            link = self._io.idle(node)
+        if link is None and self.shared and (at := self._io.at.get(self.slots.sure(keys[0]))):
+            link = at.idle()
         asked_at = self.now()
         answered = link is not None and await self._answered(link, script, keys, args)
         if answered and self.settles(link, keys[0], asked_at):

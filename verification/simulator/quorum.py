@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
@@ -23,12 +23,14 @@ from fencelock._core.quorum.refresh import refresh
 from fencelock._core.quorum.votes import NODE_SECONDS
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply
-from fencelock._topology.quorum import DIAL_SECONDS, QuorumPortRules
+from fencelock._topology.io import DIAL_SECONDS
+from fencelock._topology.quorum import QuorumPortRules
 from fencelock.errors import ServerError, ServerUnreachable
 from fencelock.scripts import Script
-from verification.simulator.network import Client, Link, State, Task
+from verification.simulator.network import Client, Link
 from verification.simulator.port import SimulatedPort
 from verification.simulator.server import Request, unpacked
+from verification.simulator.several import exchange
 
 if TYPE_CHECKING:
     from verification.simulator.simulation import World
@@ -89,71 +91,6 @@ class NodePort(SimulatedPort):
         """Tell nobody: what becomes of one node is no news."""
 
 
-class Leg:
-    """One of several requests under way: who asked, and what for."""
-
-    def __init__(self, sending: BroadcastState, ask: Ballot, request: Request, link: Link) -> None:
-        self.sending: BroadcastState = sending
-        self.ask: Ballot = ask
-        self.link: Link = link
-        self.request: Request = request
-        request.asker = self
-
-    @property
-    def done(self) -> bool:
-        """Return True if nobody waits for it any more."""
-        return self.sending.task.done
-
-    @property
-    def state(self) -> State:
-        """Return what its task waits for."""
-        return self.sending
-
-    def take(self, answer: tuple[str, Any]) -> Task | None:
-        """Take what it came to; return the task when that was the last."""
-        kind, value = answer
-        if kind == "error":
-            self.ask.fail(value)
-        else:
-            reply = list(value) if isinstance(value, tuple) else value
-            self.ask.answer(reply, self.sending.now())
-        return self.sending.moved_on()
-
-
-class BroadcastState(State):
-    """What a task waits for that asks several: all of them, or the time that is left then."""
-
-    __slots__ = ("legs", "limit", "now", "task")
-
-    def __init__(self, task: Task, now: Callable[[], float], limit: Callable[[], int]) -> None:
-        super().__init__("sending", limit())
-        self.task: Task = task
-        self.now: Callable[[], float] = now
-        self.limit: Callable[[], int] = limit
-        self.legs: list[Leg] = []
-
-    def reads(self, link: Link) -> bool:
-        """Return True if an answer may come on this connection."""
-        return any(leg.link is link and not leg.ask.ended for leg in self.legs)
-
-    def moved_on(self) -> Task | None:
-        """Note that one has ended; return the task when it need not wait."""
-        self.until_us: int = self.limit()
-        if not all(leg.ask.ended for leg in self.legs):
-            return None
-        self.task.ready = ("value", None)
-        return self.task
-
-    def end(self) -> list[Leg]:
-        """Wait for nothing any more; return those that got no answer."""
-        left = [leg for leg in self.legs if not leg.ask.ended]
-        for leg in left:
-            leg.request.asker = None
-            if not leg.link.port.shared:
-                leg.link.sound = False  # an answer may still come: nothing else may be read here
-        return left
-
-
 class SimulatedQuorum(QuorumPortRules, SimulatedPort):
     """Implements ``_core.quorum.broadcast.QuorumPort`` for one simulated process."""
 
@@ -186,45 +123,27 @@ class SimulatedQuorum(QuorumPortRules, SimulatedPort):
 
         if not self.client.alive:  # a dead process cleans nothing up
             raise GeneratorExit
-        task = self.world.running
-        sending = BroadcastState(task, self.now, limit_us) if task is not None else None
-        for ask in asks:
-            self._send_out(ask, sending, latest)
-        if sending is None:
-            return
-        try:
-            if not all(ask.ended for ask in asks):
-                sending.until_us = limit_us()
-                await self._suspend(sending)
-        except BaseException:
-            sending.end()
-            raise
-        for leg in sending.end():
-            leg.ask.fail(NoReply("no answer in time", sent=True, undo_connection=leg.link))
+        await exchange(self, asks, limit, lambda ask: self._send_out(ask, latest))
 
     def put_back(self, asks: Iterable[Ballot]) -> None:
         """Give the connections back."""
         for ask in asks:
             self.nodes[ask.node].close(ask)
 
-    def _send_out(self, ask: Ballot, sending: BroadcastState | None, latest: float) -> None:
+    def _send_out(self, ask: Ballot, latest: float) -> list[Request]:
+        """Connect a question, and return its requests; none when it has ended."""
         try:
             with suppress(StopIteration):
                 self.nodes[ask.node].open(ask, latest, listen=False).send(None)
         except (NoReply, ServerError) as error:
             ask.fail(error)
-            return
-        link: Link = ask.origin
-        ask.asked_at = self.now()
-        ask.begin()
-        if sending is None:
-            reply = link.server.run(unpacked(ask.packed)).reply
-            ask.answer(list(reply), self.now())
-            return
-        request = unpacked(ask.packed)
-        sending.legs.append(Leg(sending, ask, request, link))
-        link.up.append(request)
-        link.owed += 1
+            return []
+        request = unpacked(ask.requests[0])
+        if self.world.running is None:  # before the run begins
+            ask.began, ask.asked_at = True, self.now()
+            ask.answer(list(ask.origin.server.run(request).reply), self.now())
+            return []
+        return [request]
 
     async def _ask(self, request: Request, until: float, waiter: Seat | None) -> Reply:  # noqa: ARG002 - as SimulatedPort
         raise RuntimeError(f"{request.name}: a quorum is not one server")

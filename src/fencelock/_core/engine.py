@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.acquire import line_up
 from fencelock._core.lock.hand_back import hand_back
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import maintain
@@ -45,7 +44,6 @@ class Engine:
     together: int = 1  # a server that works through many scripts in a row serves no other client
 
     take = take
-    line_up = line_up
     give_back = give_back
     release_in_background = release_in_background
     hand_back = hand_back

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from fencelock._core.deadlock.unit_waits import Tables
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.attempt import Attempt, Grant
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply
@@ -33,8 +33,6 @@ class Port(Tables, Protocol):
     async def take(self, attempt: Attempt, /) -> Hold | None:
         """Take a lock and register its hold; None when it was not granted in time."""
 
-    async def line_up(self, asks: Attempt, give_up_at: float, /) -> Grant | None:
-        """Ask for a lock and a place in its line; None when it was not granted at once."""
 
     async def maintain(self) -> None:
         """Do what the renewal schedule has due: notify holders of losses, renew the rest."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fencelock._core.keys import LockKeys
-from fencelock._core.types import NoReply
+from fencelock._core.types import NoReply, Reply
 from fencelock._runtime.records import NamedTuple
-from fencelock.errors import ServerError
+from fencelock.errors import FencelockError, ServerError
 
 
 class Stray(NamedTuple):
@@ -35,6 +36,7 @@ class Seat:
     connection: Any = None  # the wire's: a connection, a future, or a bell
     origin: Any = None  # the wire's: the connection of its requests, in a Cluster or with replicas
     channel: bytes = b""
+    eager: bool = True  # it needs a channel; else only for a place in line
     local: bool = False  # it waits for others of this client, without a connection
     news: bool = False  # something was noted for it since the last wait
     idle: bool = False  # the lease that it asked about is not in use
@@ -44,18 +46,14 @@ class Seat:
 
     id: bytes = b""  # by which pushes name it; a seat for a question alone has none, and no keys
     keys: LockKeys  # of what it is about
+    key: bytes  # in the slot of that
 
     @classmethod
     def of(cls, keys: LockKeys, own_id: bytes) -> Seat:
         """Return a seat that waits for something."""
         seat = cls()
-        seat.keys, seat.id = keys, own_id
+        seat.keys, seat.key, seat.id = keys, keys.lock, own_id
         return seat
-
-    @property
-    def key(self) -> bytes:
-        """Return a key in the slot of what is waited for."""
-        return self.keys.lock
 
     @property
     def path(self) -> object:
@@ -98,3 +96,33 @@ class Seat:
     def lose_place(self) -> None:
         """Note that the server may not know us any more: ask again."""
         self.news = True
+
+
+class Question(Seat):
+    """What one of several servers is asked, and its outcome: an answer, or an error."""
+
+    reply: Reply = None
+    error: NoReply | FencelockError | None = None
+    asked_at: float = 0.0
+    answered_at: float = 0.0
+    ended: bool = False  # the answer or an error came
+    raw: bool = False  # a refusal is an answer, too
+
+    def __init__(self, node: Any, requests: Sequence[bytes]) -> None:
+        self.node: Any = node
+        self.requests: Sequence[bytes] = requests
+
+    def answer(self, reply: Reply, now: float) -> None:
+        """Take the answer."""
+        self.reply, self.answered_at, self.ended = reply, now, True
+
+    def fail(self, error: NoReply | FencelockError) -> None:
+        """Take the error instead of an answer."""
+        self.error, self.ended = error, True
+        if isinstance(error, NoReply):
+            self.note(error)
+
+    def give_up(self) -> None:
+        """Treat the silence as the error."""
+        what = "answer" if self.began else "connection"
+        self.fail(NoReply(f"no {what} in time", sent=self.began, undo_connection=self.connection))

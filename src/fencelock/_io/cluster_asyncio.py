@@ -9,17 +9,18 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 from fencelock._core.pushes import dispatch
-from fencelock._core.seat import Seat
-from fencelock._core.types import closed
+from fencelock._core.seat import Question, Seat
+from fencelock._core.types import NoReply
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.io_asyncio import AsyncioIo
 from fencelock._io.link_asyncio import Link
 from fencelock._io.port_asyncio import AioPort
+from fencelock._io.several_asyncio import exchange, put_back
 from fencelock._io.wire import ReplyError
 from fencelock._runtime.clock import now
 from fencelock._runtime.log import log
@@ -27,6 +28,9 @@ from fencelock._topology import cluster
 from fencelock._topology.cluster import ANYWHERE, ClusterPort
 from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import MAP_SECONDS, SLOTS
+
+# How often to look whether answers have shortened the time for the others.
+LOOK_SECONDS = 0.05
 
 
 class NodeLink(Link):
@@ -49,6 +53,14 @@ class NodeLink(Link):
         mux.node, mux.name = self.node, self._client_channel
         mux.closed.add_done_callback(lambda _: self._lost_one(mux))
         return mux
+
+    def idle(self) -> AsyncConnection | None:
+        """Return the connection, if it is sound."""
+        mux = self.mux
+        return mux if mux is not None and mux.sound else None
+
+    def give(self, connection: AsyncConnection) -> None:
+        """Leave it to the other tasks."""
 
     def leave_idle(self, busy: Collection[bytes]) -> None:
         """Leave the channels that are not in ``busy``.
@@ -79,51 +91,57 @@ class AsyncioNodes(AsyncioIo):
     def __init__(self, port: AsyncioClusterPort) -> None:
         super().__init__()
         self._port = port
-        self.links: dict[NodeAddress, NodeLink] = {}
-
-    def idle(self, node: NodeAddress) -> AsyncConnection | None:
-        """Return the sound connection to a node, if there is one."""
-        link = self.links.get(node)
-        mux = None if link is None else link.mux
-        return mux if mux is not None and mux.sound else None
+        self.at: dict[NodeAddress | None, NodeLink] = {}
 
     async def lend(self, node: NodeAddress, until: float) -> AsyncConnection:
         """Return the connection to a node; ends like ``Link.connected``."""
-        if self.closed:
-            raise closed()
-        link = self.links.get(node)
-        if link is None:
-            link = self.links[node] = NodeLink(self._port, node)
-        return await link.connected(until)
+        return await self._link(node).connected(until)
 
-    def give_back(self, connection: AsyncConnection) -> None:
-        """Leave it to the other tasks."""
+    def _link(self, node: NodeAddress) -> NodeLink:
+        link = self.at.get(node)
+        if link is None:
+            link = self.at[node] = NodeLink(self._port, node)
+            link.closed = self.closed
+        return link
+
+    async def exchange(
+        self, asks: Sequence[Question], latest: float, limit: Callable[[], float]
+    ) -> None:
+        """Write to all nodes, and take answers as they come; see ``NodeIo``."""
+        links = {ask.node: self._link(ask.node) for ask in asks}
+        await exchange(asks, links, latest, limit, LOOK_SECONDS)
+        for ask in asks:
+            mux = ask.connection
+            if isinstance(ask.error, NoReply) and mux and mux.silent_since(ask.asked_at):
+                mux.retire()  # the next try must not wait on a connection that went silent
+
+    put_back = staticmethod(put_back)
 
     @property
     def listening(self) -> bool:
         """Return True if the home channel is heard, at any node: revocations go to all."""
-        return any(link.listening for link in self.links.values())
+        return any(link.listening for link in self.at.values())
 
     @property
     def connected_now(self) -> bool:
         """Return True while there is a sound connection to any node."""
-        return any(link.connected_now for link in list(self.links.values()))
+        return any(link.connected_now for link in list(self.at.values()))
 
     @property
     def asking(self) -> bool:
         """Return True while a request to any node waits for its answer."""
-        return any(link.asking for link in list(self.links.values()))
+        return any(link.asking for link in list(self.at.values()))
 
     def retire(self) -> None:
         """End the requests without an answer, at all nodes."""
-        for link in list(self.links.values()):
+        for link in list(self.at.values()):
             link.retire()
 
     async def close(self) -> None:
         """Close all links for good."""
         self.closed = True
         await self.end()
-        for link in list(self.links.values()):
+        for link in list(self.at.values()):
             await link.close()
 
 
@@ -131,15 +149,13 @@ class AsyncioClusterPort(ClusterPort, AioPort):
     """Implements ``_core.port.Port`` for the tasks of one loop, over a Cluster."""
 
     parts = ClusterPort.parts
+    attend_by = AioPort.attend_by
     link: AsyncioNodes  # type: ignore[assignment]  # several links in one
 
     def _new_link(self) -> AsyncioNodes:  # type: ignore[override]  # as above
         nodes = AsyncioNodes(self)
         self._use(self.source, nodes)
         return nodes
-
-    wake = AioPort.wake
-    attend_by = AioPort.attend_by
 
     def unplugged(self) -> None:
         """Have revocations heard at another node."""
@@ -149,11 +165,11 @@ class AsyncioClusterPort(ClusterPort, AioPort):
     async def _listen_home(self, until: float) -> None:
         """Hear revocations, which go to all nodes, at any master."""
         mux = await self._map.anywhere(min(until, now() + MAP_SECONDS))
-        await self.link.links[mux.node].listen(until)
+        await self.link.at[mux.node].listen(until)
 
     def _mux_for(self, key: bytes) -> AsyncConnection | None:
-        node = self.slots.sure(key)
-        return None if node is None else self.link.idle(node)
+        link = self.link.at.get(self.slots.sure(key))
+        return None if link is None else link.idle()
 
     # -- waiting --------------------------------------------------------------------------------
 
@@ -178,7 +194,7 @@ class AsyncioClusterPort(ClusterPort, AioPort):
         waiter.connection = waiter.origin = None
         if mux is None or len(mux.channels) <= cluster.CHANNELS_MAX:
             return
-        link = self.link.links[mux.node]
+        link = self.link.at[mux.node]
         if link.mux is mux and len(mux.channels) > link.room:
             link.leave_idle({each.channel for each in self.seated(mux)})
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any
 
-from fencelock._core.seat import Seat
+from fencelock._core.seat import Question, Seat
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.io_blocking import BlockingIo
-from fencelock._io.pool_blocking import Pool, admit
+from fencelock._io.pool_blocking import Pool
 from fencelock._io.port_blocking import BlockingPort
+from fencelock._io.several_blocking import DialPool, exchange, put_back
 from fencelock._io.threads import run_blocking
 from fencelock._topology import cluster
 from fencelock._topology.cluster import ClusterPort
@@ -20,7 +21,7 @@ from fencelock._topology.slots import ClusterSource
 Pushed = Callable[[Connection, list[bytes]], None]
 
 
-class NodePool(Pool):
+class NodePool(DialPool):
     """Connections to one node."""
 
     __slots__ = ("_names", "node")
@@ -46,29 +47,42 @@ class BlockingNodes(BlockingIo):
         self._pushed = pushed
         self._client_channel = client_channel
         self._numbers = count(1)
-        self._pools: dict[NodeAddress, NodePool] = {}
-        self.closed = False
+        self.at: dict[NodeAddress | None, NodePool] = {}
+        self._closed = False
 
-    def idle(self, node: NodeAddress) -> Connection | None:
-        """Return an idle connection to a node, if there is one."""
-        pool = self._pools.get(node)
-        return None if pool is None else pool.idle()
+    @property
+    def closed(self) -> bool:
+        """Return True once no connection is kept any more."""
+        return self._closed
+
+    @closed.setter
+    def closed(self, closed: bool) -> None:
+        self._closed = closed
+        for pool in list(self.at.values()):
+            pool.closed = closed
 
     async def lend(self, node: NodeAddress, until: float) -> Connection:
         """Return a connection to a node; ends like ``Pool.take``."""
-        admit(closed_already=self.closed)
         return self._pool(node).take(until)
 
-    def give_back(self, connection: Connection) -> None:
-        """Keep a connection for the next call to its node, unless it hears very many channels."""
+    async def exchange(
+        self, asks: Sequence[Question], _latest: float, limit: Callable[[], float]
+    ) -> None:
+        """Send to all nodes, and read the answers; see ``NodeIo``."""
+        for ask in asks:
+            self._pool(ask.node)
+        exchange(asks, self.at, limit)
+
+    def put_back(self, asks: Sequence[Question]) -> None:
+        """Give the connections back to their nodes' pools."""
+        put_back(asks, self.at)
+
+    def give(self, connection: Connection) -> None:
+        """Take a waiter's connection back, and keep it unless it hears very many channels."""
         if len(connection.channels) > cluster.CHANNELS_MAX and not connection.owed:
             connection.close()
-            return
-        pool = self._pools[connection.node]
-        pool.closed = self.closed
-        pool.give(connection)
-
-    give = give_back
+        else:
+            self.at[connection.node].give(connection)
 
     def of_node(self, connection: Connection) -> Pool:
         """Return the pool of connections to the same node."""
@@ -77,19 +91,19 @@ class BlockingNodes(BlockingIo):
     @property
     def asking(self) -> bool:
         """Return True while a request to any node waits for its answer."""
-        return any(pool.asking for pool in list(self._pools.values()))
+        return any(pool.asking for pool in list(self.at.values()))
 
     def drop(self) -> None:
         """Close the idle connections."""
-        for pool in list(self._pools.values()):
-            pool.closed = self.closed
+        for pool in list(self.at.values()):
             pool.drop()
 
     def _pool(self, node: NodeAddress) -> NodePool:
-        pool = self._pools.get(node)
+        pool = self.at.get(node)
         if pool is None:
             fresh = NodePool(self._source.at(node), self._pushed, node, self._new_name)
-            pool = self._pools.setdefault(node, fresh)
+            pool = self.at.setdefault(node, fresh)
+            pool.closed = self.closed  # as ``closed`` was set in between, perhaps
         return pool
 
     def _new_name(self) -> bytes:
@@ -106,10 +120,6 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
         nodes = BlockingNodes(self.source, self._ear, self.client_channel)
         self._use(self.source, nodes)
         return nodes
-
-    close = BlockingPort.close
-    wake = BlockingPort.wake
-    attend_by = BlockingPort.attend_by
 
     def take_any(self, until: float) -> Connection:
         """Return a connection to any master: revocations go to all nodes."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Hashable, Sequence
+from collections.abc import Coroutine, Hashable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from fencelock._core.types import Args, Call, NoReply, Reply
+from fencelock._core.types import Args, Reply
 from fencelock._io.connection_asyncio import AsyncConnection
-from fencelock._io.wire import ReplyError, pack, pack_call, with_source
+from fencelock._io.wire import ReplyError, pack, with_source
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import mutex
@@ -39,21 +39,6 @@ class AsyncioLatch:
         while not self._opened.done() and (left := until - now()) > 0:
             await asyncio.wait({self._opened}, timeout=min(left, REST_SECONDS))
         return self._opened.done()
-
-
-class Written:
-    """Implements ``_topology.io.Pending``: script calls that were written on a connection."""
-
-    def __init__(self, mux: AsyncConnection, calls: Sequence[Call], until: float) -> None:
-        self.mux = mux
-        self.asked_at = now()
-        slots = [mux.request(pack_call(*each), until) for each in calls]
-        self.ended = asyncio.gather(*slots, return_exceptions=True)
-
-    @property
-    def answers(self) -> Sequence[Reply | Exception]:
-        """Return the answers; error replies are values, and so is what broke."""
-        return self.ended.result()
 
 
 class AsyncioIo:
@@ -106,23 +91,6 @@ class AsyncioIo:
         if asking:
             _ask_next(connection, until)
         await connection.subscribe(channel, until, word)
-
-    def begin(self, connection: AsyncConnection, calls: Sequence[Call], until: float) -> Written:
-        """Write script calls in one turn of the loop."""
-        if not connection.sound:
-            raise NoReply("the connection was lost", sent=False)
-        return Written(connection, calls, until)
-
-    async def collect(self, pendings: Sequence[Written], until: float) -> Written:
-        """Return the first that has all its answers; a silent connection is retired."""
-        del until  # each request ends by then
-        ended = [each.ended for each in pendings]
-        await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
-        pending = next(each for each in pendings if each.ended.done())
-        broken = any(isinstance(each, NoReply) for each in pending.answers)
-        if broken and pending.mux.silent_since(pending.asked_at):
-            pending.mux.retire()  # the next try must not wait on a connection that went silent
-        return pending
 
     def spawn(self, flow: Flow, name: str) -> bool:
         """Run a flow in a task."""

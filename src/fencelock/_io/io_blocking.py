@@ -5,14 +5,13 @@ These coroutines block and never suspend; see ``_topology/io.py``.
 
 from __future__ import annotations
 
-import select
 import threading
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 
-from fencelock._core.types import Args, Call, NoReply, Reply
+from fencelock._core.types import Args, Reply
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.threads import run_blocking
-from fencelock._io.wire import pack_call, with_source
+from fencelock._io.wire import with_source
 from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
@@ -42,32 +41,6 @@ class BlockingLatch:
         while not self._latch.is_open and (left := until - now()) > 0:
             self._latch.wait(min(left, REST_SECONDS))
         return self._latch.is_open
-
-
-class Written:
-    """Implements ``_topology.io.Pending``: script calls that were written on a connection."""
-
-    def __init__(self, connection: Connection, calls: Sequence[Call]) -> None:
-        self.connection = connection
-        self.answers: list[Reply | Exception] = []
-        self._count = len(calls)
-        self.asked_at = connection.asked_at = now()
-        try:
-            connection.send(b"".join(pack_call(*each) for each in calls), len(calls))
-        except BaseException:
-            connection.sound = False
-            raise
-
-    def read(self, until: float) -> None:
-        """Read the answers; error replies are values, and so is what broke."""
-        try:
-            while len(self.answers) < self._count:
-                self.answers.append(self.connection.answer(until))
-        except NoReply as broken:
-            self.answers += [broken] * (self._count - len(self.answers))
-        except BaseException:
-            self.connection.sound = False
-            raise
 
 
 class BlockingIo:
@@ -115,17 +88,6 @@ class BlockingIo:
             connection.command(ASKING, until)
         connection.subscribe(channel, until, word)
 
-    def begin(self, connection: Connection, calls: Sequence[Call], until: float) -> Written:
-        """Write script calls at once."""
-        del until  # it counts when the answers are read
-        return Written(connection, calls)
-
-    async def collect(self, pendings: Sequence[Written], until: float) -> Written:
-        """Read all answers of the first that has any; see ``Io``."""
-        pending = pendings[0] if len(pendings) == 1 else _first(pendings, until)
-        pending.read(until)
-        return pending
-
     def spawn(self, flow: Flow, name: str) -> bool:
         """Run a flow in a thread; False when none can be started."""
         thread = threading.Thread(target=_run, args=(flow, name), name=name, daemon=True)
@@ -137,18 +99,6 @@ class BlockingIo:
     def latch(self) -> BlockingLatch:
         """Return a new latch."""
         return BlockingLatch()
-
-
-def _first(pendings: Sequence[Written], until: float) -> Written:
-    """Return the first to which something comes; any of them at the instant."""
-    waiting = {each.connection.descriptor: each for each in pendings}
-    poll = select.poll()
-    for number in waiting:
-        poll.register(number, select.POLLIN)
-    while (left := until - now()) > 0:
-        for number, _ in poll.poll(min(left, REST_SECONDS) * 1000):
-            return waiting[number]
-    return pendings[0]
 
 
 def _run(flow: Flow, name: str) -> None:

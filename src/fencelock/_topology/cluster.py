@@ -23,11 +23,10 @@ from typing import Any, TypeVar
 
 from fencelock._core.engine import Engine
 from fencelock._core.keys import slot
-from fencelock._core.lock.acquire import line_up
-from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
-from fencelock._core.port import FirstEnd, Port
-from fencelock._core.seat import Seat
+from fencelock._core.lock.waiting import Lines
+from fencelock._core.port import FirstEnd
+from fencelock._core.seat import Question, Seat
 from fencelock._core.types import Args, Call, Keys, NoReply, Reply, closed
 from fencelock._io.wire import ReplyError, pack_call
 from fencelock._runtime.log import log
@@ -60,6 +59,31 @@ ANYWHERE = -1  # in ``NodeConnection.channels``: a channel of no slot
 Ask = Callable[..., Coroutine[Any, Any, Reply]]
 
 
+class Batch(Question):
+    """Calls at one node that are written together, and their answers."""
+
+    raw = True
+
+    def __init__(self, calls: Sequence[Call], counts: Callable[[NodeAddress, float], bool]) -> None:
+        super().__init__(None, [pack_call(*each) for each in calls])
+        self.key: bytes = calls[0][1][0]
+        self.replies: list[Reply | Exception] = []
+        self.proved = False  # the node was the master, as far as its answer says
+        self._counts = counts
+
+    def answer(self, reply: Reply, now: float) -> None:
+        """Take the next answer."""
+        if not self.replies:
+            self.proved = not self.key or self._counts(self.node, self.asked_at)
+        self.replies.append(reply)
+        self.answered_at, self.ended = now, len(self.replies) == len(self.requests)
+
+    def fail(self, error: NoReply | FencelockError) -> None:
+        """Take the error instead of the answers that are missing."""
+        super().fail(error)
+        self.replies += [error] * (len(self.requests) - len(self.replies))
+
+
 class ClusterPort(Engine):
     """The parts of ``_core.port.Port`` that differ for a Cluster.
 
@@ -67,9 +91,14 @@ class ClusterPort(Engine):
     """
 
     mutex: AbstractContextManager[Any]
+    lines: Lines
     renewals: RenewalSchedule
     closing: bool
     _io: NodeIo
+    # Those of a port of one server:
+    close: Callable[[Seat], None]
+    wake: Callable[[Seat], None]
+    attend_by: Callable[[Any], None]
 
     together = FAN_MAX
 
@@ -84,14 +113,6 @@ class ClusterPort(Engine):
 
     # -- what a subclass does -------------------------------------------------------------------
 
-    def close(self, waiter: Seat) -> None:
-        """Take the waiter's connection back; see ``Port``."""
-        raise NotImplementedError
-
-    def wake(self, waiter: Seat) -> None:
-        """Make a waiting ``wait`` return soon; see ``Port``."""
-        raise NotImplementedError
-
     def sit(self, waiter: Seat, connection: Any) -> None:
         """Give a waiter a connection, its ``origin``, until ``close`` takes it back."""
         raise NotImplementedError
@@ -102,10 +123,6 @@ class ClusterPort(Engine):
 
     def seated_as(self, connection: Any, who: bytes) -> Seat | None:
         """Return the waiter of this id, if it uses this connection."""
-        raise NotImplementedError
-
-    def attend_by(self, when: float) -> None:
-        """Make sure that due leases are handled by an instant."""
         raise NotImplementedError
 
     # -- calls ----------------------------------------------------------------------------------
@@ -133,14 +150,15 @@ class ClusterPort(Engine):
         proves: bool = True,
     ) -> Reply:
         """Run a packed script call at the node of its key; ``ask`` runs another request."""
-        ask, slots = ask or self._io.run, self.slots
+        ask, slots, nodes = ask or self._io.run, self.slots, self._io.at
         until = min(until, self._io.now() + ANSWER_SECONDS)
         step: Redirect | None = None
         for _ in range(REDIRECTS_MAX):
-            connection = None if waiter is None or step is not None else waiter.origin
-            free = waiter is None and step is None and not slots.doubtful
-            if free and (node := slots.owners[slot(key)]) is not None:
-                connection = self._io.idle(node)
+            if waiter is None:
+                at = nodes.get(None if slots.doubtful or step else slots.owners[slot(key)])
+                connection = None if at is None else at.idle()
+            else:
+                connection = waiter.origin if step is None else None
             if connection is None or not connection.sound:
                 connection = await self._connection(key, step, until, waiter)
             asking, asked_at = step is not None and step.asking, self._io.now()
@@ -161,7 +179,7 @@ class ClusterPort(Engine):
                 return reply
             finally:
                 if waiter is None:
-                    self._io.give_back(connection)
+                    nodes[connection.node].give(connection)
         raise NoReply("the slots of the Cluster move too fast to follow", sent=False)
 
     async def _connection(
@@ -179,35 +197,28 @@ class ClusterPort(Engine):
 
     # -- waiting --------------------------------------------------------------------------------
 
-    async def line_up(self: Port, asks: Attempt, give_up_at: float) -> Grant | None:  # type: ignore[override]  # no caller gives it ``listen``
-        """Ask for a lock, and for a place in its line once it is known to be held.
-
-        Listening costs a command for each slot; most locks are free and need none.
-        """
-        known = asks.waits_since or asks.keys.lock in self.lines  # its place is by its arrival
-        if not known and not self.open_now(asks, listen=True):
-            grant = await line_up(self, asks, give_up_at, listen=False)
-            if grant is not None:
-                return grant
-        return await line_up(self, asks, give_up_at)
-
     def open_now(self, waiter: Seat, *, listen: bool) -> bool:
-        """Give a waiter a connection to the right node that listens already."""
+        """Give a waiter a connection to the right node that listens already, or need not yet.
+
+        Listening costs a command for each slot, and most locks are free. So a first question goes
+        without, unless it is known that the lock is held.
+        """
         slots = self.slots
         node = None if slots.doubtful else slots.owners[slot(waiter.key)]
         if node is None or self.closing:
             return False
         connection = waiter.origin
         if connection is None:
-            connection = self._io.idle(node)
+            at = self._io.at.get(node)
+            connection = None if at is None else at.idle()
             if connection is None:
                 return False
             self.sit(waiter, connection)
         if not connection.sound or connection.node != node:
             return False
-        if not listen:
+        if not listen or (connection.channels and self._hears(waiter, connection)):
             return True
-        return bool(connection.channels) and self._hears(waiter, connection)
+        return not (waiter.eager or waiter.channel or waiter.key in self.lines.by_key)
 
     def _hears(self, waiter: Seat, connection: Any) -> bool:
         """Return True if a connection listens to a channel for a waiter; note that channel."""
@@ -226,7 +237,7 @@ class ClusterPort(Engine):
         connection = waiter.origin
         if connection is None or not connection.sound or connection.node != node:
             await self._reconnect(waiter, node, until)
-        if listen:
+        if listen and not self.open_now(waiter, listen=True):
             await self._listen_for(waiter, until, asking=False)
 
     async def _reconnect(self, waiter: Seat, node: NodeAddress, until: float) -> None:
@@ -367,78 +378,53 @@ class ClusterPort(Engine):
     async def _spread(
         self, groups: Sequence[Sequence[Call]], until: float, waiter: Seat | None
     ) -> list[list[Reply | Exception]]:
-        until = min(until, self._io.now() + ANSWER_SECONDS)
-        answers: list[list[Reply | Exception]] = [[] for _ in groups]
-        begun: dict[Any, tuple[int, Any]] = {}  # pending -> group, connection
+        began = self._io.now()
+        until = min(until, began + ANSWER_SECONDS)
+        batches = [await self._batch(group, until, waiter) for group in groups]
+        asks = [each for each in batches if not each.ended]
+
+        def limit() -> float:
+            """Leave time to confirm an answer that does not count by itself."""
+            doubted = any(each.answered_at and not each.proved for each in asks)
+            return until - (until - began) / 4 if doubted else until
+
         try:
-            # An open connection costs no wait; opening one to a silent node does.
-            order = sorted(range(len(groups)), key=lambda each: self._is_far(groups[each]))
-            for number, at in enumerate(order):
-                began = self._io.now()
-                share = began + (until - began) / (
-                    len(order) - number
-                )  # a silent one takes no more
-                try:
-                    connection = await self._connection(groups[at][0][1][0], None, share, waiter)
-                    self._begin(begun, at, groups[at], connection, until, lent=waiter is None)
-                except (NoReply, FencelockError) as error:
-                    answers[at] = [error] * len(groups[at])
-            left = list(begun)
-            while left:
-                pending = await self._io.collect(left, until)
-                left.remove(pending)
-                at, connection = begun[pending]
-                key = groups[at][0][1][0]
-                answers[at] = await self._believed(pending, connection.node, key, until)
+            await self._io.exchange(asks, until, limit)
         finally:
-            for _, connection in begun.values():
-                if waiter is None:
-                    self._io.give_back(connection)
-        for at, (some, group) in enumerate(zip(answers, groups, strict=True)):
-            answers[at] = [
-                await self._followed(request, answer, until, waiter)
-                for request, answer in zip(group, some, strict=True)
+            if waiter is None:
+                self._io.put_back(asks)
+        return [
+            [
+                await self._followed(call, answer, until, waiter)
+                for call, answer in zip(group, await self._believed(batch, until), strict=True)
             ]
-        return answers
+            for group, batch in zip(groups, batches, strict=True)
+        ]
 
-    def _is_far(self, group: Sequence[Call]) -> bool:
-        """Return True if there is no open connection to the group's node."""
-        node = self.slots.sure(group[0][1][0])
-        connection = None if node is None else self._io.idle(node)
-        if connection is None:
-            return True
-        self._io.give_back(connection)
-        return False
-
-    def _begin(
-        self,
-        begun: dict[Any, tuple[int, Any]],
-        at: int,
-        group: Sequence[Call],
-        connection: Any,
-        until: float,
-        *,
-        lent: bool,
-    ) -> None:
+    async def _batch(self, group: Sequence[Call], until: float, waiter: Seat | None) -> Batch:
+        """Return what to ask the node of a group, or what has failed."""
+        batch = Batch(group, self._counts)
         try:
-            begun[self._io.begin(connection, group, until)] = at, connection
-        except BaseException:
-            if lent:
-                self._io.give_back(connection)
-            raise
+            if waiter is None:
+                batch.node = await self._map.owner(batch.key, until)
+            else:
+                batch.connection = await self._connection(batch.key, None, until, waiter)
+                batch.node = batch.connection.node
+        except (NoReply, FencelockError) as error:
+            batch.fail(error)
+        return batch
 
-    async def _believed(
-        self, pending: Any, node: NodeAddress, key: bytes, until: float
-    ) -> list[Reply | Exception]:
+    async def _believed(self, batch: Batch, until: float) -> list[Reply | Exception]:
         """Return the answers, if they come from a master."""
-        answers = list(pending.answers)
-        silent = [each for each in answers if isinstance(each, NoReply)]
-        if silent:
-            self.slots.invalidate(node)
-        if len(silent) < len(answers):
+        answers = batch.replies
+        if batch.error is not None and batch.node is not None:
+            if not batch.began and self._map.is_away(batch.node, batch.error):
+                return [NoReply(str(batch.error), sent=False)] * len(answers)
+            if batch.began:
+                self.slots.invalidate(batch.node)
+        if batch.answered_at and not batch.proved:
             try:
-                if key and not self._counts(node, pending.asked_at):
-                    await self._map.confirm(key, node, until)
+                await self._map.confirm(batch.key, batch.node, until)
             except (NoReply, ServerError) as error:
                 return [error] * len(answers)
         return answers

@@ -59,15 +59,18 @@ class ClusterMap:
         """Return a connection to a node; ends like ``NodeIo.lend``."""
         try:
             return await self._io.lend(node, until)
-        except ServerDenied:
-            raise
         except (NoReply, ServerError) as error:
-            self.slots.invalidate(node)
-            if isinstance(error, ServerUnreachable) and error.code in _UNREACHED:
-                if not self.slots.known:  # an address that was never reached may be wrong
-                    raise
+            if self.is_away(node, error):
                 raise NoReply(str(error), sent=False) from error
             raise
+
+    def is_away(self, node: NodeAddress, error: Exception) -> bool:
+        """Doubt the map after a failure to connect; return True if the node may come back."""
+        if isinstance(error, ServerDenied) or not isinstance(error, (NoReply, ServerError)):
+            return False
+        self.slots.invalidate(node)
+        refused = isinstance(error, ServerUnreachable) and error.code in _UNREACHED
+        return refused and self.slots.known  # an address that was never reached may be wrong
 
     async def anywhere(self, until: float) -> Any:
         """Return a connection to any master."""
@@ -130,7 +133,7 @@ class ClusterMap:
         except ServerError as error:
             raise unsuitable(error) from error
         finally:
-            self._io.give_back(connection)
+            self._io.at[node].give(connection)
         self.slots.learn(reply, node)
 
     # -- who is the master ----------------------------------------------------------------------
@@ -186,7 +189,7 @@ class ClusterMap:
         except ServerError as error:
             return self.slots.named(error, node)
         finally:
-            self._io.give_back(connection)
+            self._io.at[node].give(connection)
         return node
 
     def _in_time(self, until: float) -> None:

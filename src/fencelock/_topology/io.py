@@ -9,13 +9,18 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Hashable, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from fencelock._core.types import Args, Call, Reply
+from fencelock._core.seat import Question
+from fencelock._core.types import Args, Reply
 
 Flow = Callable[[], Coroutine[Any, Any, None]]
+
+# How long a connection to one of several servers may take to open, even if its caller gives up
+# sooner. In a loop, one that is silent for so long is given up; a busy loop looks silent, too.
+DIAL_SECONDS = 1.0
 
 
 class Connection(Protocol):
@@ -24,18 +29,6 @@ class Connection(Protocol):
     @property
     def sound(self) -> bool:
         """Return True if the next request may be sent on it."""
-
-
-class Pending(Protocol):
-    """Requests that were written together on one connection, and their answers once they came."""
-
-    @property
-    def asked_at(self) -> float:
-        """Return the instant before they were written."""
-
-    @property
-    def answers(self) -> Sequence[Reply | Exception]:
-        """Return replies, ``ReplyError`` or ``NoReply``, once ``collect`` returned this."""
 
 
 class Latch(Protocol):
@@ -86,18 +79,6 @@ class Io(Protocol):
     ) -> None:
         """Listen to a channel; ends like ``run``."""
 
-    def begin(self, connection: Any, calls: Sequence[Call], until: float) -> Any:
-        """Write script calls at once and return what is ``Pending``; nothing is read.
-
-        NoReply when the connection is gone.
-        """
-
-    async def collect(self, pendings: Sequence[Any], until: float) -> Any:
-        """Return the first of these that has all its answers; at ``until`` one that lacks some.
-
-        What was not answered is ``NoReply``, and its connection is asked nothing new.
-        """
-
     def spawn(self, flow: Flow, name: str) -> bool:
         """Run a flow in a thread or task of this name; False when none can be started.
 
@@ -116,11 +97,22 @@ class NodeConnection(Connection, Protocol):
     channels: dict[int, bytes]  # the channels that it hears for waiters, by slot
 
 
+class NodeConnections(Protocol):
+    """The connections to one node."""
+
+    def idle(self) -> Any:
+        """Return an open connection; None when there is none."""
+
+    def give(self, connection: Any) -> None:
+        """Keep a connection for the next caller; close one with an unread answer."""
+
+
 class NodeIo(Io, Protocol):
     """Connections to the nodes of a Cluster."""
 
-    def idle(self, node: Any) -> Any:
-        """Return an open connection to a node; None when there is none."""
+    @property
+    def at(self) -> Mapping[Any, NodeConnections]:
+        """Return the connections by node; not of one to which there never was any."""
 
     async def lend(self, node: Any, until: float) -> Any:
         """Return a connection to a node, opened if there is none.
@@ -129,5 +121,15 @@ class NodeIo(Io, Protocol):
         there was none by ``until``, and a ServerError when the server refuses.
         """
 
-    def give_back(self, connection: Any) -> None:
-        """Keep a connection for the next caller; close one with an unread answer."""
+    async def exchange(
+        self, asks: Sequence[Question], latest: float, limit: Callable[[], float]
+    ) -> None:
+        """Ask all at once. Return when all answered, or at the instant that ``limit`` returns.
+
+        That is ``latest`` until answers come. Every question has ended then: one without an answer
+        with NoReply, and its connection is asked nothing new. A cancellation leaves some that have
+        not.
+        """
+
+    def put_back(self, asks: Sequence[Question]) -> None:
+        """Take the connections of questions back."""

@@ -34,10 +34,6 @@ from fencelock._core.quorum.votes import FIRST_FACTOR, majority
 from fencelock._core.types import Args, Keys, NoReply, Reply
 from fencelock.scripts import Script
 
-# How long a connection may take to open, even if its caller gives up sooner. In a loop, one that is
-# silent for so long is given up; a busy loop looks silent, too.
-DIAL_SECONDS = 1.0
-
 # Takes a node's run id, its uptime in seconds, and the instant before it was asked for them.
 Identified = Callable[[bytes, float, float], None]
 
@@ -65,6 +61,7 @@ class QuorumPortRules(Engine):
     labels: Sequence[str]
     renewals: RenewalSchedule
     mutex: Any  # of the port that carries this
+    attend_by: Callable[[Any], None]
 
     def begin_quorum(self, labels: Sequence[str], prefix: str, node_timeout: float) -> None:
         """Note the nodes, before their ports are made."""
@@ -115,8 +112,6 @@ class QuorumPortRules(Engine):
             self.renewals.add(hold, when)
         self.attend_by(when)
 
-    def attend_by(self, when: float) -> None:
-        """Have ``maintain`` run by an instant."""
 
 
 class Greeted(Protocol):

@@ -112,7 +112,7 @@ async def queue(
     attempt.asks, late = asks, 0
     while True:
         if grant is None and not asks.placed:
-            grant = await port.line_up(asks, give_up_at)
+            grant = await line_up(port, asks, give_up_at)
         if grant is None:
             grant = await _wait(port, attempt, asks, give_up_at)
             grant = await _counted(port, asks, grant, give_up_at)
@@ -229,9 +229,7 @@ async def line_up(
         if isinstance(reply, bytes):
             return Grant(int(reply), ends, lasting)
         asks.recalls = reply[3] == RECALLABLE
-        if listen:
-            _lined_up(port, asks, reply, asked_at)
-        return None
+        return await _lined_up(port, asks, reply, asked_at, give_up_at) if listen else None
 
 
 def counts(reply: Reply) -> bool:
@@ -261,7 +259,13 @@ async def _once_more(
     return answer_by(port, now, give_up_at)
 
 
-def _lined_up(port: Port, asks: Attempt, reply: Reply, asked_at: float) -> None:
+async def _lined_up(
+    port: Port, asks: Attempt, reply: Reply, asked_at: float, give_up_at: float
+) -> Grant | None:
+    """Note the place in line; an attempt that asked without a channel got none, and asks again."""
+    if not asks.channel:
+        asks.eager = True
+        return await line_up(port, asks, give_up_at)
     now_us, pttl_ms, position, foreign = reply
     asks.ahead = position
     asks.answered(asked_at, now_us, port.now())
@@ -272,6 +276,7 @@ def _lined_up(port: Port, asks: Attempt, reply: Reply, asked_at: float) -> None:
             line.postpone(asked_at, pttl_ms, position, foreign=foreign == 1, jitter=jitter)
             if asks.recalls:  # the message may be lost: a heartbeat repeats it
                 line.heartbeat_at = min(line.heartbeat_at, asked_at + RECALL_SECONDS)
+    return None
 
 
 async def _wait(port: Port, attempt: Attempt, asks: Attempt, give_up_at: float) -> Grant | None:

@@ -71,6 +71,7 @@ class Attempt(Seat):
     verdict: Any = None  # the answer about ``releases``
     outlasts: bool = True  # in line, it retries while the server is unreachable
     recalls: bool = False  # a lease was recalled that may be idle
+    eager: bool = False  # most locks are free, and a channel may cost a command
     refused: bool = False  # that lease is in use: a try ends
     grant: Grant | None = None
     pushed: tuple[int, int, int] | None = None  # fence, granted us, lease ms
@@ -79,7 +80,7 @@ class Attempt(Seat):
         self, terms: Terms, own_id: bytes, info: bytes = b"{}", owner: bytes | None = None
     ) -> None:
         self.terms: Terms = terms
-        self.keys = terms.keys
+        self.keys, self.key = terms.keys, terms.keys.lock
         self.id = own_id
         self.holder_id: bytes = owner or own_id
         self.info: bytes = info

@@ -143,7 +143,7 @@ class Tenure:
         """
         attempt.tenure = self
         if self.front is not None:
-            attempt.waits_since, attempt.local = attempt.arrived_at, True
+            attempt.waits_since, attempt.local, attempt.eager = attempt.arrived_at, True, True
             self._lines.crowded[self] = None  # first: an interrupt leaves no waiter uncounted
             if self.waiting is NO_ONE:
                 self.waiting = deque()
@@ -335,7 +335,7 @@ class Tenure:
                 return None
             heir = self._heir()
             asks = heir.anew(port.new_id(), len(self.waiting) - 1)
-            asks.waits_since, asks.releases = heir.arrived_at, hold
+            asks.waits_since, asks.releases, asks.eager = heir.arrived_at, hold, True
             return asks
 
     # -- a lease that is not in use; see kept.py ----------------------------------------------

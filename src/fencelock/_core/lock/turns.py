@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from fencelock._core.deadlock.chase import error_of, look, own_cycle
 from fencelock._core.deadlock.unit_waits import entered, is_certain, is_edge
-from fencelock._core.lock.acquire import FOR_EVER, begin, drop, queue, try_once
+from fencelock._core.lock.acquire import FOR_EVER, begin, drop, line_up, queue, try_once
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, step_down
 from fencelock._core.lock.poll import poll
@@ -50,7 +50,7 @@ async def take(port: Port, attempt: Attempt) -> Hold | None:
         if not alone:
             return await _in_turn(port, attempt, join(port, attempt, cohort))
     attempt.asks = attempt
-    grant = await port.line_up(attempt, attempt.give_up_at)
+    grant = await line_up(port, attempt, attempt.give_up_at)
     if grant is None or min(grant.deadline, terms.ends) <= port.now():
         grant = await queue(port, attempt, attempt, attempt.give_up_at, grant)
     else:
@@ -263,7 +263,7 @@ async def _give_to_next(port: Port, hold: Hold, tenure: Tenure, log: Seat) -> in
         return None
     retire(port, hold)
     try:
-        grant, spare = await port.line_up(asks, FOR_EVER), None
+        grant, spare = await line_up(port, asks, FOR_EVER), None
         if grant is not None:  # by the command that released, unless that was repeated
             port.close(asks)
             spare = Spare(asks, grant, fresh=True, unchanged=asks.verdict == 1)

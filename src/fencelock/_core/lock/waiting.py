@@ -162,12 +162,12 @@ class Lines:
     """The lines of this client's waiters, by the lock's key, and the states it waits for."""
 
     __slots__ = (
-        *("_gone", "_lines", "closed", "cohorts", "crowded", "foreign", "puzzled"),
+        *("_gone", "by_key", "closed", "cohorts", "crowded", "foreign", "puzzled"),
         *("recalls", "releases", "revoked", "watches"),
     )
 
     def __init__(self) -> None:
-        self._lines: dict[bytes, Line] = {}
+        self.by_key: dict[bytes, Line] = {}
         self.foreign: int = 0  # lines with a foreign holder, when they were last counted
         self._gone: dict[bytes, Call] = {}
         self.revoked: dict[bytes, str] = {}  # holder ids and reasons: their holds have not begun
@@ -183,22 +183,18 @@ class Lines:
 
     def __len__(self) -> int:
         local = sum(len(cohort.waiting) for cohort in list(self.crowded))
-        return len(self._lines) + len(self.watches) + local
-
-    def __contains__(self, key: bytes) -> bool:
-        """Return True if a waiter of this client is in the line of a lock."""
-        return key in self._lines
+        return len(self.by_key) + len(self.watches) + local
 
     def stands(self, waiter: Attempt) -> bool:
         """Return True if a waiter is in its lock's line; call under the mutex."""
-        line = self._lines.get(waiter.terms.keys.lock)
+        line = self.by_key.get(waiter.terms.keys.lock)
         return line is not None and waiter in line.waiters
 
     def join(self, waiter: Attempt) -> Line:
         """Add a waiter; call under the mutex."""
         # First: after an interrupt the waiter must still leave its line.
         waiter.stood = waiter.placed = True
-        line = self._lines.setdefault(waiter.terms.keys.lock, Line(waiter.asked_at))
+        line = self.by_key.setdefault(waiter.terms.keys.lock, Line(waiter.asked_at))
         line.waiters[waiter] = None
         return line
 
@@ -207,12 +203,12 @@ class Lines:
 
         A second call finishes what an interrupt left half done.
         """
-        line = self._lines.get(waiter.terms.keys.lock)
+        line = self.by_key.get(waiter.terms.keys.lock)
         if line is None:
             return
         stood = line.waiters.pop(waiter, waiter) is None
         if not line.waiters:
-            self._lines.pop(waiter.terms.keys.lock, None)
+            self.by_key.pop(waiter.terms.keys.lock, None)
         elif stood and waiter.grant is not None:  # granted: the line moves
             later = min(now + HEARTBEAT_SECONDS, line.proved_at + HEARTBEAT_SECONDS_MAX)
             line.heartbeat_at = max(line.heartbeat_at, later)
@@ -245,8 +241,8 @@ class Lines:
         That of ``own`` first, if it is due, then the longest overdue. Only those of this script,
         and whose key is ``near``.
         """
-        self.foreign = sum(line.foreign for line in self._lines.values())
-        mine = None if own is None else self._lines.get(own.key)
+        self.foreign = sum(line.foreign for line in self.by_key.values())
+        mine = None if own is None else self.by_key.get(own.key)
         wanted = (each for each in self._wanted(now) if near is None or near(_first(each).key))
         fit = (line for line in wanted if _first(line).terms.alive is alive)
         chosen: list[Due] = []
@@ -262,7 +258,7 @@ class Lines:
         """Return the lines whose heartbeat is due soon."""
         return (
             line
-            for line in self._lines.values()
+            for line in self.by_key.values()
             if line.heartbeat_at <= now + line.pause / 4 and line.waiters
         )
 
@@ -275,7 +271,7 @@ class Lines:
 
     def all_waiters(self) -> list[Seat]:
         """Return every waiter; call under the mutex."""
-        places: list[Seat] = [each for line in self._lines.values() for each in line.waiters]
+        places: list[Seat] = [each for line in self.by_key.values() for each in line.waiters]
         return places + [each for watch in self.watches.values() for each in watch.waiters]
 
 

@@ -59,13 +59,8 @@ class StateWaiter(Seat):
 
     def __init__(self, signal: WaitableState, who: bytes) -> None:
         self.id = who
-        self.signal = signal
+        self.signal, self.key = signal, signal.keys.state
         self.heard: dict[bytes, bytes] = {}
-
-    @property
-    def key(self) -> bytes:
-        """Return a key in the slot of the state."""
-        return self.signal.keys.state
 
     def owe(self, strays: tuple[Stray, ...]) -> None:
         """Note connections that may still bring a copy of a request: it is undone there, too."""

@@ -293,7 +293,7 @@ class QuorumAttempt(Claimant):
         if len(ends) < lacking or ends[lacking - 1] > STAY_SECONDS:
             return
         await port.sleep(port.now() + ends[lacking - 1])
-        again = [Ballot(ask.node, ask.about, ask.packed, granted) for ask in held]
+        again = [Ballot(ask.node, ask.about, ask.requests[0], granted) for ask in held]
         asked = {ask.node for ask in again}
         self.refused = [node for node in self.refused if node not in asked]
         self.asks += again

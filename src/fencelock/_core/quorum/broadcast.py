@@ -21,8 +21,8 @@ from fencelock._core.lock.terms import Asked
 from fencelock._core.port import Port
 from fencelock._core.quorum.membership import Membership
 from fencelock._core.quorum.votes import SUSPECT_SECONDS, UNDECIDED_FACTOR, decided
-from fencelock._core.seat import Seat
-from fencelock._core.types import Call, NoReply, Reply
+from fencelock._core.seat import Question
+from fencelock._core.types import Call, NoReply, Reply, closed
 from fencelock.errors import (
     ClientClosed,
     FencelockError,
@@ -35,14 +35,9 @@ from fencelock.scripts import bulk, head
 Good = Callable[["Ballot"], bool]
 
 
-class Ballot(Seat):
-    """One question at one node, and its outcome: an answer, or an error."""
+class Ballot(Question):
+    """One question at one node, and its outcome."""
 
-    reply: Reply = None
-    error: NoReply | FencelockError | None = None
-    asked_at: float = 0.0
-    answered_at: float = 0.0
-    ended = False  # the answer or an error came
     good = False  # the answer is a wanted one
     undone = False
     followed = False  # an undo or a repetition was sent behind it, on its connection
@@ -54,29 +49,17 @@ class Ballot(Seat):
     ) -> None:
         if about is not None:
             self.keys, self.id, self.about = about.terms.keys, about.id, about
-        self.node = node
         self.wanted = wanted  # says which answer is; None: any
         if not isinstance(call, bytes):  # what every acquisition asks for comes packed
             script, keys, args = call
             words = [each if isinstance(each, bytes) else b"%d" % each for each in args]
             call = head(script, keys, len(words)) + b"".join(map(bulk, words))
-        self.packed = call
+        self.node, self.requests = node, (call,)
 
     def answer(self, reply: Reply, now: float) -> None:
         """Take the answer."""
         self.reply, self.answered_at, self.ended = reply, now, True
         self.good = self.wanted is None or self.wanted(self)
-
-    def fail(self, error: NoReply | FencelockError) -> None:
-        """Take the error instead of an answer."""
-        self.error, self.ended = error, True
-        if isinstance(error, NoReply):
-            self.note(error)
-
-    def give_up(self) -> None:
-        """Treat the silence as the error."""
-        what = "answer" if self.began else "connection"
-        self.fail(NoReply(f"no {what} in time", sent=self.began, undo_connection=self.connection))
 
     def follow(self) -> object:
         """Return the connection on which to send what must run after it; once, None later."""
@@ -155,7 +138,7 @@ async def broadcast(
                 until = min(last, port.now() + port.node_timeout)
         return min(last, until)
 
-    await port.exchange(asks, last, limit)
+    await _exchange(port, asks, last, limit)
     good_ones = [ask for ask in asks if ask.good]
     if len(good_ones) < len(asks):
         errors = [(ask, ask.error) for ask in asks if isinstance(ask.error, NoReply)]
@@ -164,11 +147,22 @@ async def broadcast(
             port.put_back(broken)
             for ask in broken:
                 ask.error, ask.ended = None, False
-            await port.exchange(broken, last, limit)
+            await _exchange(port, broken, last, limit)
             good_ones = [ask for ask in asks if ask.good]
     if len(good_ones) < len(asks) or port.suspect:
         _note_ill(port, asks)
     return good_ones
+
+
+async def _exchange(
+    port: QuorumPort, asks: Sequence[Ballot], latest: float, limit: Callable[[], float]
+) -> None:
+    """Ask all at once, unless the client is closed; see ``QuorumPort``."""
+    if port.closing:
+        for ask in asks:
+            ask.fail(closed())
+    else:
+        await port.exchange(asks, latest, limit)
 
 
 async def ask_nodes(
