@@ -47,10 +47,10 @@ for number in range(300):
         with contextlib.suppress(fencelock.FencelockError):
             election.resign()
     locks = [observer.lock(name) for name in names]
-    deadline = time.monotonic() + 8
-    while any(lock.locked() for lock in locks) and time.monotonic() < deadline:
-        pass
-    left += any(lock.locked() for lock in locks)
+    deadline, free = time.monotonic() + 8, 0
+    while free < 3 and time.monotonic() < deadline:  # as STORM looks
+        free = 0 if any(lock.locked() for lock in locks) else free + 1
+    left += free < 3
     if left > 3:
         break
 print(struck, left, flush=True)
