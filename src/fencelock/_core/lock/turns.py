@@ -45,10 +45,8 @@ async def take(port: Port, attempt: Attempt) -> Hold | None:
         return await _try(port, attempt)
     key, cohorts = terms.cohort, port.lines.cohorts
     if key is not None and cohort is not None:
-        alone = False
-        if key not in cohorts and not terms.options.linger:
-            with port.mutex:
-                alone = cohorts.setdefault(key, attempt) is attempt
+        with port.mutex:
+            alone = not terms.options.linger and cohorts.setdefault(key, attempt) is attempt
         if not alone:
             return await _in_turn(port, attempt, join(port, attempt, cohort))
     attempt.asks = attempt
