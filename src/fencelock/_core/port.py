@@ -33,7 +33,6 @@ class Port(Tables, Protocol):
     async def take(self, attempt: Attempt, /) -> Hold | None:
         """Take a lock and register its hold; None when it was not granted in time."""
 
-
     async def maintain(self) -> None:
         """Do what the renewal schedule has due: notify holders of losses, renew the rest."""
 

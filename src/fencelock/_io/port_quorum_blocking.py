@@ -24,6 +24,8 @@ from fencelock._runtime.clock import now
 from fencelock._runtime.mutex import inside, put_off
 from fencelock._topology.quorum import Identified, QuorumPortRules, identify
 
+POOL = attrgetter("pool")  # of a node; a child process has others
+
 
 class _IdentifiedPool(DialPool):
     """Connections to one node, which identifies itself on each of them."""
@@ -111,14 +113,11 @@ class BlockingQuorum(QuorumPortRules, BlockingPort):
         limit: Callable[[], float],
     ) -> None:
         """Send to all, and read the answers; see ``QuorumPort``."""
-        exchange(asks, self._pools(), limit)
+        exchange(asks, [*map(POOL, self.nodes)], limit)
 
     def put_back(self, asks: Iterable[Ballot]) -> None:
         """Give the connections back to their pools; see ``QuorumPort``."""
-        put_back(asks, self._pools())
-
-    def _pools(self) -> list[_IdentifiedPool]:
-        return list(map(attrgetter("pool"), self.nodes))
+        put_back(asks, [*map(POOL, self.nodes)])
 
     def shut(self, within: float = CLOSE_SECONDS, *, release: bool = False) -> bool:
         """Close all nodes' ports; see ``BlockingPort.shut``."""

@@ -113,7 +113,6 @@ class QuorumPortRules(Engine):
         self.attend_by(when)
 
 
-
 class Greeted(Protocol):
     """A connection that has just been opened."""
 

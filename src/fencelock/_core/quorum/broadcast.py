@@ -138,31 +138,40 @@ async def broadcast(
                 until = min(last, port.now() + port.node_timeout)
         return min(last, until)
 
-    await _exchange(port, asks, last, limit)
+    if port.closing:
+        _refuse(asks)
+    else:
+        await port.exchange(asks, last, limit)
     good_ones = [ask for ask in asks if ask.good]
     if len(good_ones) < len(asks):
-        errors = [(ask, ask.error) for ask in asks if isinstance(ask.error, NoReply)]
-        broken = [ask for ask, error in errors if error.sent and error.undo_connection is None]
-        if broken and port.now() < limit():  # time is left to try other connections
-            port.put_back(broken)
-            for ask in broken:
-                ask.error, ask.ended = None, False
-            await _exchange(port, broken, last, limit)
-            good_ones = [ask for ask in asks if ask.good]
+        await _once_more(port, asks, last, limit)
+        good_ones = [ask for ask in asks if ask.good]
     if len(good_ones) < len(asks) or port.suspect:
         _note_ill(port, asks)
     return good_ones
 
 
-async def _exchange(
+def _refuse(asks: Iterable[Ballot]) -> None:
+    """Ask nothing: the client is closed."""
+    for ask in asks:
+        ask.fail(closed())
+
+
+async def _once_more(
     port: QuorumPort, asks: Sequence[Ballot], latest: float, limit: Callable[[], float]
 ) -> None:
-    """Ask all at once, unless the client is closed; see ``QuorumPort``."""
+    """Ask again, on other connections, where one broke and time is left."""
+    errors = [(ask, ask.error) for ask in asks if isinstance(ask.error, NoReply)]
+    broken = [ask for ask, error in errors if error.sent and error.undo_connection is None]
+    if not broken or port.now() >= limit():
+        return
+    port.put_back(broken)
+    for ask in broken:
+        ask.error, ask.ended = None, False
     if port.closing:
-        for ask in asks:
-            ask.fail(closed())
+        _refuse(broken)
     else:
-        await port.exchange(asks, latest, limit)
+        await port.exchange(broken, latest, limit)
 
 
 async def ask_nodes(
