@@ -25,8 +25,8 @@ class BaseMultiLease(ProcessBound):
     ttl: float
 
     def __init__(self, leases: Sequence[Hold]) -> None:
-        self.__holds__ = tuple(leases)
-        self.__untold__ = [True]
+        self.__holds__: tuple[Hold, ...] = tuple(leases)
+        self.__untold__: list[bool] = [True]
         self.names = tuple(lease.name for lease in leases)
         self.fences = MappingProxyType({lease.name: lease.fence for lease in leases})
         self.ttl = min(lease.ttl for lease in leases)

@@ -35,6 +35,7 @@ class Attempt(Seat):
 
     # Those of its seat, which type checkers want to see again where they are set.
     keys: LockKeys
+    key: bytes
     id: bytes
     began: bool
     undo_connection: object

@@ -52,6 +52,7 @@ class StateWaiter(Seat):
     trip: float = 0.0  # how long its last answer took
     # Those of its seat, which type checkers want to see again where they are set.
     id: bytes
+    key: bytes
     owed: tuple[Stray, ...]
     news: bool
     gen: bytes = b""  # the generation whose end it waits for
@@ -59,7 +60,8 @@ class StateWaiter(Seat):
 
     def __init__(self, signal: WaitableState, who: bytes) -> None:
         self.id = who
-        self.signal, self.key = signal, signal.keys.state
+        self.signal: WaitableState = signal
+        self.key = signal.keys.state
         self.heard: dict[bytes, bytes] = {}
 
     def owe(self, strays: tuple[Stray, ...]) -> None:
