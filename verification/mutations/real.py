@@ -10,6 +10,8 @@ from pathlib import Path
 from verification.mutations.sown import Sown
 
 ROOT = Path(__file__).resolve().parents[2]
+# This tree, also where an environment has another one installed.
+PATH = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
 FAILED = 1  # pytest's exit status when tests ran and some failed
 SECONDS = 120
 
@@ -21,7 +23,7 @@ def tried(sown: Sown, *options: str) -> bool:
     ended = subprocess.run(
         [*command, *options, sown.check],
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+        env=os.environ | {"PYTHONPATH": PATH, "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         check=False,
         timeout=SECONDS,
