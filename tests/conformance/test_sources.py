@@ -214,6 +214,20 @@ async def test_answers_in_several_tls_records(world, folder):
         await whole_life(world, front.url)
 
 
+@needs_no_server
+async def test_a_plain_url_of_a_tls_port_is_recognised(world, folder):
+    said = ""
+    with Front(world.server, folder) as front:
+        client = world.client(front.url.partition("?")[0].replace("rediss://", "redis://"))
+        for _ in range(10):  # the time may end just before a connection that was begun is closed
+            with pytest.raises(ConnectionError) as raised:
+                await client.lock("a").acquire(timeout=0.2)
+            said += str(raised.value)
+            if "its URL begins with rediss://" in said:
+                return
+    pytest.fail(said)
+
+
 @pytest.mark.one_server
 @pytest.mark.parametrize("way", ["unknown authority", "TLS to a plain port", "plain to a TLS port"])
 async def test_tls_trouble_is_unreachable(world, folder, way):

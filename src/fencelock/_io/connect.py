@@ -49,14 +49,21 @@ async def greet(
     where: str,
     until: float,
 ) -> None:
-    """Shake hands; HELLO is the first command. Raises ``NoReply`` or a ``ServerError``."""
+    """Shake hands; HELLO is the first command. Raises ``NoReply`` or a ``ServerError``.
+
+    A server that speaks TLS closes the connection at the first bytes that do not.
+    """
+    number = 0
     try:
         for number, command in enumerate(handshake):
             reply = await sockets.command(connection, command, until)
             if number == 0:
                 check_version(reply)
     except NoReply as error:
-        raise NoReply(f"{where}: {error}", sent=False) from error.__cause__
+        scheme, hint = where.partition("://")[0], ""
+        if number == 0 and error.undo_connection is None and scheme in {"redis", "valkey"}:
+            hint = f" (if the server speaks TLS, its URL begins with {scheme}s://)"
+        raise NoReply(f"{where}: {error}{hint}", sent=False) from error.__cause__
 
 
 async def open_tcp(sockets: Sockets, address: Address, until: float) -> socket.socket:
