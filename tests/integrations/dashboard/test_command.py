@@ -145,7 +145,7 @@ def test_without_the_frameworks_it_says_what_to_install(tmp_path):
     errors = refused("--url", "redis://127.0.0.1:1/0", PYTHONPATH=str(tmp_path))
 
     assert "uvicorn is not installed" in errors
-    assert "extra `dashboard`" in errors
+    assert "install fencelock[dashboard]" in errors
 
 
 def test_a_server_that_does_not_answer_is_said_at_the_start():
