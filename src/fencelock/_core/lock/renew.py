@@ -86,10 +86,7 @@ def apply_renewal(
                 continue
             ttl = hold.counted(ttl, asked_at)
             deadline = asked_at + validity(ttl)
-            hold.renewals += not hold.short
-            hold.short = False
-            hold.failures = 0
-            hold.trouble = None
+            hold.renewed()
             alike = ttl == options.ttl and options.max_hold is None and options.max_renewals is None
             alike = alike and deadline > hold.deadline
             hold.move_deadline(max(hold.deadline, deadline))
