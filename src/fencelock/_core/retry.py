@@ -87,15 +87,6 @@ async def persist(
             await again(port, trouble, until, asked)
 
 
-async def run(port: Port, packed: bytes, key: bytes, until: float, asked: Seat) -> Reply:
-    """Run a packed script call until it is answered; ends like ``ask``."""
-    while True:
-        try:
-            return await port.run(packed, key, until)
-        except (NoReply, ServerError) as trouble:
-            await again(port, trouble, until, asked)
-
-
 def passes(error: BaseException) -> bool:
     """Return True if an error says "not now": the same request may succeed a moment later."""
     return getattr(error, "code", "") in PASSING

@@ -14,6 +14,7 @@ Rules of this file:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 
 from fencelock._core.lock.hold import Hold
@@ -60,25 +61,37 @@ def confirm_seconds(port: Port) -> float:
 async def ask_confirmed(
     port: Port, hold: Hold, call: Call, until: float, log: Seat
 ) -> tuple[Reply, NotAcknowledged | None]:
-    """Ask like ``ask``, where replicas count on a connection of its own; return the answer.
-
-    The second value is the error if too few replicas have the write, else None.
-    """
+    """Ask like ``ask``, where replicas count as ``confirmed`` does; return the same."""
     if port.replicas is None:
         return await ask(port, *call, until, asked=log), None
-    seat = Seat.of(hold.terms.keys, hold.id)
+    answer: tuple[Reply, NotAcknowledged | None] = await persist(
+        port, lambda: confirmed(port, hold, call, until), until, log
+    )
+    return answer
 
-    async def once() -> tuple[Reply, NotAcknowledged | None]:
+
+async def confirmed(
+    port: Port,
+    hold: Hold,
+    call: Call,
+    until: float,
+    *,
+    ends: float = inf,
+    wrote: Callable[[Reply], bool] = bool,
+) -> tuple[Reply, NotAcknowledged | None]:
+    """Run a script on a connection of its own; return its answer.
+
+    The second value is the error if too few replicas have what it ``wrote``, else None.
+    """
+    seat = Seat.of(hold.terms.keys, hold.id)
+    try:
         await port.open(seat, until, listen=False)
         reply = await port.call(*call, until, seat)
         try:
-            await confirm(port, seat, inf, inf)
+            if wrote(reply):
+                await confirm(port, seat, ends, inf)
         except NotAcknowledged as missing:
             return reply, missing
         return reply, None
-
-    try:
-        answer: tuple[Reply, NotAcknowledged | None] = await persist(port, once, until, log)
-        return answer
     finally:
         port.close(seat)

@@ -25,7 +25,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fencelock._core import events
-from fencelock._core.deadlines import BATCHES, validity
+from fencelock._core.deadlines import BATCHES
 from fencelock._core.deadlock.chase import error_of, look
 from fencelock._core.deadlock.unit_waits import entered, left
 from fencelock._core.error_messages import describe_error
@@ -65,7 +65,6 @@ async def try_once(port: Port, attempt: Attempt) -> Grant | None:
     began = port.now()
     attempt.asks = attempt
     grant = await line_up(port, attempt, attempt.give_up_at, listen=False)
-    port.close(attempt)
     if grant is not None and grant.deadline <= port.now():
         raise too_late(attempt.ttl)
     if grant is not None or not attempt.recalls:
@@ -120,8 +119,6 @@ async def queue(
         if grant is not None and min(grant.deadline, asks.terms.ends) > now:
             if asks.stood:
                 depart(port, asks)
-            else:
-                port.close(asks)
             return grant
         late += grant is not None
         if asks.refused or now >= give_up_at:
@@ -191,45 +188,36 @@ def late_grant(port: Port, who: bytes) -> None:
 async def line_up(
     port: Port, asks: Attempt, give_up_at: float, *, listen: bool = True
 ) -> Grant | None:
-    """Ask for the lock, and with ``listen`` for a place in line; None when it was not granted."""
-    asked_at = port.now()
+    """Ask for the lock, and with ``listen`` for a place in line; None when it was not granted.
+
+    Only one that may be in line keeps its connection.
+    """
+    now = port.now()
     patient = give_up_at == FOR_EVER
-    until = asked_at + port.server_timeout if patient else answer_by(port, asked_at, give_up_at)
+    until = now + port.server_timeout if patient else answer_by(port, now, give_up_at)
     until = min(until, asks.latest)
     if asks.tries:
         asks.start()
     while True:
         try:
-            if not port.open_now(asks, listen=listen):
-                await port.open(asks, until, listen=listen)
-                asked_at = port.now()
-            asks.began, asks.undo_connection = True, None  # as ``begin``
-            asks.asking = True
-            terms = asks.terms
-            lasting, valid = terms.lease, terms.valid
-            if terms.ends < FOR_EVER:
-                lasting = asks.lasting(asked_at)
-                valid = validity(lasting)
-            if asks.waits_since:  # for others of its client; see turns.py
-                waited = asked_at - asks.waits_since
-                packed = terms.acquire_next(asks, asks.channel, asks.releases, waited)
-                reply = asks.judged(await port.run(packed, terms.keys.lock, until, asks))
-            else:
-                packed = terms.acquire(asks, asks.channel)
-                reply = await port.run(packed, terms.keys.lock, until, asks)
+            reply = await port.ask_for(asks, until, listen=listen)
             asks.asking = False
-            ends = asked_at + valid
+            if asks.waits_since:
+                reply = asks.judged(reply)
+            ends = asks.sent_at + asks.terms.valid
             if port.replicas is not None and counts(reply):
                 await confirm(port, asks, ends, give_up_at)
         except (NoReply, ServerError) as trouble:
             asks.asking = isinstance(trouble, NoReply) and trouble.sent  # it may arrive later
             until = await _once_more(port, asks, trouble, until, give_up_at)
-            asked_at = port.now()
             continue
-        if isinstance(reply, bytes):
-            return Grant(int(reply), ends, lasting)
+        granted = isinstance(reply, bytes)
+        if (asks.waits_since or port.replicas is not None) and (granted or not listen):
+            port.close(asks)
+        if granted:
+            return Grant(int(reply), ends, asks.terms.lease)
         asks.recalls = reply[3] == RECALLABLE
-        return await _lined_up(port, asks, reply, asked_at, give_up_at) if listen else None
+        return await _lined_up(port, asks, reply, give_up_at) if listen else None
 
 
 def counts(reply: Reply) -> bool:
@@ -259,15 +247,13 @@ async def _once_more(
     return answer_by(port, now, give_up_at)
 
 
-async def _lined_up(
-    port: Port, asks: Attempt, reply: Reply, asked_at: float, give_up_at: float
-) -> Grant | None:
+async def _lined_up(port: Port, asks: Attempt, reply: Reply, give_up_at: float) -> Grant | None:
     """Note the place in line; an attempt that asked without a channel got none, and asks again."""
     if not asks.channel:
         asks.eager = True
         return await line_up(port, asks, give_up_at)
     now_us, pttl_ms, position, foreign = reply
-    asks.ahead = position
+    asked_at, asks.ahead = asks.sent_at, position
     asks.answered(asked_at, now_us, port.now())
     with port.mutex:
         line = port.lines.join(asks)
@@ -342,6 +328,8 @@ async def _leave(port: Port, asks: Attempt) -> None:
     undo = asks.terms.abandon(asks, asks.channel)
     until = port.now() + LEAVING_SECONDS
     try:
+        if asks.path is None:  # a grant that had expired took its connection
+            await port.open(asks, until, listen=False)
         await port.call(*undo, until, asks)
     except NoReply as broken:
         if asks.trip <= LEAVING_SECONDS / 2:

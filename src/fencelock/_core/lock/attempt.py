@@ -57,7 +57,8 @@ class Attempt(Seat):
 
     # -- the question -------------------------------------------------------------------------
     turn: int = 0  # no turn of another waiter
-    asked_at: float = 0.0  # local instant before the last request that was answered
+    sent_at: float = 0.0  # local instant before its last request
+    asked_at: float = 0.0  # the same of the last that put it in line
     answered_us: int = 0  # the server's time in that answer
     trip: float = 0.0  # how long that answer took
     ahead: int | None = None  # how many others were in line before it, in that answer
@@ -110,6 +111,16 @@ class Attempt(Seat):
         length = self.terms.lasting(now)
         self.ttl = self.terms.ttl
         return length
+
+    def question(self, now: float) -> bytes:
+        """Return its packed question, which goes out now: from here on there is an undo to send."""
+        self.began, self.undo_connection = True, None  # as ``begin``
+        self.asking, self.sent_at, terms = True, now, self.terms
+        if terms.ends < inf:
+            self.lasting(now)
+        if self.waits_since:  # for others of its client; see turns.py
+            return terms.acquire_next(self, self.channel, self.releases, now - self.waits_since)
+        return terms.acquire(self, self.channel)
 
     # -- what came ----------------------------------------------------------------------------
 

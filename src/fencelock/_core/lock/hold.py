@@ -38,13 +38,6 @@ from fencelock.lease import BaseLease
 LEAST_GAIN = 0.05
 
 
-class Scheduled(Protocol):
-    """What a hold's keeper knows of its leases."""
-
-    def discard(self, hold: Hold) -> None:
-        """Forget a hold."""
-
-
 class Keeper(Wire, Protocol):
     """What renews a hold: the port of its client."""
 
@@ -53,7 +46,7 @@ class Keeper(Wire, Protocol):
         """Return what of its client holds or wants a lock, and more: see waiting.py."""
 
     @property
-    def renewals(self) -> Scheduled:
+    def renewals(self) -> Any:
         """Return when which lease is due."""
 
     def notify_loss(self, hold: Hold) -> None:

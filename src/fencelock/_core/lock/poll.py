@@ -41,7 +41,11 @@ async def poll_once(port: Port, attempt: Attempt, give_up_at: float) -> Grant | 
         attempt.begin()
         if attempt.sent:
             await port.call(*release_call(attempt), until, attempt)
-        await _may_release(port, attempt, until)
+        if not port.lines.releases:
+            # Asked once whether this client may release what it takes: a ServerError if not. It is
+            # of an id that holds nothing: a late copy must not release what this try takes.
+            await port.call(POLL_RELEASE, attempt.keys.plain, (port.new_id(),), until, attempt)
+            port.lines.releases = True
         asked_at = port.now()
         lasting = milliseconds(attempt.lasting(asked_at))
         command = (b"SET", attempt.keys.lock, attempt.holder_id, b"NX", b"PX", lasting)
@@ -59,16 +63,6 @@ async def poll_once(port: Port, attempt: Attempt, give_up_at: float) -> Grant | 
     if grant.deadline > port.now():
         return grant
     raise too_late(attempt.ttl)
-
-
-async def _may_release(port: Port, seat: Seat, until: float) -> None:
-    """Raise a ServerError unless this client may release what it takes; asked once.
-
-    The release is of an id that holds nothing: a late copy must not release what this try took.
-    """
-    if not port.lines.releases:
-        await port.call(POLL_RELEASE, seat.keys.plain, (port.new_id(),), until, seat)
-        port.lines.releases = True
 
 
 async def poll(port: Port, attempt: Attempt, tries: int | None = None) -> Grant | None:

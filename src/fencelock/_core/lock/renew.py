@@ -379,8 +379,7 @@ def rely_on(port: Port, renewal: HolderRenewal) -> None:
     with port.mutex:
         hold.limit(renewal.ttl, renewal.may_run_until)
         hold.move_deadline(min(hold.deadline, renewal.asked_at + validity(renewal.ttl)))
-    if hold.open:
-        port.track(hold, hold.deadline)
+    port.move(hold, hold.deadline)
 
 
 def track_renewed(port: Port, renewal: HolderRenewal) -> None:
@@ -397,4 +396,4 @@ def track_renewed(port: Port, renewal: HolderRenewal) -> None:
     if last and goes_on:
         now = port.now()
         left = min(renewal.ttl, hold.reach)
-        port.track(hold, max(now, first_due(hold, left, port.jitter(), renewal.asked_at)))
+        port.move(hold, max(now, first_due(hold, left, port.jitter(), renewal.asked_at)))

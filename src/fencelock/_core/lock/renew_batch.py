@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import inf
 
-from fencelock._core.lock.acknowledge import confirm
+from fencelock._core.lock.acknowledge import confirmed
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew_request import (
     NEVER,
@@ -15,9 +14,8 @@ from fencelock._core.lock.renew_request import (
     renewal_request,
 )
 from fencelock._core.port import Port
-from fencelock._core.seat import Seat
-from fencelock._core.types import Call, NoReply
-from fencelock.errors import FencelockError, NotAcknowledged
+from fencelock._core.types import NoReply, Reply
+from fencelock.errors import FencelockError
 
 
 async def renew_batch(  # noqa: PLR0917 - what a renewal says, and its two bounds
@@ -36,7 +34,12 @@ async def renew_batch(  # noqa: PLR0917 - what a renewal says, and its two bound
     terms = holds[0].terms
     if port.replicas is not None:
         asked = renewal_request(holds, ttls, shortens_until=shortens_until)
-        return await _confirmed(port, holds, asked, until, ends)
+
+        def renewed(reply: Reply) -> bool:
+            return len(refusals(holds, reply)) < len(holds)
+
+        reply, missing = await confirmed(port, holds[0], asked, until, ends=ends, wrote=renewed)
+        return refusals(holds, reply), missing
     if terms.plain:
         reply = await port.call(*renewal_request(holds, ttls), until)
     else:
@@ -68,21 +71,3 @@ async def renew_batches(
         ({}, answer) if isinstance(answer, Exception) else (refusals(batch, answer), None)
         for batch, answer in zip(batches, await port.run_together(requests, until), strict=True)
     ]
-
-
-async def _confirmed(
-    port: Port, holds: Sequence[Hold], asked: Call, until: float, ends: float
-) -> Answer:
-    """Renew on a connection of its own, where replicas must have the renewal."""
-    seat = Seat.of(holds[0].terms.keys, holds[0].id)
-    try:
-        await port.open(seat, until, listen=False)
-        refused = refusals(holds, await port.call(*asked, until, seat))
-        if len(refused) < len(holds):
-            try:
-                await confirm(port, seat, ends, inf)
-            except NotAcknowledged as missing:
-                return refused, missing
-        return refused, None
-    finally:
-        port.close(seat)

@@ -166,22 +166,16 @@ class RenewalSchedule:
 
     def next_at(self) -> float | None:
         """Return when the next hold is due, or the next lease that may be idle."""
-        due = self._next_due()
-        if not self.watched:
-            return due
-        watch = self.watched[0][0]
-        return watch if due is None else min(due, watch)
-
-    def _next_due(self) -> float | None:
-        placed = self._placed()
+        placed, watch = self._placed(), self.watched[0][0] if self.watched else None
         while self._order:
             bucket = placed.get(self._order[0])
             if bucket:
-                return bucket.exact().first
+                due = bucket.exact().first
+                return due if watch is None else min(due, watch)
             if bucket is not None:
                 del placed[self._order[0]]  # left empty by an interrupt
             heappop(self._order)
-        return None
+        return watch
 
     def due(self, now: float) -> list[Hold]:
         """Take out every hold that is due now, the earliest buckets first."""

@@ -74,6 +74,7 @@ class Terms:
     """
 
     alive = HEARTBEAT
+    most_at_once: float = inf  # how long a lease with a fixed end may be when it is granted at once
     nodes: Sequence[Terms]
 
     __slots__ = (
@@ -138,7 +139,8 @@ class Terms:
             self.ttl = max(LEAST_SECONDS, min(self.options.first_ttl(), self.ends - now))
             self._ttl = _ttl_words(self.ttl)
             self._ttl_ms = b"%d" % milliseconds(self.ttl)
-            self.lease = self.ttl
+            self.lease = min(self.ttl, self.most_at_once)
+            self.valid = validity(self.lease)
         return self.lease
 
     def acquire(self, one: Asked, channel: bytes) -> bytes:
@@ -217,11 +219,14 @@ class Terms:
             (one.holder_id, self.client_channel, asker or one.id, tenure),
         )
 
-    def release_all_of(self, holder: bytes) -> bytes:
-        """Return a call of ``release.lua``, as all but explicit owners make it."""
+    def packed_release(self, one: Asked, fence: int = 0) -> bytes:
+        """Return the same, packed; that of most from a part which was packed once."""
+        if self.owned or self.options.plain or one.turn:
+            script, keys, args = self.release(one, fence)
+            return head(script, keys, len(args)) + b"".join(map(bulk, args))  # type: ignore[arg-type]  # none is a number
         if not self._free:
             self._free = head(RELEASE, self.keys.derive(), 2)
-        channel = self.client_channel
+        holder, channel = one.holder_id, self.client_channel
         return b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n" % (
             self._free, len(holder), holder, len(channel), channel,
         )  # fmt: skip

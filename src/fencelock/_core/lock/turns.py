@@ -28,9 +28,9 @@ from fencelock._core.lock.release import (
 )
 from fencelock._core.lock.tenure import Spare, Tenure, found, join, left_behind, try_kept
 from fencelock._core.port import Port
-from fencelock._core.retry import ask, run
+from fencelock._core.retry import again, ask
 from fencelock._core.seat import Seat
-from fencelock._core.types import closed
+from fencelock._core.types import NoReply, closed
 from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
 
 
@@ -53,8 +53,6 @@ async def take(port: Port, attempt: Attempt) -> Hold | None:
     grant = await line_up(port, attempt, attempt.give_up_at)
     if grant is None or min(grant.deadline, terms.ends) <= port.now():
         grant = await queue(port, attempt, attempt, attempt.give_up_at, grant)
-    else:
-        port.close(attempt)
     if grant is None:
         step_down(port, attempt)
         return None
@@ -235,12 +233,12 @@ async def give_back(port: Port, hold: Hold, log: Seat) -> int:
         if not (hold.forked or hold.closed):  # the server may still hold our key: release it
             port.run_in_background(*release_call(hold, hold.fence))
         raise hold.lost_error()
-    until = port.now() + port.server_timeout
-    if terms.owned or terms.options.plain or hold.turn:
+    packed, until = terms.packed_release(hold, hold.fence), port.now() + port.server_timeout
+    try:
+        reply = await port.run(packed, terms.keys.lock, until)
+    except (NoReply, ServerError) as trouble:
+        await again(port, trouble, until, log)
         reply = await ask(port, *release_call(hold, hold.fence), until, asked=log)
-    else:
-        packed = terms.release_all_of(hold.holder_id)
-        reply = await run(port, packed, terms.keys.lock, until, log)
     if reply == 1:
         return 0
     if told(reply)[0] == ELSEWHERE and not log.sent:
@@ -266,7 +264,6 @@ async def _give_to_next(port: Port, hold: Hold, tenure: Tenure, log: Seat) -> in
     try:
         grant, spare = await line_up(port, asks, FOR_EVER), None
         if grant is not None:  # by the command that released, unless that was repeated
-            port.close(asks)
             spare = Spare(asks, grant, fresh=True, unchanged=asks.verdict == 1)
         _hand_on(port, tenure, hold, asks, spare)
     except BaseException as error:

@@ -13,7 +13,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from heapq import nsmallest
 from typing import Any
 
@@ -243,8 +243,13 @@ class Lines:
         """
         self.foreign = sum(line.foreign for line in self.by_key.values())
         mine = None if own is None else self.by_key.get(own.key)
-        wanted = (each for each in self._wanted(now) if near is None or near(_first(each).key))
-        fit = (line for line in wanted if _first(line).terms.alive is alive)
+        soon = (each for each in self.by_key.values() if each.heartbeat_at <= now + each.pause / 4)
+        fit = [
+            line
+            for line in soon
+            for first in list(line.waiters)[:1]
+            if first.terms.alive is alive and (near is None or near(first.key))
+        ]
         chosen: list[Due] = []
         for line in nsmallest(
             LOCKS_PER_HEARTBEAT, fit, key=lambda each: (each is not mine, each.heartbeat_at)
@@ -253,14 +258,6 @@ class Lines:
             line.proved_at = now
             chosen.append((line, list(line.waiters)[:ENTRIES_PER_HEARTBEAT]))
         return chosen
-
-    def _wanted(self, now: float) -> Iterator[Line]:
-        """Return the lines whose heartbeat is due soon."""
-        return (
-            line
-            for line in self.by_key.values()
-            if line.heartbeat_at <= now + line.pause / 4 and line.waiters
-        )
 
     def close(self, wake: Callable[[Attempt], None]) -> None:
         """Wake those that wait for their cohort, for an error; call under the mutex."""
@@ -273,7 +270,3 @@ class Lines:
         """Return every waiter; call under the mutex."""
         places: list[Seat] = [each for line in self.by_key.values() for each in line.waiters]
         return places + [each for watch in self.watches.values() for each in watch.waiters]
-
-
-def _first(line: Line) -> Attempt:
-    return next(iter(line.waiters))

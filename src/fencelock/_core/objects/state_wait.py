@@ -186,8 +186,7 @@ async def ask_listening(
     while True:
         seat.news = False  # messages from here on are not covered by the answer
         try:
-            if not port.open_now(seat, listen=listen):
-                await port.open(seat, until, listen=listen)
+            await port.open(seat, until, listen=listen)
             seat.begin()
             asked_at = port.now()
             return asked_at, await port.call(*question(), until, seat)
@@ -218,8 +217,7 @@ async def _leave(port: Port, watcher: StateWaiter, until: float) -> None:
     asked = Seat()
 
     async def once() -> Reply:
-        if not port.open_now(watcher, listen=False):
-            await port.open(watcher, until, listen=False)
+        await port.open(watcher, until, listen=False)
         return await port.call(*question, until, watcher)
 
     try:

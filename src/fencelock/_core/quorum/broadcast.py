@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from typing import Protocol
 
-from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Asked
 from fencelock._core.port import Port
 from fencelock._core.quorum.membership import Membership
@@ -104,9 +103,6 @@ class QuorumPort(Port, Protocol):
 
         Except one that an undo still uses.
         """
-
-    def move(self, hold: Hold, when: float) -> None:
-        """Schedule a tracked hold for ``when``."""
 
 
 async def broadcast(

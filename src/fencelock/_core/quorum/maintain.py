@@ -127,7 +127,7 @@ async def give_back(port: QuorumPort, hold: Hold, log: Seat) -> int:  # noqa: AR
     asks: list[Ballot] = []
     # A lost part may still be held on its node: releasing it does no harm.
     for node, part in parts.in_release_order():
-        asks.append(Ballot(node, part, part.terms.release_all_of(part.holder_id), _given_back))
+        asks.append(Ballot(node, part, part.terms.packed_release(part), _given_back))
     try:
         for group, needed in ((asks[:-1], port.needed - 1), (asks[-1:], 1)):
             await broadcast(port, group, needed)
