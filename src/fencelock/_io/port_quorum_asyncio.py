@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fencelock._core.lock.hand_back import give_back_all
-from fencelock._core.lock.renew import lose_all
 from fencelock._core.quorum.broadcast import Ballot
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.link_asyncio import Link
-from fencelock._io.port_asyncio import CLOSE_SECONDS, AioPort
+from fencelock._io.port_asyncio import AioPort
 from fencelock._io.several_asyncio import exchange, put_back
 from fencelock._io.sources.quorum import QuorumSource
 from fencelock._runtime.clock import now
@@ -78,22 +75,3 @@ class AioQuorum(QuorumPortRules, AioPort):
 
     def _listen_soon(self, after: float = 0.0) -> None:
         """Do nothing: the nodes' ports listen for revocations."""
-
-    async def shut(self, within: float = CLOSE_SECONDS, *, release: bool = False) -> bool:
-        """Close all nodes' ports; see ``AioPort.shut``."""
-        self.closing = True
-        until = now() + within
-        half = until - within / 2
-        await asyncio.gather(*[node.dismiss_waiters(half) for node in self.nodes])
-        returned = not release or await give_back_all(self, until - within / 4)
-        await asyncio.gather(*[node.end_requests() for node in self.nodes])
-        lose_all(self, "closed")  # first: then the end of their parts is no news
-        await asyncio.sleep(0)  # holders are notified in a turn of their own
-        await asyncio.gather(*[node.shut(max(0.0, until - now())) for node in self.nodes])
-        await self._finish_notifying(until if release else now() + CLOSE_SECONDS)
-        for timer in (self._timer, self._ticking):
-            if timer is not None:
-                timer.cancel()
-        self._cancel_tasks()
-        self.link.closed = True
-        return returned

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from fencelock._core.lock.hand_back import give_back_all
-from fencelock._core.lock.renew import lose_all
 from fencelock._core.quorum.broadcast import Ballot
 from fencelock._core.types import NoReply
 from fencelock._io.connect_blocking import SOCKETS, Pushed
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.pool_blocking import Pool
-from fencelock._io.port_blocking import CLOSE_SECONDS, BlockingPort
+from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.renewal_thread import RenewalThread, RenewedPort
 from fencelock._io.several_blocking import DialPool, exchange, put_back
 from fencelock._io.sources.kinds import One
 from fencelock._io.sources.quorum import QuorumSource
 from fencelock._io.threads import run_blocking
 from fencelock._runtime.clock import now
-from fencelock._runtime.mutex import inside, put_off
 from fencelock._topology.quorum import Identified, QuorumPortRules, identify
 
 POOL = attrgetter("pool")  # of a node; a child process has others
@@ -118,26 +115,3 @@ class BlockingQuorum(QuorumPortRules, BlockingPort):
     def put_back(self, asks: Iterable[Ballot]) -> None:
         """Give the connections back to their pools; see ``QuorumPort``."""
         put_back(asks, [*map(POOL, self.nodes)])
-
-    def shut(self, within: float = CLOSE_SECONDS, *, release: bool = False) -> bool:
-        """Close all nodes' ports; see ``BlockingPort.shut``."""
-        if inside():
-            put_off(partial(self.shut, within, release=release))
-            return False
-        self.closing = True
-        until = now() + within
-        for node, last in _shares(self.nodes, until - within / 2):
-            node.dismiss_waiters(last)
-        returned = not release or run_blocking(give_back_all(self, until - within / 4))
-        lose_all(self, "closed")  # first: then the end of their parts is no news
-        for node, last in _shares(self.nodes, until):
-            node.shut(last - now())
-        self.pool.closed = True
-        self._renewal_thread.stop(until)
-        return returned
-
-
-def _shares(nodes: Sequence[_NodePort], until: float) -> Iterator[tuple[_NodePort, float]]:
-    """Yield each node and until when it may take: a silent one leaves time to the others."""
-    for left, node in zip(range(len(nodes), 0, -1), nodes, strict=True):
-        yield node, now() + max(0.0, until - now()) / left
