@@ -17,7 +17,9 @@ from fencelock._io.cluster_asyncio import AsyncioClusterPort
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.io_blocking import BlockingIo
-from fencelock._io.several_blocking import DialPool, exchange, put_back
+from fencelock._io.pool_blocking import Pool
+from fencelock._io.process_ports import ClientOptions
+from fencelock._io.several_blocking import exchange, put_back
 from fencelock._io.sources.cluster import from_url
 from fencelock._io.threads import run_blocking
 from fencelock._io.wire import ReplyError, server_error
@@ -202,7 +204,7 @@ def test_a_grant_counts_only_where_its_waiter_sits():
 
 def test_an_undo_goes_behind_its_request_to_the_node_that_got_it_last():
     async def story():
-        port, asks = AsyncioClusterPort(CLUSTERED, client_channel="h", server_timeout=1.0), waiter()
+        port, asks = AsyncioClusterPort(CLUSTERED, ClientOptions("p:", 1.0, 1.0)), waiter()
         port.slots.learn(ALL, A)
         there, posted = {}, []
         for node in (A, B):
@@ -548,7 +550,7 @@ def pools(*ends):
     """Return a pool for each socket, which has a connection that is idle, or opens one for None."""
 
     def pool(end):
-        mine = DialPool(SimpleNamespace(), lambda *_: None)
+        mine = Pool(SimpleNamespace(), lambda *_: None)
         if end is not None:
             mine._idle.append(Connection(end, lambda *_: None))
             mine._idle[0].asked_at = now() + SOON  # used just now: what is there is its answer

@@ -11,7 +11,7 @@ from fencelock._io.connection_blocking import Connection
 from fencelock._io.io_blocking import BlockingIo
 from fencelock._io.pool_blocking import Pool
 from fencelock._io.port_blocking import BlockingPort
-from fencelock._io.several_blocking import DialPool, exchange, put_back
+from fencelock._io.several_blocking import exchange, put_back
 from fencelock._io.threads import run_blocking
 from fencelock._topology import cluster
 from fencelock._topology.cluster import ClusterPort
@@ -21,7 +21,7 @@ from fencelock._topology.slots import ClusterSource
 Pushed = Callable[[Connection, list[bytes]], None]
 
 
-class NodePool(DialPool):
+class NodePool(Pool):
     """Connections to one node."""
 
     __slots__ = ("_names", "node")
@@ -33,8 +33,8 @@ class NodePool(DialPool):
         self._names = names
         self.node = node
 
-    def _dial(self, until: float) -> Connection:
-        connection = super()._dial(until)
+    def connect(self, until: float) -> Connection:
+        connection = super().connect(until)
         connection.node, connection.name = self.node, self._names()
         return connection
 

@@ -15,7 +15,6 @@ from fencelock._io.connection_asyncio import AsyncConnection, Pushed, set_done
 from fencelock._io.sources.kinds import Bridged, Cloned, Direct, One, instead_of, silence
 from fencelock._io.sources.url import GREETING
 from fencelock._runtime.clock import now
-from fencelock._runtime.mutex import mutex
 
 Make = Callable[..., AsyncConnection]
 T = TypeVar("T")
@@ -162,13 +161,9 @@ async def _within(
         with contextlib.suppress(RuntimeError):  # the loop may be closed by now
             loop.call_soon_threadsafe(set_done, bell)
 
-    claim: WorkClaim[T] = WorkClaim()
+    claim: WorkClaim[T] = WorkClaim(ring)
     try:
         work = under_way.claim(key, lambda: Work(function, None, lives), name, claim)
-        with mutex():
-            work.then.append(ring)
-        if work.ended:
-            ring()
         async with asyncio.timeout(max(0.001, until - now())):
             await bell
     except BaseException:

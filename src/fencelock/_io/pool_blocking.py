@@ -52,7 +52,7 @@ class Pool:
         connection = self.idle()
         if connection is None:
             admit(closed_already=self.closed)
-            connection = self._dial(until)
+            connection = self.dial(until)
         return connection
 
     def idle(self) -> Connection | None:
@@ -80,7 +80,7 @@ class Pool:
             return True
         try:
             admit(closed_already=self.closed)
-            self.give(self._dial(until))
+            self.give(self.dial(until))
         except (NoReply, FencelockError) as error:
             if now() >= until:
                 return True
@@ -120,7 +120,12 @@ class Pool:
         while self._idle:
             self._idle.pop().close()
 
-    def _dial(self, until: float) -> Connection:
+    def dial(self, until: float) -> Connection:
+        """Open a connection where it is asked for."""
+        return self.connect(until)
+
+    def connect(self, until: float) -> Connection:
+        """Open a connection; ends like ``take``."""
         try:
             connection = self._open(until, self._pushed)
         except ServerUnreachable as error:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from fencelock._core.quorum.broadcast import Ballot
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.link_asyncio import Link
 from fencelock._io.port_asyncio import AioPort
+from fencelock._io.process_ports import ClientOptions
 from fencelock._io.several_asyncio import exchange, put_back
 from fencelock._io.sources.quorum import QuorumSource
 from fencelock._runtime.clock import now
@@ -43,25 +43,13 @@ class _AsyncNodePort(AioPort):
 class AioQuorum(QuorumPortRules, AioPort):
     """Implements ``_core.quorum.broadcast.QuorumPort`` for the tasks of one event loop."""
 
-    def __init__(
-        self,
-        several: QuorumSource,
-        *,
-        prefix: str,
-        client_channel: str,
-        server_timeout: float,
-        node_timeout: float,
-    ) -> None:
-        source: Any = several  # nothing is dialled
-        super().__init__(source, client_channel=client_channel, server_timeout=server_timeout)
-        self.begin_quorum(several.labels, prefix, node_timeout)
-        nodes = [
-            _AsyncNodePort(each, client_channel=client_channel, server_timeout=self.first_seconds)
-            for each in several.sources
-        ]
-        for number, node in enumerate(nodes):
+    def __init__(self, source: QuorumSource, given: ClientOptions) -> None:
+        super().__init__(source, given)
+        self.begin_quorum(source.labels, given.prefix, given.node_timeout)
+        of_nodes = given._replace(server_timeout=self.first_seconds)
+        self.nodes = [_AsyncNodePort(each, of_nodes) for each in source.sources]
+        for number, node in enumerate(self.nodes):
             node.link.saw = self.identified(number)
-        self.nodes = nodes
 
     async def exchange(
         self, asks: Sequence[Ballot], latest: float, limit: Callable[[], float]

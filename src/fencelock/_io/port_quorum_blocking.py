@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import Any
 
 from fencelock._core.quorum.broadcast import Ballot
 from fencelock._core.types import NoReply
+from fencelock._io.bounded_call import within
 from fencelock._io.connect_blocking import SOCKETS, Pushed
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.pool_blocking import Pool
 from fencelock._io.port_blocking import BlockingPort
+from fencelock._io.process_ports import ClientOptions
 from fencelock._io.renewal_thread import RenewalThread, RenewedPort
-from fencelock._io.several_blocking import DialPool, exchange, put_back
+from fencelock._io.several_blocking import DIAL, exchange, opened, put_back
 from fencelock._io.sources.kinds import One
 from fencelock._io.sources.quorum import QuorumSource
 from fencelock._io.threads import run_blocking
@@ -24,7 +25,7 @@ from fencelock._topology.quorum import Identified, QuorumPortRules, identify
 POOL = attrgetter("pool")  # of a node; a child process has others
 
 
-class _IdentifiedPool(DialPool):
+class _IdentifiedPool(Pool):
     """Connections to one node, which identifies itself on each of them."""
 
     __slots__ = ("saw",)
@@ -33,21 +34,16 @@ class _IdentifiedPool(DialPool):
         super().__init__(source, pushed)
         self.saw: Identified = saw
 
-    def _dial(self, until: float) -> Connection:
-        dial = self.dial()
+    def dial(self, until: float) -> Connection:
         try:
-            return dial.result(max(0.0, until - now()))
-        except BaseException as error:
-            over = dial.done()
-            self.leave(dial)
-            if isinstance(error, TimeoutError) and not over:
-                raise NoReply("no connection in time", sent=False) from None
-            raise
+            return within(until, self, partial(opened, self), name=DIAL, dispose=self.give)
+        except TimeoutError:
+            raise NoReply("no connection in time", sent=False) from None
 
     def connect(self, until: float) -> Connection:
         """Open a connection, and take the identity of the server there."""
         self._reached = False  # a node that refuses connections is not retried: there are others
-        connection = super()._dial(until)
+        connection = super().connect(until)
         ask = partial(SOCKETS.command, connection)
         run_blocking(identify(connection, ask, now(), until, self.saw))
         return connection
@@ -76,22 +72,11 @@ class BlockingQuorum(QuorumPortRules, BlockingPort):
 
     nodes: Sequence[_NodePort] = ()
 
-    def __init__(
-        self,
-        several: QuorumSource,
-        *,
-        prefix: str,
-        client_channel: str,
-        server_timeout: float,
-        node_timeout: float,
-    ) -> None:
-        self.begin_quorum(several.labels, prefix, node_timeout)
-        self.nodes = [
-            _NodePort(each, client_channel=client_channel, server_timeout=self.first_seconds)
-            for each in several.sources
-        ]
-        source: Any = several  # nothing is dialled
-        super().__init__(source, client_channel=client_channel, server_timeout=server_timeout)
+    def __init__(self, source: QuorumSource, given: ClientOptions) -> None:
+        self.begin_quorum(source.labels, given.prefix, given.node_timeout)
+        of_nodes = given._replace(server_timeout=self.first_seconds)
+        self.nodes = [_NodePort(each, of_nodes) for each in source.sources]
+        super().__init__(source, given)
 
     def _new_pool(self) -> Pool:
         return Pool(self.source.sources[0], self._ear)  # never dialled: the nodes have their own

@@ -25,6 +25,7 @@ from weakref import WeakSet
 
 from fencelock._core.deadlock.unit_waits import UnitWaits
 from fencelock._core.engine import Engine
+from fencelock._core.keys import channel_prefix
 from fencelock._core.lock.hand_back import give_back_all
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import log_loss, lose_all
@@ -36,10 +37,12 @@ from fencelock._core.types import Args, Keys
 from fencelock._runtime import clock, descriptors, process
 from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.log import listed, log
+from fencelock._runtime.records import NamedTuple
 from fencelock.errors import FencelockError
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:
+    from fencelock.options import Acknowledgement
 
     class Base(Engine, Port):
         """An engine whose wire a subclass adds."""
@@ -58,6 +61,15 @@ _BITS = 1 << 32
 _waits: dict[int, UnitWaits] = {}
 
 
+class ClientOptions(NamedTuple):
+    """What a client asks of its port, besides the source."""
+
+    prefix: str
+    server_timeout: float
+    node_timeout: float
+    replicas: Acknowledgement | None = None
+
+
 class ProcessPort(Base):
     """The common part of the ports for threads and for tasks."""
 
@@ -68,17 +80,18 @@ class ProcessPort(Base):
     recorder: Any = None  # of the client's history
     now: staticmethod[[], float] = staticmethod(clock.now)
 
-    def __init__(self, source: Any, *, client_channel: str, server_timeout: float) -> None:
+    def __init__(self, source: Any, given: ClientOptions) -> None:
         self.source: Any = source
         self.label: str = source.label
-        self.server_timeout = server_timeout
-        self._prefix = client_channel
+        self.given: ClientOptions = given
+        self.server_timeout = given.server_timeout
         self._start()
         _ports.add(self)
 
     def _start(self) -> None:
         """Begin with nothing: at first, and in a child process."""
-        self.client_channel: bytes = f"{self._prefix}@{os.urandom(8).hex()}".encode()
+        name = f"{channel_prefix(self.given.prefix)}@{os.urandom(8).hex()}"
+        self.client_channel: bytes = name.encode()
         self.lines: Lines = Lines()
         self.renewals: RenewalSchedule = RenewalSchedule()
         self.closing: bool = False  # no waiter may join a line any more

@@ -11,7 +11,6 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from math import inf
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -24,10 +23,8 @@ from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.link_asyncio import Link
 from fencelock._io.port_asyncio import AioPort, let_act
 from fencelock._io.replicas_blocking import ANSWER_SECONDS, LATE_SECONDS, mark, refused, wait
-from fencelock._io.sources.kinds import Source
 from fencelock._io.wire import ReplyError
 from fencelock._runtime.clock import now
-from fencelock._topology.slots import ClusterSource
 from fencelock.errors import FencelockError
 from fencelock.options import Acknowledgement
 
@@ -139,9 +136,9 @@ class AsyncReplicas:
     silent replica holds up no other node.
     """
 
-    def __init__(self, port: AioPort, at: Callable[[Any], Source], asked: Acknowledgement) -> None:
+    def __init__(self, port: AioPort, asked: Acknowledgement) -> None:
         self.wanted, self.timeout = asked
-        self._at = at  # returns the source of a node
+        self._source = port.source
         self._client_channel = port.client_channel
         # A WAIT is silent for its whole timeout: that does not mean a dead connection.
         self._seconds = port.server_timeout + self.timeout
@@ -155,7 +152,7 @@ class AsyncReplicas:
         rounds = self._rounds.get(mux.node)
         if rounds is None:
             link = Link(
-                self._at(mux.node),
+                self._source if mux.node is None else self._source.at(mux.node),
                 self._client_channel,
                 lambda _message: None,  # no push is expected
                 lambda: None,  # the next round connects again
@@ -196,13 +193,6 @@ class PortWithRounds(AioPort):
     """The common part of the asyncio ports whose grants replicas acknowledge."""
 
     replicas: AsyncReplicas
-
-    def __init__(
-        self, source: Any, *, client_channel: str, server_timeout: float, replicas: Acknowledgement
-    ) -> None:
-        super().__init__(source, client_channel=client_channel, server_timeout=server_timeout)
-        at = source.at if isinstance(source, ClusterSource) else lambda _node: source
-        self.replicas = AsyncReplicas(self, at, replicas)
 
     @property
     def asking(self) -> bool:
