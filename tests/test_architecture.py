@@ -55,7 +55,6 @@ TWICE = {
     "AsyncLock": "ours, and the stand-in for redis-py's lock in compat",
     "Lock": "ours, the stand-in for redis-py's in compat, and the model of Django's admin page",
     "BarrierBroken": "an error of fencelock, and of threading or asyncio in each face",
-    "Connection": "_topology names what it needs of a connection as threads name theirs",
     "Latch": "the public one, and what the rules of the topologies wait for",
     "Meta": "what Django reads of a model",
     "_Exchange": "one for threads and one for asyncio, in files that name the face",

@@ -19,7 +19,7 @@ from fencelock._io.connection_blocking import Connection
 from fencelock._io.io_blocking import BlockingIo
 from fencelock._io.pool_blocking import Pool
 from fencelock._io.process_ports import ClientOptions
-from fencelock._io.several_blocking import exchange, put_back
+from fencelock._io.several_blocking import BlockingSeveral
 from fencelock._io.sources.cluster import from_url
 from fencelock._io.threads import run_blocking
 from fencelock._io.wire import ReplyError, server_error
@@ -249,7 +249,7 @@ def test_a_request_is_sent_on_behind_asking_and_so_is_its_subscription():
         (B, "subscribe", True),
         (B, "run", True),
     ]
-    assert port.slots.owner(slot(asks.key)) == A
+    assert port.slots.owners[slot(asks.key)] == A
 
 
 @pytest.mark.parametrize("refusal", ["ERR unknown command 'ssubscribe'", "NOPERM no permissions"])
@@ -568,7 +568,8 @@ def batch(node, count):
 def test_a_server_that_is_silent_or_does_not_open_a_connection_holds_up_no_other(monkeypatch):
     """What it was asked has no reply, and its connection, which still may bring one, is closed."""
     pairs = [socket.socketpair() for _ in range(2)]
-    places = pools(pairs[0][0], pairs[1][0], None)
+    several = BlockingSeveral()
+    several.at = places = pools(pairs[0][0], pairs[1][0], None)
     released = threading.Event()
     monkeypatch.setattr(places[2], "_open", lambda _until, _pushed: released.wait(SOON))
     asks = [batch(number, count) for number, count in enumerate((3, 1, 1))]
@@ -576,13 +577,13 @@ def test_a_server_that_is_silent_or_does_not_open_a_connection_holds_up_no_other
     pairs[0][1].sendall(b"+one\r\n+two\r\n-MOVED 1 b:2\r\n")
     until = now() + 0.2
     try:
-        exchange(asks, places, lambda: until)
+        run_blocking(several.exchange(asks, until, lambda: until))
         assert [str(each) for each in asks[0].replies] == ["b'one'", "b'two'", "MOVED 1 b:2"]
         assert isinstance(asks[0].replies[2], ReplyError)
         assert [each.error.sent for each in asks[1:]] == [True, False]
         assert asks[1].undo_connection is silent
         assert not silent.sound
-        put_back(asks, places)
+        several.put_back(asks)
         assert [len(each._idle) for each in places] == [1, 0, 0]
     finally:
         released.set()

@@ -20,7 +20,7 @@ from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.io_asyncio import AsyncioIo
 from fencelock._io.link_asyncio import Link
 from fencelock._io.port_asyncio import AioPort
-from fencelock._io.several_asyncio import exchange, put_back
+from fencelock._io.several_asyncio import AsyncioSeveral
 from fencelock._io.wire import ReplyError
 from fencelock._runtime.clock import now
 from fencelock._runtime.log import log
@@ -28,9 +28,6 @@ from fencelock._topology import cluster
 from fencelock._topology.cluster import ANYWHERE, ClusterPort
 from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import MAP_SECONDS, SLOTS
-
-# How often to look whether answers have shortened the time for the others.
-LOOK_SECONDS = 0.05
 
 
 class NodeLink(Link):
@@ -82,11 +79,12 @@ class NodeLink(Link):
             log.info("could not unsubscribe from channels: %s", answer.result())
 
 
-class AsyncioNodes(AsyncioIo):
+class AsyncioNodes(AsyncioSeveral, AsyncioIo):
     """Implements ``_topology.io.NodeIo`` for tasks, and what ``AioPort`` needs of a link."""
 
     mux: AsyncConnection | None = None  # there is none for all keys
     closed = False
+    look_seconds = 0.05
 
     def __init__(self, port: AsyncioClusterPort) -> None:
         super().__init__()
@@ -108,14 +106,13 @@ class AsyncioNodes(AsyncioIo):
         self, asks: Sequence[Question], latest: float, limit: Callable[[], float]
     ) -> None:
         """Write to all nodes, and take answers as they come; see ``NodeIo``."""
-        links = {ask.node: self._link(ask.node) for ask in asks}
-        await exchange(asks, links, latest, limit, LOOK_SECONDS)
+        for ask in asks:
+            self._link(ask.node)
+        await super().exchange(asks, latest, limit)
         for ask in asks:
             mux = ask.connection
             if isinstance(ask.error, NoReply) and mux and mux.silent_since(ask.asked_at):
                 mux.retire()  # the next try must not wait on a connection that went silent
-
-    put_back = staticmethod(put_back)
 
     @property
     def listening(self) -> bool:

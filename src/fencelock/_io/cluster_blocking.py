@@ -11,7 +11,7 @@ from fencelock._io.connection_blocking import Connection
 from fencelock._io.io_blocking import BlockingIo
 from fencelock._io.pool_blocking import Pool
 from fencelock._io.port_blocking import BlockingPort
-from fencelock._io.several_blocking import exchange, put_back
+from fencelock._io.several_blocking import BlockingSeveral
 from fencelock._io.threads import run_blocking
 from fencelock._topology import cluster
 from fencelock._topology.cluster import ClusterPort
@@ -39,7 +39,7 @@ class NodePool(Pool):
         return connection
 
 
-class BlockingNodes(BlockingIo):
+class BlockingNodes(BlockingSeveral, BlockingIo):
     """Implements ``_topology.io.NodeIo`` for threads, and what ``BlockingPort`` needs of a pool."""
 
     def __init__(self, source: ClusterSource, pushed: Pushed, client_channel: bytes) -> None:
@@ -66,16 +66,12 @@ class BlockingNodes(BlockingIo):
         return self._pool(node).take(until)
 
     async def exchange(
-        self, asks: Sequence[Question], _latest: float, limit: Callable[[], float]
+        self, asks: Sequence[Question], latest: float, limit: Callable[[], float]
     ) -> None:
         """Send to all nodes, and read the answers; see ``NodeIo``."""
         for ask in asks:
             self._pool(ask.node)
-        exchange(asks, self.at, limit)
-
-    def put_back(self, asks: Sequence[Question]) -> None:
-        """Give the connections back to their nodes' pools."""
-        put_back(asks, self.at)
+        await super().exchange(asks, latest, limit)
 
     def give(self, connection: Connection) -> None:
         """Take a waiter's connection back, and keep it unless it hears very many channels."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from fencelock._core.quorum.broadcast import Ballot
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.link_asyncio import Link
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.process_ports import ClientOptions
-from fencelock._io.several_asyncio import exchange, put_back
+from fencelock._io.several_asyncio import AsyncioSeveral
 from fencelock._io.sources.quorum import QuorumSource
 from fencelock._runtime.clock import now
 from fencelock._topology.io import DIAL_SECONDS
@@ -40,26 +39,23 @@ class _AsyncNodePort(AioPort):
         return _IdentifiedLink(self.source, self.client_channel, *told, server_timeout=DIAL_SECONDS)
 
 
-class AioQuorum(QuorumPortRules, AioPort):
+class AioQuorum(QuorumPortRules, AsyncioSeveral, AioPort):
     """Implements ``_core.quorum.broadcast.QuorumPort`` for the tasks of one event loop."""
 
     def __init__(self, source: QuorumSource, given: ClientOptions) -> None:
         super().__init__(source, given)
         self.begin_quorum(source.labels, given.prefix, given.node_timeout)
+        # From the answer that decides, the others get no less.
+        self.look_seconds = given.node_timeout
         of_nodes = given._replace(server_timeout=self.first_seconds)
         self.nodes = [_AsyncNodePort(each, of_nodes) for each in source.sources]
         for number, node in enumerate(self.nodes):
             node.link.saw = self.identified(number)
 
-    async def exchange(
-        self, asks: Sequence[Ballot], latest: float, limit: Callable[[], float]
-    ) -> None:
-        """Write to all, and take answers as they come; see ``QuorumPort``."""
-        links = [node.link for node in self.nodes]
-        # From the answer that decides, ``limit`` is no nearer than ``node_timeout``.
-        await exchange(asks, links, latest, limit, self.node_timeout)
-
-    put_back = staticmethod(put_back)
+    @property
+    def at(self) -> Sequence[Link]:
+        """Return the links to the nodes."""
+        return [node.link for node in self.nodes]
 
     def _listen_soon(self, after: float = 0.0) -> None:
         """Do nothing: the nodes' ports listen for revocations."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from operator import attrgetter
 
-from fencelock._core.quorum.broadcast import Ballot
 from fencelock._core.types import NoReply
 from fencelock._io.bounded_call import within
 from fencelock._io.connect_blocking import SOCKETS, Pushed
@@ -15,14 +14,14 @@ from fencelock._io.pool_blocking import Pool
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.process_ports import ClientOptions
 from fencelock._io.renewal_thread import RenewalThread, RenewedPort
-from fencelock._io.several_blocking import DIAL, exchange, opened, put_back
+from fencelock._io.several_blocking import DIAL, BlockingSeveral, opened
 from fencelock._io.sources.kinds import One
 from fencelock._io.sources.quorum import QuorumSource
 from fencelock._io.threads import run_blocking
 from fencelock._runtime.clock import now
 from fencelock._topology.quorum import Identified, QuorumPortRules, identify
 
-POOL = attrgetter("pool")  # of a node; a child process has others
+POOL = attrgetter("pool")  # of a node
 
 
 class _IdentifiedPool(Pool):
@@ -67,7 +66,7 @@ class _QuorumRenewalThread(RenewalThread):
         return None
 
 
-class BlockingQuorum(QuorumPortRules, BlockingPort):
+class BlockingQuorum(QuorumPortRules, BlockingSeveral, BlockingPort):
     """Implements ``_core.quorum.broadcast.QuorumPort`` for threads."""
 
     nodes: Sequence[_NodePort] = ()
@@ -88,15 +87,7 @@ class BlockingQuorum(QuorumPortRules, BlockingPort):
         for number, node in enumerate(self.nodes):
             node.saw = self.identified(number)
 
-    async def exchange(
-        self,
-        asks: Sequence[Ballot],
-        latest: float,  # noqa: ARG002 - as QuorumPort: ``limit`` says it
-        limit: Callable[[], float],
-    ) -> None:
-        """Send to all, and read the answers; see ``QuorumPort``."""
-        exchange(asks, [*map(POOL, self.nodes)], limit)
-
-    def put_back(self, asks: Iterable[Ballot]) -> None:
-        """Give the connections back to their pools; see ``QuorumPort``."""
-        put_back(asks, [*map(POOL, self.nodes)])
+    @property
+    def at(self) -> Sequence[Pool]:
+        """Return the pools of the nodes; in a child process they have others."""
+        return [*map(POOL, self.nodes)]

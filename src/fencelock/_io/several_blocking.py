@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import select
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -36,47 +36,54 @@ DIAL = "fencelock-dial"
 REST_SECONDS = 0.01
 
 
-Pools = Mapping[Any, Pool] | Sequence[Pool]  # by where a question goes
+class BlockingSeveral:
+    """Asks several servers at once."""
 
+    at: Any  # the pool of each server, by where a question goes
 
-def exchange(asks: Sequence[Question], pools: Pools, limit: Callable[[], float]) -> None:
-    """Ask all at once. Return when all answered, or at the instant that ``limit`` returns.
+    async def exchange(
+        self,
+        asks: Sequence[Question],
+        latest: float,  # noqa: ARG002 - as in a loop: here ``limit`` says it
+        limit: Callable[[], float],
+    ) -> None:
+        """Ask all at once. Return when all answered, or at the instant that ``limit`` returns.
 
-    Sends on idle connections, then on those that were opened; reads the answers. Every question has
-    ended then; an interrupt leaves some that have not.
-    """
-    asked_at, complete = now(), True
-    for ask in asks:
-        if ask.connection is None:
-            ask.connection = pools[ask.node].idle()
-            complete = complete and ask.connection is not None
-    _send(asks, asked_at)
-    if complete and _read(asks, limit):
-        return
-    late = _Exchange()
-    try:
+        Sends on idle connections, then on those that were opened; reads the answers. Every question
+        has ended then; an interrupt leaves some that have not.
+        """
+        asked_at, complete, pools = now(), True, self.at
         for ask in asks:
-            if ask.connection is not None:
-                late.await_answer(ask)
-            else:
-                late.dial(ask, pools[ask.node])
-        late.hear(limit)
-    finally:
-        late.end()
-    for ask in asks:
-        if not ask.ended:
-            ask.give_up()
-            if ask.connection is not None:
-                ask.connection.sound = False  # the answer may still come
+            if ask.connection is None:
+                ask.connection = pools[ask.node].idle()
+                complete = complete and ask.connection is not None
+        _send(asks, asked_at)
+        if complete and _read(asks, limit):
+            return
+        late = _Exchange()
+        try:
+            for ask in asks:
+                if ask.connection is not None:
+                    late.await_answer(ask)
+                else:
+                    late.dial(ask, pools[ask.node])
+            late.hear(limit)
+        finally:
+            late.end()
+        for ask in asks:
+            if not ask.ended:
+                ask.give_up()
+                if ask.connection is not None:
+                    ask.connection.sound = False  # the answer may still come
 
-
-def put_back(asks: Iterable[Question], pools: Pools) -> None:
-    """Give the connections back to their pools, which close those with an unread answer."""
-    for ask in asks:
-        connection, ask.connection = ask.connection, None
-        if connection is not None:
-            connection.waiter = None
-            pools[ask.node].give(connection)
+    def put_back(self, asks: Iterable[Question]) -> None:
+        """Give the connections back to their pools, which close those with an unread answer."""
+        pools = self.at
+        for ask in asks:
+            connection, ask.connection = ask.connection, None
+            if connection is not None:
+                connection.waiter = None
+                pools[ask.node].give(connection)
 
 
 def opened(pool: Pool) -> Connection:

@@ -350,12 +350,13 @@ class ClusterPort(Engine):
 
     def node_of(self, key: bytes) -> object:
         """Return the node of a key, as far as is known."""
-        return self.slots.owner(slot(key))
+        return self.slots.owners[slot(key)]
 
     async def parts(self, until: float) -> Sequence[bytes]:
         """Return one key for each master."""
         await self._map.owner(b"", until)
-        return [key_in(number) for number in self.slots.firsts()]
+        owners = self.slots.owners
+        return [key_in(owners.index(node)) for node in self.slots.masters if node in owners]
 
     # -- many requests --------------------------------------------------------------------------
 
@@ -365,19 +366,14 @@ class ClusterPort(Engine):
         """Write many requests, then collect their answers; a redirected one is sent separately."""
         answers: list[Reply | Exception] = []
         for start in range(0, len(calls), FAN_MAX):
-            (some,) = await self._spread([calls[start : start + FAN_MAX]], until, waiter)
+            (some,) = await self.run_on_nodes([calls[start : start + FAN_MAX]], until, waiter)
             answers += some
         return answers
 
     async def run_on_nodes(
-        self, groups: Sequence[Sequence[Call]], until: float
+        self, groups: Sequence[Sequence[Call]], until: float, waiter: Seat | None = None
     ) -> list[list[Reply | Exception]]:
         """Write each group to its place, then collect the answers as they come."""
-        return await self._spread(groups, until, None)
-
-    async def _spread(
-        self, groups: Sequence[Sequence[Call]], until: float, waiter: Seat | None
-    ) -> list[list[Reply | Exception]]:
         began = self._io.now()
         until = min(until, began + ANSWER_SECONDS)
         batches = [await self._batch(group, until, waiter) for group in groups]

@@ -20,13 +20,18 @@ from fencelock._topology.io import Latch, NodeIo
 from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import (
     MAP_SECONDS,
+    PAUSE_SECONDS,
     READ_MAP,
     ClusterSource,
     SlotMap,
-    replaced,
-    unsuitable,
 )
-from fencelock.errors import FencelockError, ServerDenied, ServerError, ServerUnreachable
+from fencelock.errors import (
+    FencelockError,
+    ServerDenied,
+    ServerError,
+    ServerUnreachable,
+    ServerUnsuitable,
+)
 
 # One caller asks these for all: the map, and whether one node is a master.
 _MAP = "the map of the Cluster"
@@ -90,7 +95,7 @@ class ClusterMap:
         """Return the node of a key; NoReply when it cannot be found out now."""
         if self.slots.doubtful:
             await self._read(until)
-        node = self.slots.owner(slot(key))
+        node = self.slots.owners[slot(key)]
         if node is None:
             self.slots.invalidate(None)
             raise NoReply("no node of the Cluster serves this slot", sent=False)
@@ -100,7 +105,8 @@ class ClusterMap:
 
     async def _read(self, until: float) -> None:
         """Read the map if it is in doubt; keep the known one if no node reports another."""
-        if self.slots.wants_reading():
+        slots = self.slots
+        if slots.doubtful and self._io.now() - slots.read_at > PAUSE_SECONDS:
             await self._once(_MAP, partial(self._ask_around, until), until)
 
     async def _ask_around(self, until: float) -> None:
@@ -131,7 +137,12 @@ class ClusterMap:
             self.slots.invalidate(node)  # the next reading begins at another node
             raise
         except ServerError as error:
-            raise unsuitable(error) from error
+            if "cluster support disabled" not in str(error).lower():
+                raise
+            text = (
+                "this server is not a node of a Cluster: use redis:// instead of redis+cluster://"
+            )
+            raise ServerUnsuitable(text) from error
         finally:
             self._io.at[node].give(connection)
         self.slots.learn(reply, node)
@@ -156,18 +167,12 @@ class ClusterMap:
 
         agreed = await self.slots.inquire(node, named)
         if agreed is False:
-            await self._see_replaced(key, node, until)
+            # What counts now is a map, from another node if possible; an older one proves nothing.
+            self.slots.invalidate(node)
+            await self._ask_around(until)
+            if self.slots.doubtful or self.slots.owners[slot(key)] != node:
+                raise NoReply(f"another node has taken the place of {node}", sent=True)
         return agreed
-
-    async def _see_replaced(self, key: bytes, node: NodeAddress, until: float) -> None:
-        """Read the map, from another node if possible; NoReply unless that names this node.
-
-        An older map proves nothing, so NoReply also when none could be read.
-        """
-        self.slots.invalidate(node)
-        await self._ask_around(until)
-        if self.slots.doubtful or self.slots.owner(slot(key)) != node:
-            raise replaced(node)
 
     async def _named(self, node: NodeAddress, key: bytes, until: float) -> NodeAddress | None:
         """Return the master of a key according to another node; None if that is silent.

@@ -23,14 +23,6 @@ Flow = Callable[[], Coroutine[Any, Any, None]]
 DIAL_SECONDS = 1.0
 
 
-class Connection(Protocol):
-    """A connection to one server, greeted."""
-
-    @property
-    def sound(self) -> bool:
-        """Return True if the next request may be sent on it."""
-
-
 class Latch(Protocol):
     """Opens once, and flows wait for it."""
 
@@ -46,7 +38,7 @@ class Latch(Protocol):
 
 
 class Io(Protocol):
-    """The clock, open connections, and flows that run in the background."""
+    """The clock, and flows that run in the background."""
 
     def now(self) -> float:
         """Return the monotonic instant, in seconds."""
@@ -54,6 +46,33 @@ class Io(Protocol):
     @property
     def mutex(self) -> AbstractContextManager[Any]:
         """Guard shared tables; nothing may be awaited inside."""
+
+    def spawn(self, flow: Flow, name: str) -> bool:
+        """Run a flow in a thread or task of this name; False when none can be started.
+
+        What it raises is logged.
+        """
+
+    def latch(self) -> Latch:
+        """Return a new latch."""
+
+
+class NodeConnections(Protocol):
+    """The connections to one node."""
+
+    def idle(self) -> Any:
+        """Return an open connection; None when there is none."""
+
+    def give(self, connection: Any) -> None:
+        """Keep a connection for the next caller; close one with an unread answer."""
+
+
+class NodeIo(Io, Protocol):
+    """Connections to the nodes of a Cluster.
+
+    Each has the ``node`` that it leads to, a ``name`` with which the channels begin that it hears
+    for waiters, and these ``channels`` by slot. It is ``sound`` while it may be asked something.
+    """
 
     def caller(self) -> Hashable:
         """Return an identity of the running thread or task."""
@@ -78,37 +97,6 @@ class Io(Protocol):
         asking: bool = False,
     ) -> None:
         """Listen to a channel; ends like ``run``."""
-
-    def spawn(self, flow: Flow, name: str) -> bool:
-        """Run a flow in a thread or task of this name; False when none can be started.
-
-        What it raises is logged.
-        """
-
-    def latch(self) -> Latch:
-        """Return a new latch."""
-
-
-class NodeConnection(Connection, Protocol):
-    """A connection to one node of a Cluster."""
-
-    node: Any
-    name: bytes  # with which the channels begin that it hears for waiters
-    channels: dict[int, bytes]  # the channels that it hears for waiters, by slot
-
-
-class NodeConnections(Protocol):
-    """The connections to one node."""
-
-    def idle(self) -> Any:
-        """Return an open connection; None when there is none."""
-
-    def give(self, connection: Any) -> None:
-        """Keep a connection for the next caller; close one with an unread answer."""
-
-
-class NodeIo(Io, Protocol):
-    """Connections to the nodes of a Cluster."""
 
     @property
     def at(self) -> Mapping[Any, NodeConnections]:
