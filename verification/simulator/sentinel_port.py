@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fencelock._core.retry import ask
 from fencelock._core.seat import Seat
@@ -18,13 +18,10 @@ from fencelock.errors import FencelockError, ServerError
 from fencelock.scripts import Script
 from verification.simulator import faults
 from verification.simulator.latch import SimulatedLatch
-from verification.simulator.network import Client, Link
+from verification.simulator.network import Client, Link, World
 from verification.simulator.port import SimulatedPort
 from verification.simulator.sentinels import Sentinel, SentinelWorld
 from verification.simulator.server import Request, Server
-
-if TYPE_CHECKING:
-    from verification.simulator.simulation import World
 
 DIAL_SECONDS = 0.001
 # As in _io/cleanup_queue.py.
