@@ -69,10 +69,10 @@ class Nodes(BlockingIo):
     async def run(self, connection, packed, until, *, asking=False):
         return self._answer(connection, "run", (packed,), asking)
 
-    async def command(self, connection, args, until, *, asking=False):
-        return self._answer(connection, "command", args, asking)
+    async def command(self, connection, args, until):
+        return self._answer(connection, "command", args, False)
 
-    async def subscribe(self, connection, channel, until, word=b"SUBSCRIBE", *, asking=False):
+    async def subscribe(self, connection, channel, until, word, *, asking):
         self._answer(connection, "subscribe", (word, channel), asking)
 
     async def exchange(self, asks, latest, limit):
@@ -429,13 +429,13 @@ def waiting_for(nodes, count):
 
     def counted():
         made = latch()
-        wait = made.wait
+        wait = made.wait_until
 
         async def noted(until):
             waits.append(made)
             return await wait(until)
 
-        made.wait = noted
+        made.wait_until = noted
         return made
 
     nodes.latch = counted

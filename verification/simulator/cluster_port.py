@@ -103,12 +103,10 @@ class SimulatedNodes:
         request = ClusterRequest(call.name, call.keys, call.args, asking=asking)
         return await self._port.ask_on(connection, request, until)
 
-    async def command(
-        self, connection: Link, args: Args, until: float, *, asking: bool = False
-    ) -> Reply:
+    async def command(self, connection: Link, args: Args, until: float) -> Reply:
         """Run a plain command."""
         name = args[0] if isinstance(args[0], bytes) else b""
-        request = ClusterRequest(name.decode(), (), tuple(args), asking=asking)
+        request = ClusterRequest(name.decode(), (), tuple(args))
         return await self._port.ask_on(connection, request, until)
 
     async def subscribe(
@@ -116,9 +114,9 @@ class SimulatedNodes:
         connection: Link,
         channel: bytes,
         until: float,
-        word: bytes = b"SUBSCRIBE",
+        word: bytes,
         *,
-        asking: bool = False,
+        asking: bool,
     ) -> None:
         """Listen to a channel."""
         args = (word, channel)

@@ -147,7 +147,7 @@ class SimulatedSentinelPort(SimulatedPort):
         """Return a free connection to the master, opened if there is none."""
         while (link := self._free()) is None:
             if self.shared and self._dialling is not None:
-                await self._dialling.wait(until)
+                await self._dialling.wait_until(until)
                 if self.now() >= until:
                     raise NoReply("no connection in time", sent=False)
                 continue

@@ -48,18 +48,13 @@ class BlockingNodes(BlockingSeveral, BlockingIo):
         self._client_channel = client_channel
         self._numbers = count(1)
         self.at: dict[NodeAddress | None, NodePool] = {}
-        self._closed = False
+        self.closed: bool = False
 
-    @property
-    def closed(self) -> bool:
-        """Return True once no connection is kept any more."""
-        return self._closed
-
-    @closed.setter
-    def closed(self, closed: bool) -> None:
-        self._closed = closed
+    def close(self) -> None:
+        """Close the idle connections, and keep no other from here on."""
+        self.closed = True
         for pool in list(self.at.values()):
-            pool.closed = closed
+            pool.close()
 
     async def lend(self, node: NodeAddress, until: float) -> Connection:
         """Return a connection to a node; ends like ``Pool.take``."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
-from fencelock._core.types import NoReply, Reply
+from fencelock._core.types import NoReply
 from fencelock._io.bounded_call import Work, WorkClaim, under_way
-from fencelock._io.connect import RESOLVER, Found, greet, open_tcp, reported
+from fencelock._io.connect import RESOLVER, Found, greet, open_socket
 from fencelock._io.connection_asyncio import AsyncConnection, Pushed, set_done
 from fencelock._io.sources.kinds import Bridged, Cloned, Direct, One, instead_of, silence
 from fencelock._io.sources.url import GREETING
@@ -34,7 +34,7 @@ async def dial(
                 from fencelock._io.sources import bridge  # noqa: PLC0415 - seldom needed
 
                 await bridge.adopt(source, mux)
-                await greet(SOCKETS, mux, [GREETING], source.label, until)
+                await greet(mux.command, [GREETING], source.label, until)
             else:
                 await _adopted(source, mux, until)
     except TimeoutError as error:
@@ -61,28 +61,20 @@ class AsyncioSockets:
         async with asyncio.timeout(seconds):
             await asyncio.get_running_loop().sock_connect(sock, where)
 
-    async def command(
-        self, connection: AsyncConnection, args: Sequence[bytes], until: float
-    ) -> Reply:
-        """Run a plain command."""
-        return await connection.command(args, until)
-
 
 SOCKETS = AsyncioSockets()
 
 
 async def _direct(source: Direct, mux: AsyncConnection, until: float) -> None:
+    loop = mux.loop
     if source.label == "the embedded server":  # off the loop: it may have to be started
-        address = await mux.loop.run_in_executor(None, source.locate, until)
+        address = await loop.run_in_executor(None, source.locate, until)
     else:
         address = source.locate(until)
-    with reported(address):
-        if address.path:
-            await mux.loop.create_unix_connection(lambda: mux, address.path)
-        else:
-            sock = await open_tcp(SOCKETS, address, until)
-            await mux.loop.create_connection(lambda: mux, sock=sock)
-    await greet(SOCKETS, mux, address.handshake(), str(address), until)
+    sock = await open_socket(SOCKETS, address, until)
+    adopt = loop.create_unix_connection if address.path else loop.create_connection
+    await adopt(lambda: mux, sock=sock)
+    await greet(mux.command, address.handshake(), str(address), until)
 
 
 async def _adopted(source: Cloned, mux: AsyncConnection, until: float) -> None:
@@ -109,7 +101,7 @@ async def _adopted(source: Cloned, mux: AsyncConnection, until: float) -> None:
     transport.set_protocol(mux)
     mux.connection_made(transport)
     transport.resume_reading()
-    await greet(SOCKETS, mux, [GREETING], source.label, until)
+    await greet(mux.command, [GREETING], source.label, until)
 
 
 def _taken(theirs: Any) -> Any:

@@ -120,6 +120,11 @@ class Pool:
         while self._idle:
             self._idle.pop().close()
 
+    def close(self) -> None:
+        """Close the idle connections, and keep no other from here on."""
+        self.closed = True
+        self.drop()
+
     def dial(self, until: float) -> Connection:
         """Open a connection where it is asked for."""
         return self.connect(until)

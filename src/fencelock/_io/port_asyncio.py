@@ -150,7 +150,7 @@ class AioPort(ProcessPort):
             self._hearing = self.loop.call_later(after, self._hear_now)
 
     def _hear_now(self) -> None:
-        self.spawn(self._hear(), "fencelock-ear")
+        _ = self.spawn(self._hear(), "fencelock-ear")
 
     async def _hear(self) -> None:
         self._hearing = None
@@ -288,7 +288,7 @@ class AioPort(ProcessPort):
         self._timer = None
         flow = PromptFlow(self.loop, self._maintain(), answers_of(self.link))
         flow.go_on()
-        self._begun(flow.rest(), "fencelock-leases").add_done_callback(flow.end)
+        self.spawn(flow.rest(), "fencelock-leases").add_done_callback(flow.end)
         # It has taken out the due leases; others may become due before it ends.
         self.attend_by(self._next_at())
 
@@ -301,11 +301,8 @@ class AioPort(ProcessPort):
         finally:
             self.attend_by(self._next_at())
 
-    def spawn(self, flow: Coroutine[Any, Any, None], name: str) -> None:
+    def spawn(self, flow: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run a flow in a task of the port."""
-        _ = self._begun(flow, name)
-
-    def _begun(self, flow: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         task = self.loop.create_task(flow, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -322,7 +319,7 @@ class AioPort(ProcessPort):
                 await asyncio.sleep(seconds)
                 await flow()
 
-        task = self._begun(repeat(), "fencelock-proof")
+        task = self.spawn(repeat(), "fencelock-proof")
         try:
             yield
         finally:
@@ -356,7 +353,7 @@ class AioPort(ProcessPort):
             if hold.body is not None:
                 hold.body.cancel(hold.name)
         else:
-            self.spawn(call_on_lost(on_lost, hold), "fencelock-on-lost")
+            _ = self.spawn(call_on_lost(on_lost, hold), "fencelock-on-lost")
 
     def run_in_background(
         self, script: Script, keys: Keys, args: Args, undo_connection: object = None
@@ -374,31 +371,22 @@ class AioPort(ProcessPort):
             until = now() + (UNDO_SECONDS if mux.retired else CLEANUP_SECONDS)
             slot = mux.behind(pack_source(script, keys, args), until)
 
-        def settled() -> bool:
-            return mux is not None and self.settles(mux, keys[0], asked_at)
+        async def settle() -> None:
+            until = now() + CLEANUP_SECONDS
+            if slot is not None and mux is not None:
+                with suppress(NoReply):
+                    reply = await slot
+                    refused = isinstance(reply, ReplyError) and not_now(reply)
+                    if not refused and self.settles(mux, keys[0], asked_at):
+                        return
+            await self.deliver(script, keys, args, until)
 
-        self.spawn(self._deliver(script, keys, args, slot, settled), "fencelock-post")
+        _ = self.spawn(settle(), "fencelock-post")
 
     def _mux_for(self, key: bytes) -> AsyncConnection | None:
         """Return the open connection for a key, if there is one."""
         del key  # one server has all
         return self.link.mux
-
-    async def _deliver(
-        self,
-        script: Script,
-        keys: Keys,
-        args: Args,
-        slot: asyncio.Future[Any] | None,
-        settled: Callable[[], bool],
-    ) -> None:
-        until = now() + CLEANUP_SECONDS
-        if slot is not None:
-            with suppress(NoReply):
-                reply = await slot
-                if not (isinstance(reply, ReplyError) and not_now(reply)) and settled():
-                    return
-        await self.deliver(script, keys, args, until)
 
     # -- ends -----------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -285,11 +285,7 @@ class BlockingPort(ProcessPort):
             script, keys, args, undo_connection if isinstance(undo_connection, Connection) else None
         )
 
-    def repeating(
-        self, flow: Callable[[], Coroutine[Any, Any, None]], seconds: float
-    ) -> RepeatingThread:
-        """Run a flow repeatedly in a thread."""
-        return RepeatingThread(flow, seconds)
+    repeating = RepeatingThread
 
     # -- ends -----------------------------------------------------------------------------------
 
@@ -336,12 +332,11 @@ class BlockingPort(ProcessPort):
 
     async def hang_up(self, until: float, *, release: bool) -> None:
         """Close the connections, and end the renewal thread."""
-        self.pool.closed = True
+        self.pool.close()
         self._renewal_thread.stop(until)
-        self.pool.drop()
 
     def after_fork(self) -> None:
         """In a child: everything here was the parent's."""
         self.pool.drop()
-        self._renewal_thread.in_child()
+        self._renewal_thread.close_pipe()
         self._start()

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 from math import inf
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 from fencelock._core.keys import LockKeys
 from fencelock._core.seat import Seat
@@ -47,7 +46,6 @@ class Rounds:
         self._loop = asyncio.get_running_loop()
         self._acks: list[AckRequest] = []  # those that share the next round
         self._task: asyncio.Task[None] | None = None
-        self._run_ids: WeakKeyDictionary[AsyncConnection, bytes] = WeakKeyDictionary()
 
     async def count(self, keys: LockKeys, origin: AsyncConnection, until: float) -> int:
         """Share the next round for what came on the connection ``origin``."""
@@ -107,12 +105,10 @@ class Rounds:
                 self._acks.append(ack)
 
     async def _run_id(self, mux: AsyncConnection, until: float) -> bytes:
-        known = self._run_ids.get(mux)
-        if known is None:
+        if not mux.run_id:
             answer: bytes = await mux.command((b"INFO", b"server"), until)
-            known = answer.partition(b"run_id:")[2].partition(b"\r\n")[0]
-            self._run_ids[mux] = known
-        return known
+            mux.run_id = answer.partition(b"run_id:")[2].partition(b"\r\n")[0]
+        return mux.run_id
 
     @property
     def asking(self) -> bool:

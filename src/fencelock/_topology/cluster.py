@@ -15,7 +15,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from math import inf
@@ -28,7 +28,7 @@ from fencelock._core.lock.waiting import Lines
 from fencelock._core.port import FirstEnd
 from fencelock._core.seat import Question, Seat
 from fencelock._core.types import Args, Call, Keys, NoReply, Reply, closed
-from fencelock._io.wire import ReplyError, pack_call
+from fencelock._io.wire import ReplyError, pack, pack_call
 from fencelock._runtime.log import log
 from fencelock._topology.cluster_map import ClusterMap
 from fencelock._topology.io import NodeIo
@@ -55,8 +55,6 @@ FAN_MAX = 100
 # How many channels a connection hears before idle ones are left: one for each slot with waiters.
 CHANNELS_MAX = 256
 ANYWHERE = -1  # in ``NodeConnection.channels``: a channel of no slot
-
-Ask = Callable[..., Coroutine[Any, Any, Reply]]
 
 
 class Batch(Question):
@@ -137,20 +135,19 @@ class ClusterPort(Engine):
         self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a plain command at the node of this key."""
-        return await self.run(args, key, until, waiter, ask=self._io.command, proves=False)
+        return await self.run(pack(args), key, until, waiter, proves=False)
 
     async def run(
         self,
-        request: Any,
+        request: bytes,
         key: bytes,
         until: float,
         waiter: Seat | None = None,
         *,
-        ask: Ask | None = None,
         proves: bool = True,
     ) -> Reply:
-        """Run a packed script call at the node of its key; ``ask`` runs another request."""
-        ask, slots, nodes = ask or self._io.run, self.slots, self._io.at
+        """Run a packed script call at the node of its key."""
+        slots, nodes = self.slots, self._io.at
         until = min(until, self._io.now() + ANSWER_SECONDS)
         step: Redirect | None = None
         for _ in range(REDIRECTS_MAX):
@@ -163,7 +160,7 @@ class ClusterPort(Engine):
                 connection = await self._connection(key, step, until, waiter)
             asking, asked_at = step is not None and step.asking, self._io.now()
             try:
-                reply = await ask(connection, request, until, asking=asking)
+                reply = await self._io.run(connection, request, until, asking=asking)
             except NoReply:
                 slots.invalidate(connection.node)
                 raise

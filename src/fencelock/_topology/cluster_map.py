@@ -213,7 +213,7 @@ class ClusterMap:
             try:
                 if mine:
                     return await self._asked(about, question, ask, until)
-                if not await question.latch.wait(until):
+                if not await question.latch.wait_until(until):
                     sent = about != _MAP  # what must be proved was an answer
                     raise NoReply(f"{about} was not found out in time", sent=sent)
                 if question.error is not None:

@@ -33,7 +33,7 @@ class Latch(Protocol):
     def open(self) -> None:
         """Wake all waiting flows; later ones do not wait."""
 
-    async def wait(self, until: float) -> bool:
+    async def wait_until(self, until: float) -> bool:
         """Wait until it opens, or until the instant; return True if it is open."""
 
 
@@ -80,11 +80,9 @@ class NodeIo(Io, Protocol):
     async def run(
         self, connection: Any, packed: bytes, until: float, *, asking: bool = False
     ) -> Reply:
-        """Run a packed script call; ends like ``Port.call``. ``asking``: right behind ASKING."""
+        """Run a packed request; ends like ``Port.call``. ``asking``: right behind ASKING."""
 
-    async def command(
-        self, connection: Any, args: Args, until: float, *, asking: bool = False
-    ) -> Reply:
+    async def command(self, connection: Any, args: Args, until: float) -> Reply:
         """Run a plain command; ends like ``run``."""
 
     async def subscribe(
@@ -92,9 +90,9 @@ class NodeIo(Io, Protocol):
         connection: Any,
         channel: bytes,
         until: float,
-        word: bytes = b"SUBSCRIBE",
+        word: bytes,
         *,
-        asking: bool = False,
+        asking: bool,
     ) -> None:
         """Listen to a channel; ends like ``run``."""
 

@@ -94,7 +94,7 @@ class Round:
     async def wait(self, until: float) -> None:
         """Return when enough answered, when each had its time, or at the instant."""
         for latch in (self._majority, self._done):
-            await latch.wait(min(until, self._ends))
+            await latch.wait_until(min(until, self._ends))
         with self._io.mutex:
             self.note_end()
 
