@@ -7,10 +7,9 @@ import asyncio
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fencelock._io.port_asyncio import AioPort
-from fencelock._io.process_ports import ClientOptions
 from fencelock._io.select_blocking import chosen, is_cluster, is_quorum
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import mutex, outside
@@ -25,8 +24,8 @@ class LoopPorts:
     TypeError or ValueError for an invalid source. ``label`` is what people call it.
     """
 
-    def __init__(self, source: object, recorder: Recorder | None, given: ClientOptions) -> None:
-        self._found, self._given = chosen(source, given, asynchronous=True)
+    def __init__(self, source: object, recorder: Recorder | None, **options: Any) -> None:
+        self._found, self._given = chosen(source, asynchronous=True, **options)
         self._recorder = recorder
         self._ports: dict[int, AioPort] = {}
         self.label: str = self._found.label

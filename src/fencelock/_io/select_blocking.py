@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fencelock._io.process_ports import ClientOptions
 from fencelock._io.sources import kinds
 from fencelock._io.sources.quorum import quorum_source
 from fencelock._io.sources.resolve import resolve
 
 if TYPE_CHECKING:
     from fencelock._io.port_blocking import BlockingPort
-    from fencelock._io.process_ports import ClientOptions
 
 
-def port_for(source: object, given: ClientOptions) -> BlockingPort:
+def port_for(source: object, **options: Any) -> BlockingPort:
     """Return the port for threads; TypeError or ValueError for an invalid source."""
-    found, given = chosen(source, given, asynchronous=False)
+    found, given = chosen(source, asynchronous=False, **options)
     if is_quorum(found):
         from fencelock._io.port_quorum_blocking import BlockingQuorum
 
@@ -39,10 +39,9 @@ def port_for(source: object, given: ClientOptions) -> BlockingPort:
     return port
 
 
-def chosen(
-    source: object, given: ClientOptions, *, asynchronous: bool
-) -> tuple[Any, ClientOptions]:
+def chosen(source: object, *, asynchronous: bool, **options: Any) -> tuple[Any, ClientOptions]:
     """Return where a source leads, and what is asked; ValueError for replicas that cannot be."""
+    given = ClientOptions(**options)
     found: Any = quorum_source(source, asynchronous=asynchronous)
     found = found or resolve(source, asynchronous=asynchronous)
     if kinds.stand_in is not None:

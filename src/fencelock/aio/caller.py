@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from fencelock._core.lock.hold import joined
 from fencelock._handles.body import Body
 from fencelock._io import tasks
-from fencelock._io.process_ports import ClientOptions
 from fencelock._io.select_asyncio import LoopPorts
 
 if TYPE_CHECKING:
@@ -122,5 +121,5 @@ def result_of(result: Awaitable[Any], function: Callable[..., Any]) -> Awaitable
 
 def opened(source: object, recorder: Recorder | None, **given: Any) -> tuple[Any, bool, str]:
     """Return what gives the running loop's port, if it is a quorum's, and the source's name."""
-    ports = LoopPorts(source, recorder, ClientOptions(**given))
+    ports = LoopPorts(source, recorder, **given)
     return ports.here, ports.quorum, ports.label

@@ -9,7 +9,6 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fencelock._io.port_blocking import BlockingPort
-from fencelock._io.process_ports import ClientOptions
 from fencelock._io.select_blocking import port_for
 from fencelock._io.threads import later, run_blocking
 from fencelock._runtime.first_instruction import from_first_instruction
@@ -57,7 +56,7 @@ def result_of(result: Any, function: Callable[..., Any]) -> Any:
 
 def opened(source: object, recorder: Recorder | None, **given: Any) -> tuple[Any, bool, str]:
     """Return the port, whether it is a quorum's, and the source's name for people."""
-    port = port_for(source, ClientOptions(**given))
+    port = port_for(source, **given)
     if recorder is not None:
         recorder.add(port)
     return port, bool(port.nodes), port.label
