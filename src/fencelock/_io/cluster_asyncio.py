@@ -145,8 +145,6 @@ class AsyncioNodes(AsyncioSeveral, AsyncioIo):
 class AsyncioClusterPort(ClusterPort, AioPort):
     """Implements ``_core.port.Port`` for the tasks of one loop, over a Cluster."""
 
-    parts = ClusterPort.parts
-    attend_by = AioPort.attend_by
     link: AsyncioNodes  # type: ignore[assignment]  # several links in one
 
     def _new_link(self) -> AsyncioNodes:  # type: ignore[override]  # as above

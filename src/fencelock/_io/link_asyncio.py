@@ -56,7 +56,8 @@ class Link:
         dialling = self._dialling
         if dialling is None or dialling.done():
             dialling = self._dialling = asyncio.create_task(self._dial(), name="fencelock-dial")
-            dialling.add_done_callback(_seen)
+            # its error is taken, also when no task waits for it any more
+            dialling.add_done_callback(lambda dialled: dialled.cancelled() or dialled.exception())
         done, _ = await asyncio.wait({dialling}, timeout=max(0.0, until - now()))
         if not done:
             raise NoReply(silence(self._source), sent=False)
@@ -137,9 +138,3 @@ class Link:
     def _lost(self) -> None:
         self.listening = False
         self._unplugged()
-
-
-def _seen(dialling: asyncio.Task[AsyncConnection]) -> None:
-    """Take the error of a dial that no task waits for any more: it was raised as "no answer"."""
-    if not dialling.cancelled():
-        dialling.exception()

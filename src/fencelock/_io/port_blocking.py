@@ -43,26 +43,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def _ear(port: ref[BlockingPort]) -> Callable[[Connection, list[bytes]], None]:
-    """Return the callback of connections for pushes; it does not keep the port alive.
-
-    Without reference cycles, a dropped client closes its connections at once.
-    """
-
-    def pushed(connection: Connection, message: list[bytes]) -> None:
-        alive = port()
-        if alive is not None:
-            alive.pushed(connection, message)
-
-    return pushed
-
-
 class BlockingPort(ProcessPort):
     """Implements ``_core.port.Port`` for threads."""
 
     def _start(self) -> None:
         super()._start()
-        self._ear = _ear(ref(self))
+        alive = ref(self)  # without a cycle a dropped client closes its connections at once
+
+        def hear(connection: Connection, message: list[bytes]) -> None:
+            port = alive()
+            if port is not None:
+                port.pushed(connection, message)
+
+        self._ear = hear
         self._lent: set[Seat] = set()  # waiters that lent their connection
         self.pool: Pool = self._new_pool()
         self._channels = 0

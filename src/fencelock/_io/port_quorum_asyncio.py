@@ -23,8 +23,7 @@ class _IdentifiedLink(Link):
     async def _dial(self) -> AsyncConnection:
         self.reached = False  # a node that refuses connections is not retried: there are others
         mux = await super()._dial()
-        asked_at = now()
-        await identify(mux, mux.command, asked_at, asked_at + self._server_timeout, self.saw)
+        await identify(mux, mux.command, now() + self._server_timeout, self.saw)
         return mux
 
 

@@ -18,7 +18,6 @@ from fencelock._io.several_blocking import DIAL, BlockingSeveral, opened
 from fencelock._io.sources.kinds import One
 from fencelock._io.sources.quorum import QuorumSource
 from fencelock._io.threads import run_blocking
-from fencelock._runtime.clock import now
 from fencelock._topology.quorum import Identified, QuorumPortRules, identify
 
 POOL = attrgetter("pool")  # of a node
@@ -44,7 +43,7 @@ class _IdentifiedPool(Pool):
         self._reached = False  # a node that refuses connections is not retried: there are others
         connection = super().connect(until)
         ask = partial(SOCKETS.command, connection)
-        run_blocking(identify(connection, ask, now(), until, self.saw))
+        run_blocking(identify(connection, ask, until, self.saw))
         return connection
 
 

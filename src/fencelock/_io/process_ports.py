@@ -31,7 +31,6 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import log_loss, lose_all
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.waiting import Lines
-from fencelock._core.port import Port
 from fencelock._core.retry import ask, left_behind
 from fencelock._core.types import Args, Keys
 from fencelock._runtime import clock, descriptors, process
@@ -42,13 +41,10 @@ from fencelock.errors import FencelockError
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:
+    from fencelock._topology.io import Whole
     from fencelock.options import Acknowledgement
-
-    class Base(Engine, Port):
-        """An engine whose wire a subclass adds."""
-
 else:
-    Base = Engine
+    Whole = Engine
 
 # How long closing waits for waiters to leave their lines and for clean-ups.
 CLOSE_SECONDS = 1.0
@@ -70,7 +66,7 @@ class ClientOptions(NamedTuple):
     replicas: Acknowledgement | None = None
 
 
-class ProcessPort(Base):
+class ProcessPort(Whole):
     """The common part of the ports for threads and for tasks."""
 
     needed = 1

@@ -16,15 +16,12 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from math import inf
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fencelock._core.engine import Engine
 from fencelock._core.keys import slot
-from fencelock._core.lock.renewal_schedule import RenewalSchedule
-from fencelock._core.lock.waiting import Lines
 from fencelock._core.port import FirstEnd
 from fencelock._core.seat import Question, Seat
 from fencelock._core.types import Args, Call, Keys, NoReply, Reply, closed
@@ -46,6 +43,11 @@ from fencelock._topology.slots import (
 )
 from fencelock.errors import FencelockError, ServerError
 from fencelock.scripts import Script
+
+if TYPE_CHECKING:
+    from fencelock._topology.io import Whole
+else:
+    Whole = Engine
 
 T = TypeVar("T")
 
@@ -82,21 +84,14 @@ class Batch(Question):
         self.replies += [error] * (len(self.requests) - len(self.replies))
 
 
-class ClusterPort(Engine):
+class ClusterPort(Whole):
     """The parts of ``_core.port.Port`` that differ for a Cluster.
 
     A subclass adds how a waiter uses a connection, and the methods of a port of one server.
     """
 
-    mutex: AbstractContextManager[Any]
-    lines: Lines
-    renewals: RenewalSchedule
     closing: bool
     _io: NodeIo
-    # Those of a port of one server:
-    close: Callable[[Seat], None]
-    wake: Callable[[Seat], None]
-    attend_by: Callable[[Any], None]
 
     together = FAN_MAX
 

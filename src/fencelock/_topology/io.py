@@ -11,10 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fencelock._core.seat import Question
 from fencelock._core.types import Args, Reply
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
+    from fencelock._core.port import Port
+
+    class Whole(Engine, Port):
+        """An engine to which a subclass adds its wire: what type checkers see of a part of it."""
+
 
 Flow = Callable[[], Coroutine[Any, Any, None]]
 
