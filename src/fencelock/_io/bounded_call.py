@@ -26,14 +26,14 @@ T = TypeVar("T")
 
 
 class Work(Generic[T]):
-    """One piece of work and its waiting callers."""
+    """One piece of work and its waiting callers.
 
-    def __init__(
-        self, function: Callable[[], T], dispose: Callable[[T], object] | None, lives: object
-    ) -> None:
+    If its key is the identity of an object, its function keeps that alive: no other may get it.
+    """
+
+    def __init__(self, function: Callable[[], T], dispose: Callable[[T], object] | None) -> None:
         self._function = function
         self._dispose = dispose
-        self._lives = lives  # kept alive, so that no other object gets the same identity
         self._result: T
         self._error: BaseException | None = None
         # Guarded by the mutex:
@@ -162,7 +162,6 @@ def within(
     *,
     name: str,
     dispose: Callable[[T], object] | None = None,
-    lives: object = None,
 ) -> T:
     """Return what the function returns, or raise what it raises; TimeoutError at the instant.
 
@@ -171,7 +170,7 @@ def within(
     latch = OneShotLatch()
     claim: WorkClaim[T] = WorkClaim(latch.open)
     try:
-        work = under_way.claim(key, lambda: Work(function, dispose, lives), name, claim)
+        work = under_way.claim(key, lambda: Work(function, dispose), name, claim)
         if not latch.wait(max(0.0, until - now())):
             raise TimeoutError
     except BaseException:

@@ -34,22 +34,20 @@ class NodeLink(Link):
     """A connection to one node that reconnects, and the channels that are heard on it."""
 
     def __init__(self, port: AsyncioClusterPort, node: NodeAddress) -> None:
-        super().__init__(
-            port.source.at(node),
-            port.client_channel,
-            lambda message: None if self.mux is None else port.pushed_on(self.mux, message),
-            port.unplugged,
-            server_timeout=port.server_timeout,
-        )
-        self._lost_one = port.lost
+        super().__init__(port, port.source.at(node), server_timeout=port.server_timeout)
         self.node = node
         self.room = 0  # how many channels are heard before idle ones are left; 0: as many as usual
 
     async def _open(self, until: float) -> AsyncConnection:
         mux = await super()._open(until)
-        mux.node, mux.name = self.node, self._client_channel
-        mux.closed.add_done_callback(lambda _: self._lost_one(mux))
+        mux.node, mux.name = self.node, self._port.client_channel
+        mux.closed.add_done_callback(lambda _: self._port.lost(mux))
         return mux
+
+    def pushed(self, message: list[bytes]) -> None:
+        """Take a push on the connection of this node."""
+        if self.mux is not None:
+            self._port.pushed_on(self.mux, message)
 
     def idle(self) -> AsyncConnection | None:
         """Return the connection, if it is sound."""

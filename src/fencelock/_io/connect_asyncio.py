@@ -136,12 +136,10 @@ class Credentials:
             return await provider.get_credentials_async()
         key = ("credentials", id(provider))
         ask = provider.get_credentials
-        return await _within(self._until, key, ask, name="fencelock-credentials", lives=provider)
+        return await _within(self._until, key, ask, name="fencelock-credentials")
 
 
-async def _within(
-    until: float, key: Hashable, function: Callable[[], T], *, name: str, lives: object = None
-) -> T:
+async def _within(until: float, key: Hashable, function: Callable[[], T], *, name: str) -> T:
     """Do what ``bounded_call.within`` does, for a task.
 
     The loop's own thread pool is not used: a loop that ends waits for all its threads.
@@ -155,7 +153,7 @@ async def _within(
 
     claim: WorkClaim[T] = WorkClaim(ring)
     try:
-        work = under_way.claim(key, lambda: Work(function, None, lives), name, claim)
+        work = under_way.claim(key, lambda: Work(function, None), name, claim)
         async with asyncio.timeout(max(0.001, until - now())):
             await bell
     except BaseException:

@@ -74,8 +74,7 @@ class AioPort(ProcessPort):
         self._closers: set[asyncio.Task[Any]] = set()  # each runs an ``on_lost`` that closes us
 
     def _new_link(self) -> Link:
-        told = (self._pushed, self.unplugged)
-        return Link(self.source, self.client_channel, *told, server_timeout=self.server_timeout)
+        return Link(self, self.source, server_timeout=self.server_timeout)
 
     # -- clock, ids, tables ---------------------------------------------------------------------
 
@@ -233,7 +232,7 @@ class AioPort(ProcessPort):
         except RuntimeError:
             return False
 
-    def _pushed(self, message: list[bytes]) -> None:
+    def pushed(self, message: list[bytes]) -> None:
         """Take a push, and wake the waiter that it was for."""
         waiter = dispatch(self, message, self._waiters.get)
         if waiter is not None:

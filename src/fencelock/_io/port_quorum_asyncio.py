@@ -34,8 +34,7 @@ class _AsyncNodePort(AioPort):
     is_node = True
 
     def _new_link(self) -> _IdentifiedLink:
-        told = (self._pushed, self.unplugged)
-        return _IdentifiedLink(self.source, self.client_channel, *told, server_timeout=DIAL_SECONDS)
+        return _IdentifiedLink(self, self.source, server_timeout=DIAL_SECONDS)
 
 
 class AioQuorum(QuorumPortRules, AsyncioSeveral, AioPort):

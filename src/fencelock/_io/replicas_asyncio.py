@@ -135,7 +135,6 @@ class AsyncReplicas:
     def __init__(self, port: AioPort, asked: Acknowledgement) -> None:
         self.wanted, self.timeout = asked
         self._source = port.source
-        self._client_channel = port.client_channel
         # A WAIT is silent for its whole timeout: that does not mean a dead connection.
         self._seconds = port.server_timeout + self.timeout
         self._rounds: dict[Any, Rounds] = {}  # by node; one server is None
@@ -147,17 +146,18 @@ class AsyncReplicas:
             raise NoReply("the connection of the request was lost", sent=False)
         rounds = self._rounds.get(mux.node)
         if rounds is None:
-            link = Link(
-                self._source if mux.node is None else self._source.at(mux.node),
-                self._client_channel,
-                lambda _message: None,  # no push is expected
-                lambda: None,  # the next round connects again
-                server_timeout=self._seconds,
-            )
+            source = self._source if mux.node is None else self._source.at(mux.node)
+            link = Link(self, source, server_timeout=self._seconds)
             link.silence = inf
             link.reached = mux.node is not None  # it answered just now: silence may be temporary
             rounds = self._rounds[mux.node] = Rounds(link, self.wanted)
         return await rounds.count(waiter.keys, mux, until)
+
+    def unplugged(self) -> None:
+        """Do nothing: the next round connects again."""
+
+    def pushed(self, message: list[bytes]) -> None:
+        """Do nothing: no push is expected."""
 
     @property
     def asking(self) -> bool:

@@ -167,7 +167,7 @@ class _Exchange:
         self._dials[ask] = pool, claim
         try:
             admit(closed_already=pool.closed)
-            under_way.claim(pool, lambda: Work(partial(opened, pool), pool.give, None), DIAL, claim)
+            under_way.claim(pool, lambda: Work(partial(opened, pool), pool.give), DIAL, claim)
         except FencelockError as error:
             del self._dials[ask]
             ask.fail(error)

@@ -33,6 +33,7 @@ from fencelock.errors import (
     ServerUnsuitable,
 )
 
+Ask = Callable[[], Awaitable[bool | None]]
 # One caller asks these for all: the map, and whether one node is a master.
 _MAP = "the map of the Cluster"
 # Error codes of a server where no process answers; temporary if the server is known to exist.
@@ -42,7 +43,8 @@ _UNREACHED = {"", "REFUSED"}
 class _Question:
     """A question that one caller asks for all that need its answer now."""
 
-    def __init__(self, caller: Hashable, latch: Latch) -> None:
+    def __init__(self, about: object, caller: Hashable, latch: Latch) -> None:
+        self.about = about
         self.caller = caller
         self.latch = latch
         self.known = False  # ``answer`` is there
@@ -204,15 +206,13 @@ class ClusterMap:
 
     # -- once for all ---------------------------------------------------------------------------
 
-    async def _once(
-        self, about: object, ask: Callable[[], Awaitable[bool | None]], until: float
-    ) -> bool | None:
+    async def _once(self, about: object, ask: Ask, until: float) -> bool | None:
         """Ask something once for all callers that need it now; return the answer."""
         while True:
             question, mine = self._question(about)
             try:
                 if mine:
-                    return await self._asked(about, question, ask, until)
+                    return await self._asked(question, ask, until)
                 if not await question.latch.wait_until(until):
                     sent = about != _MAP  # what must be proved was an answer
                     raise NoReply(f"{about} was not found out in time", sent=sent)
@@ -228,7 +228,7 @@ class ClusterMap:
 
         A finalizer that interrupts its own thread while that thread asks must ask as well.
         """
-        fresh = _Question(self._io.caller(), self._io.latch())
+        fresh = _Question(about, self._io.caller(), self._io.latch())
         with self._io.mutex:
             asked = self._questions.get(about)
             if asked is not None and asked.caller != fresh.caller:
@@ -236,13 +236,7 @@ class ClusterMap:
             self._questions[about] = fresh
             return fresh, True
 
-    async def _asked(
-        self,
-        about: object,
-        question: _Question,
-        ask: Callable[[], Awaitable[bool | None]],
-        until: float,
-    ) -> bool | None:
+    async def _asked(self, question: _Question, ask: Ask, until: float) -> bool | None:
         try:
             question.answer = answer = await ask()
             question.known = True
@@ -253,8 +247,8 @@ class ClusterMap:
             raise
         finally:
             with self._io.mutex:
-                if self._questions.get(about) is question:
-                    del self._questions[about]
+                if self._questions.get(question.about) is question:
+                    del self._questions[question.about]
             question.latch.open()
             del question
 
