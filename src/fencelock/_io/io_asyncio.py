@@ -48,6 +48,7 @@ class AsyncioIo:
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._ended = False
 
     @property
     def mutex(self) -> AbstractContextManager[Any]:
@@ -89,9 +90,10 @@ class AsyncioIo:
         await connection.subscribe(channel, until, word)
 
     def spawn(self, flow: Flow, name: str) -> bool:
-        """Run a flow in a task."""
-        _ = self.task(_logged(flow, name), name)
-        return True
+        """Run a flow in a task, at most until ``end``."""
+        if not self._ended:
+            _ = self.task(_logged(flow, name), name)
+        return not self._ended
 
     def task(self, flow: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         """Return the task that runs a flow; ``end`` cancels it."""
@@ -105,7 +107,8 @@ class AsyncioIo:
         return AsyncioLatch()
 
     async def end(self) -> None:
-        """Cancel the background tasks, and wait for them to end."""
+        """Cancel the background tasks, and wait for them to end; none is begun any more."""
+        self._ended = True
         tasks = tuple(self._tasks)
         for task in tasks:
             task.cancel()

@@ -14,8 +14,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.kept import give_up_all
@@ -25,7 +26,6 @@ from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
 from fencelock._io.connection_asyncio import AsyncConnection, set_done
 from fencelock._io.link_asyncio import Link
-from fencelock._io.loss_callbacks import call_on_lost, notifying
 from fencelock._io.process_ports import CLOSE_SECONDS, ProcessPort
 from fencelock._io.prompt_asyncio import PromptFlow, answers_of
 from fencelock._io.wire import ReplyError, not_now, pack_call, pack_source
@@ -35,12 +35,9 @@ from fencelock._runtime.mutex import mutex
 from fencelock.errors import FencelockError
 from fencelock.scripts import Script
 
-if TYPE_CHECKING:
-    pass
-
-T = TypeVar("T")
-
 CLEANUP_SECONDS, UNDO_SECONDS = 30.0, 2.0  # as in cleanup_queue.py
+# The task that an ``on_lost`` runs in: it may close its client, also in another task or thread.
+notifying: ContextVar[Any] = ContextVar("fencelock_notifying", default=None)
 _shutting: set[asyncio.Task[bool]] = set()
 LISTEN_AFTER_SECONDS = 0.2
 REFUSED_SECONDS = 2.0
@@ -462,6 +459,20 @@ class AioPort(ProcessPort):
         """In a child: nothing here may be touched, not even closed: the poller is the parent's."""
         self.closing = self.link.closed = True
         self.mutex = mutex()
+
+
+async def call_on_lost(on_lost: Callable[[Any], Any], hold: Hold) -> None:
+    """Call what may be a coroutine function; what it raises is logged.
+
+    A close inside it must not wait for this task, nor cancel it.
+    """
+    notifying.set(asyncio.current_task())
+    try:
+        result = on_lost(hold)
+        if isinstance(result, Awaitable):
+            await result
+    except Exception:
+        log.exception("on_lost of %r raised", hold.name)
 
 
 async def let_act() -> None:

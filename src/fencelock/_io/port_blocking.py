@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 from weakref import ref
 
 from fencelock._core.lock.hold import Hold
@@ -36,11 +36,6 @@ from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.mutex import catch_up, put_off_work
 from fencelock.errors import NotRenewable
 from fencelock.scripts import Script
-
-if TYPE_CHECKING:
-    pass
-
-T = TypeVar("T")
 
 
 class BlockingPort(ProcessPort):

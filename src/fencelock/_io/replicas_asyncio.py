@@ -168,11 +168,6 @@ class AsyncReplicas:
         """End what is under way, and close the connections."""
         await asyncio.gather(*[rounds.close() for rounds in self._rounds.values()])
 
-    def after_fork(self) -> None:
-        """In a child: touch nothing of the parent's."""
-        for rounds in self._rounds.values():
-            rounds.link.closed = True
-
 
 def _reply(ack: AckRequest, count: int) -> None:
     if not ack.answer.done():
@@ -200,11 +195,6 @@ class PortWithRounds(AioPort):
         await self.replicas.close()
         await let_act()
         await super().end_requests()
-
-    def after_fork(self) -> None:
-        """In a child: touch nothing of the parent's."""
-        super().after_fork()
-        self.replicas.after_fork()
 
 
 class AcknowledgedPort(PortWithRounds):
