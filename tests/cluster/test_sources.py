@@ -59,7 +59,7 @@ def test_a_url_that_cannot_be_is_refused(url):
 def test_the_map_is_what_the_last_one_said():
     slots = SlotMap(NODES[:1])
     slots.learn(REPLY, NODES[0])
-    assert [slots.owner(0), slots.owner(8191), slots.owner(8192)] == [NODES[0], *NODES]
+    assert [slots.owners[0], slots.owners[8191], slots.owners[8192]] == [NODES[0], *NODES]
     assert slots.masters == tuple(NODES)
     slots.invalidate(NODES[0])
     assert list(slots.sources())[-1] == NODES[0]
@@ -70,12 +70,12 @@ def test_the_map_is_what_the_last_one_said():
 def test_addresses_are_remapped_wherever_a_node_names_them():
     slots = SlotMap(NODES[:1], lambda node: NodeAddress(f"nat-{node.host}", node.port + 1))
     slots.learn(REPLY, NODES[0])
-    assert slots.owner(0) == NodeAddress("nat-10.0.0.1", 7001)
+    assert slots.owners[0] == NodeAddress("nat-10.0.0.1", 7001)
     assert NodeAddress("nat-10.0.0.1", 7002) in slots.sources(), (
         "a replica, told by a node that names no host"
     )
     moved = server_error(ReplyError("MOVED 1 10.0.0.3:7000"))
-    assert slots.redirect(moved).node == slots.owner(1) == NodeAddress("nat-10.0.0.3", 7001)
+    assert slots.redirect(moved).node == slots.owners[1] == NodeAddress("nat-10.0.0.3", 7001)
 
 
 @pytest.mark.parametrize("library", [redis, valkey], ids=["redis-py", "valkey-py"])

@@ -13,7 +13,10 @@ PORTS = (
 DECISIONS: dict[str, str | tuple[str, ...]] = {
     # What an engine needs of the world.
     "wire.post": tuple(f"{port}.run_in_background" for port in PORTS),
-    "wire.report_loss": tuple(f"{port}.notify_loss" for port in PORTS),
+    "wire.report_loss": (
+        "verification.simulator.port:SimulatedPort.notify_loss",
+        "_io.process_ports:ProcessPort.notify_loss",
+    ),
     "wire.track": tuple(f"{port}.track" for port in PORTS),
     "wire.wake": tuple(f"{port}.wake" for port in PORTS),
     "wire.passes": "_core.retry:passes",

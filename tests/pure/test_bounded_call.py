@@ -12,7 +12,7 @@ KEY, NAME, SOON = "key", "fencelock-test", 5.0
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_child_does_not_wait_for_work_of_a_thread_that_only_its_parent_has(monkeypatch):
-    work = Work(lambda: 1, None, None)
+    work = Work(lambda: 1, None)
     work.begun = True
     monkeypatch.setitem(under_way._under_way, KEY, [work])
     pid = os.fork()
@@ -27,9 +27,9 @@ def test_a_child_does_not_wait_for_work_of_a_thread_that_only_its_parent_has(mon
 
 def test_work_that_its_only_caller_left_before_it_began_is_not_done(monkeypatch):
     """Its thread comes late, and the caller may have begun the same work again."""
-    table, claim, done = WorkTable(), WorkClaim(), []
+    table, claim, done = WorkTable(), WorkClaim(lambda: None), []
     monkeypatch.setattr(table, "_start", lambda *_: None)
-    work = table.claim(KEY, lambda: Work(lambda: done.append(1), None, None), NAME, claim)
+    work = table.claim(KEY, lambda: Work(lambda: done.append(1), None), NAME, claim)
     table.leave(KEY, claim, NAME)
     assert table._under_way == {}
     table._run(KEY, work)

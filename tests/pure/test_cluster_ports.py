@@ -17,7 +17,9 @@ from fencelock._io.cluster_asyncio import AsyncioClusterPort
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.io_blocking import BlockingIo
-from fencelock._io.several_blocking import DialPool, exchange, put_back
+from fencelock._io.pool_blocking import Pool
+from fencelock._io.process_ports import ClientOptions
+from fencelock._io.several_blocking import BlockingSeveral
 from fencelock._io.sources.cluster import from_url
 from fencelock._io.threads import run_blocking
 from fencelock._io.wire import ReplyError, server_error
@@ -67,10 +69,10 @@ class Nodes(BlockingIo):
     async def run(self, connection, packed, until, *, asking=False):
         return self._answer(connection, "run", (packed,), asking)
 
-    async def command(self, connection, args, until, *, asking=False):
-        return self._answer(connection, "command", args, asking)
+    async def command(self, connection, args, until):
+        return self._answer(connection, "command", args, False)
 
-    async def subscribe(self, connection, channel, until, word=b"SUBSCRIBE", *, asking=False):
+    async def subscribe(self, connection, channel, until, word, *, asking):
         self._answer(connection, "subscribe", (word, channel), asking)
 
     async def exchange(self, asks, latest, limit):
@@ -202,7 +204,7 @@ def test_a_grant_counts_only_where_its_waiter_sits():
 
 def test_an_undo_goes_behind_its_request_to_the_node_that_got_it_last():
     async def story():
-        port, asks = AsyncioClusterPort(CLUSTERED, client_channel="h", server_timeout=1.0), waiter()
+        port, asks = AsyncioClusterPort(CLUSTERED, ClientOptions("p:", 1.0, 1.0)), waiter()
         port.slots.learn(ALL, A)
         there, posted = {}, []
         for node in (A, B):
@@ -247,7 +249,7 @@ def test_a_request_is_sent_on_behind_asking_and_so_is_its_subscription():
         (B, "subscribe", True),
         (B, "run", True),
     ]
-    assert port.slots.owner(slot(asks.key)) == A
+    assert port.slots.owners[slot(asks.key)] == A
 
 
 @pytest.mark.parametrize("refusal", ["ERR unknown command 'ssubscribe'", "NOPERM no permissions"])
@@ -426,13 +428,13 @@ def waiting_for(nodes, count):
 
     def counted():
         made = latch()
-        wait = made.wait
+        wait = made.wait_until
 
         async def noted(until):
             waits.append(made)
             return await wait(until)
 
-        made.wait = noted
+        made.wait_until = noted
         return made
 
     nodes.latch = counted
@@ -547,7 +549,7 @@ def pools(*ends):
     """Return a pool for each socket, which has a connection that is idle, or opens one for None."""
 
     def pool(end):
-        mine = DialPool(SimpleNamespace(), lambda *_: None)
+        mine = Pool(SimpleNamespace(), lambda *_: None)
         if end is not None:
             mine.free.append(Connection(end, lambda *_: None))
             mine.free[0].asked_at = now() + SOON  # used just now: what is there is its answer
@@ -565,7 +567,8 @@ def batch(node, count):
 def test_a_server_that_is_silent_or_does_not_open_a_connection_holds_up_no_other(monkeypatch):
     """What it was asked has no reply, and its connection, which still may bring one, is closed."""
     pairs = [socket.socketpair() for _ in range(2)]
-    places = pools(pairs[0][0], pairs[1][0], None)
+    several = BlockingSeveral()
+    several.at = places = pools(pairs[0][0], pairs[1][0], None)
     released = threading.Event()
     monkeypatch.setattr(places[2], "_open", lambda _until, _pushed: released.wait(SOON))
     asks = [batch(number, count) for number, count in enumerate((3, 1, 1))]
@@ -573,13 +576,13 @@ def test_a_server_that_is_silent_or_does_not_open_a_connection_holds_up_no_other
     pairs[0][1].sendall(b"+one\r\n+two\r\n-MOVED 1 b:2\r\n")
     until = now() + 0.2
     try:
-        exchange(asks, places, lambda: until)
+        run_blocking(several.exchange(asks, until, lambda: until))
         assert [str(each) for each in asks[0].replies] == ["b'one'", "b'two'", "MOVED 1 b:2"]
         assert isinstance(asks[0].replies[2], ReplyError)
         assert [each.error.sent for each in asks[1:]] == [True, False]
         assert asks[1].undo_connection is silent
         assert not silent.sound
-        put_back(asks, places)
+        several.put_back(asks)
         assert [len(each.free) for each in places] == [1, 0, 0]
     finally:
         released.set()

@@ -51,7 +51,7 @@ class Flag:
     def open(self):
         self.is_open = True
 
-    async def wait(self, until):
+    async def wait_until(self, until):
         while not self.is_open and self.io.step(until):
             pass
         return self.is_open

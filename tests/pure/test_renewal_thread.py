@@ -39,7 +39,7 @@ def renewal_thread(port):
     found = RenewalThread(port)
     assert found._registered()
     yield found
-    found._close_pipe()
+    found.close_pipe()
 
 
 def test_the_thread_is_nudged_for_what_is_due_before_it_wakes(renewal_thread):

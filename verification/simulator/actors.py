@@ -19,8 +19,7 @@ from fencelock._core.lock.terms import Terms
 from fencelock.errors import LeaseLost, NotHeld, OutcomeUnknown, QuorumNotReached, ServerError
 from fencelock.options import LeaseOptions
 from verification.simulator.monitor import Violation
-from verification.simulator.network import Client
-from verification.simulator.port import SimulatedPort
+from verification.simulator.network import Client, Port
 from verification.simulator.simulation import World
 
 KEYS = LockKeys("", "lock")
@@ -72,7 +71,7 @@ class Actor:
     def __init__(self, world: World, client: Client, flows: Flows) -> None:
         self.world = world
         self.client = client
-        self.port: SimulatedPort = client.port
+        self.port: Port = client.port
         self.flows = flows
 
     def request(

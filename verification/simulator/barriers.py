@@ -6,18 +6,15 @@ the same; a generation passes only when all its parties have come; nobody waits 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fencelock._core.objects.barrier import BarrierSpec, wait_at
 from fencelock.errors import BarrierBroken, OutcomeUnknown, ServerError
 from verification.simulator.events import fields
 from verification.simulator.monitor import UNSERVED_US_MAX, Monitor, Violation
-from verification.simulator.network import Client, Task
+from verification.simulator.network import Client, Task, World
 from verification.simulator.server import Request
 from verification.simulator.view import View
-
-if TYPE_CHECKING:
-    from verification.simulator.simulation import World
 
 # Without any fault the message comes at once.
 UNSERVED_US_MAX_FAULTLESS = 100_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fencelock._core.pushes import dispatch
 from fencelock._core.retry import ask
@@ -25,14 +25,11 @@ from verification.simulator.cluster import (
     address,
 )
 from verification.simulator.latch import SimulatedLatch
-from verification.simulator.network import Client, Link
+from verification.simulator.network import Client, Link, World
 from verification.simulator.port import SimulatedPort
 from verification.simulator.replicas import DIAL_SECONDS, SimulatedReplicas
 from verification.simulator.server import unpacked
 from verification.simulator.several import exchange
-
-if TYPE_CHECKING:
-    from verification.simulator.simulation import World
 
 # As in _io/cleanup_queue.py.
 POST_SECONDS, TRAIL_SECONDS = 30.0, 2.0
@@ -106,12 +103,10 @@ class SimulatedNodes:
         request = ClusterRequest(call.name, call.keys, call.args, asking=asking)
         return await self._port.ask_on(connection, request, until)
 
-    async def command(
-        self, connection: Link, args: Args, until: float, *, asking: bool = False
-    ) -> Reply:
+    async def command(self, connection: Link, args: Args, until: float) -> Reply:
         """Run a plain command."""
         name = args[0] if isinstance(args[0], bytes) else b""
-        request = ClusterRequest(name.decode(), (), tuple(args), asking=asking)
+        request = ClusterRequest(name.decode(), (), tuple(args))
         return await self._port.ask_on(connection, request, until)
 
     async def subscribe(
@@ -119,9 +114,9 @@ class SimulatedNodes:
         connection: Link,
         channel: bytes,
         until: float,
-        word: bytes = b"SUBSCRIBE",
+        word: bytes,
         *,
-        asking: bool = False,
+        asking: bool,
     ) -> None:
         """Listen to a channel."""
         args = (word, channel)

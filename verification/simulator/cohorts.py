@@ -7,18 +7,15 @@ as a grant of its own: by its fence, its order, the bound of its cohort, and wha
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock.options import LeaseOptions
 from verification.simulator.monitor import LEAST_SLACK, Monitor, Violation, proves
-from verification.simulator.network import Client
+from verification.simulator.network import Client, World
 from verification.simulator.server import Request
 from verification.simulator.view import View
-
-if TYPE_CHECKING:
-    from verification.simulator.simulation import World
 
 # A request is under way for no time at all here, so who came this much later came later.
 ARRIVAL_US = 1_000

@@ -6,21 +6,18 @@ when it was open meanwhile, and never goes on waiting, or returns False, when it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fencelock._core.objects.event_latch import EventSpec, change_latch, wait_until_open
 from fencelock.errors import OutcomeUnknown, ServerError
 from verification.simulator.hashes import Hash
 from verification.simulator.monitor import UNSERVED_US_MAX, Monitor, Violation
-from verification.simulator.network import Client, Task
+from verification.simulator.network import Client, Task, World
 from verification.simulator.server import Request
 from verification.simulator.view import View
 
 # Without any fault the message comes at once.
 UNSERVED_US_MAX_FAULTLESS = 100_000
-
-if TYPE_CHECKING:
-    from verification.simulator.simulation import World
 
 
 def fields(world: World, key: bytes) -> dict[bytes, bytes]:

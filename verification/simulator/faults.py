@@ -31,15 +31,12 @@ isolated    the master loses the other nodes: it serves for a while, then says C
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fencelock._core.types import NoReply
-from verification.simulator.network import NEVER_US, Client, Item, Link, Task
+from verification.simulator.network import NEVER_US, Client, Item, Link, Task, World
 from verification.simulator.replicas import ANSWER_US
 from verification.simulator.server import ACKNOWLEDGE, Server
-
-if TYPE_CHECKING:
-    from verification.simulator.simulation import World
 
 ON_SLOTS = ("move", "migrate", "freeze", "gone", "unserved", "isolated")  # of a Cluster: cluster.py
 KINDS = (

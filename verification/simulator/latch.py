@@ -21,7 +21,7 @@ class SimulatedLatch:
             if not task.done and task.state is not None:
                 task.ready = ("value", None)
 
-    async def wait(self, until: float) -> bool:
+    async def wait_until(self, until: float) -> bool:
         """Wait until it opens, or until the instant; return True if it is open."""
         task = self._port.world.running
         if not self.is_open and task is not None and until > self._port.now():

@@ -1,20 +1,19 @@
 """The moving parts between flows and server: connections, tasks and client processes.
 
 Nothing here decides what happens next; the simulation does. A message is on its way in one of a
-connection's two queues until a step takes it out, in order.
+connection's two queues until a step takes it out, in order. What the parts below the simulation ask
+of a port and of the world is here as well, so that no import goes in a circle.
 """
 
 from __future__ import annotations
 
 import types
-from collections.abc import Coroutine, Generator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from typing import Any, NamedTuple, Protocol
 
+from fencelock._core import port as flows
+from fencelock._core.seat import Seat
 from verification.simulator.server import Request, Server
-
-if TYPE_CHECKING:
-    from fencelock._core.seat import Seat
-    from verification.simulator.port import SimulatedPort
 
 NEVER_US = 1 << 62
 
@@ -36,13 +35,13 @@ class State:
         until_us: int,
         link: Link | None = None,
         waiter: Seat | None = None,
-        port: SimulatedPort | None = None,
+        port: Port | None = None,
     ) -> None:
         self.kind: str = kind  # call, wait, sleep, mind, sending
         self.until_us: int = until_us
         self.link: Link | None = link
         self.waiter: Seat | None = waiter
-        self.port: SimulatedPort | None = port  # whose leases are minded
+        self.port: Port | None = port  # whose leases are minded
 
     def reads(self, link: Link) -> bool:
         """Return True if the task would read this connection now."""
@@ -92,9 +91,9 @@ class Link:
         "up",
     )
 
-    def __init__(self, client: Client, number: int, server: Server, port: SimulatedPort) -> None:
+    def __init__(self, client: Client, number: int, server: Server, port: Port) -> None:
         self.client: Client = client
-        self.port: SimulatedPort = port
+        self.port: Port = port
         self.number: int = number
         self.server: Server = server
         self.up: list[Request] = []
@@ -214,7 +213,7 @@ class Client:
         "was_paused",
     )
 
-    port: SimulatedPort
+    port: Port
 
     def __init__(self, number: int, offset: float, rate: float) -> None:
         self.number: int = number
@@ -266,3 +265,90 @@ class Client:
             self.history = hash((self.history, *self.lanes, event))
         else:
             self.lanes[lane] = hash((self.lanes[lane], self.history, event))
+
+
+class Port(flows.Port, Protocol):
+    """The port of a simulated process; see port.py."""
+
+    shared: bool  # all flows share one connection, as with asyncio
+    lane: int  # of a quorum's node: its number
+    stall: float  # a silent connection is given up after it
+    waiters: dict[bytes, Seat]
+    unreachable: frozenset[int]  # a quorum's nodes that this process cannot reach
+
+    @property
+    def tended(self) -> Sequence[Port]:
+        """Return the ports whose leases somebody minds."""
+
+    async def mind(self) -> None:
+        """Sleep until a lease wants attention."""
+
+    async def ask_on(self, link: Link, request: Request, until: float) -> Any:
+        """Send a request on a connection; ends like ``call``."""
+
+    def dial(self) -> Link:
+        """Open another connection."""
+
+    def hang_up(self, link: Link) -> None:
+        """Close our end."""
+
+    def unplugged(self, link: Link) -> None:
+        """Have the waiters of a broken connection ask again."""
+
+    def pushed(self, link: Link, message: bytes) -> None:
+        """Dispatch a push, and wake whom it is for."""
+
+
+class World(Protocol):
+    """What happens, as ports, faults and those who watch see it; see simulation.py."""
+
+    server: Server
+    servers: tuple[Server, ...]
+    clients: list[Client]
+    now_us: int
+    taken: int  # steps
+    running: Task | None
+    budgets: dict[str, int]
+    faults_left: int
+    faulty: bool  # a fault has struck
+    symmetric: bool
+    monitor: Any  # watches it; see monitor.py
+
+    @property
+    def skew_us(self) -> int:
+        """Return by how much the server's clock was set."""
+
+    def start(
+        self, client: Client, flow: Coroutine[Any, Any, None], *, keeper: bool = False
+    ) -> Task:
+        """Start a task in a process; it runs to its first suspension at once."""
+
+    def throw(self, task: Task, error: BaseException) -> None:
+        """Throw an exception into a flow where it is suspended."""
+
+    def wake(self, client: Client, waiter: Seat) -> None:
+        """Let the task that waits for this waiter's news run on."""
+
+    def waits(self, client: Client, waiter: Seat) -> list[Task]:
+        """Return the task that waits for this waiter's news, if one does."""
+
+    def say(self, text: Callable[[], str]) -> None:
+        """Note one line of the trace, when there is one."""
+
+    def pass_to(self, instant: int) -> None:
+        """Set the world's clock forward."""
+
+    def link(self, action: Any) -> Link:
+        """Return the connection that a step names."""
+
+    def task(self, action: Any) -> Task:
+        """Return the task that a step names."""
+
+    def own_faults(self) -> list[Any]:
+        """Return the faults that only a world of this kind has."""
+
+    def disturb(self, kind: str) -> None:
+        """Let such a fault begin."""
+
+    def progress(self) -> list[Any]:
+        """Return how what has begun may go on by itself."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fencelock._core.deadlines import SILENT_SECONDS
 from fencelock._core.deadlock.unit_waits import UnitWaits
@@ -25,11 +25,8 @@ from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply
 from fencelock.errors import ServerUnreachable
 from fencelock.scripts import Script
-from verification.simulator.network import NEVER_US, Client, Link, State, trap
+from verification.simulator.network import NEVER_US, Client, Link, State, World, trap
 from verification.simulator.server import Request, Server, unpacked
-
-if TYPE_CHECKING:
-    from verification.simulator.simulation import World
 
 
 class SimulatedPort(Engine):

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from math import inf
-from typing import TYPE_CHECKING
 
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
@@ -27,13 +26,10 @@ from fencelock._topology.io import DIAL_SECONDS
 from fencelock._topology.quorum import QuorumPortRules
 from fencelock.errors import ServerError, ServerUnreachable
 from fencelock.scripts import Script
-from verification.simulator.network import Client, Link
+from verification.simulator.network import Client, Link, World
 from verification.simulator.port import SimulatedPort
 from verification.simulator.server import Request, unpacked
 from verification.simulator.several import exchange
-
-if TYPE_CHECKING:
-    from verification.simulator.simulation import World
 
 
 class NodePort(SimulatedPort):

@@ -14,7 +14,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.lock.attempt import Attempt
@@ -22,12 +22,9 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.quorum.votes import known_as
 from verification.simulator.keyspace import NEVER, Frozen
 from verification.simulator.monitor import Monitor, Violation
-from verification.simulator.network import Client, Link, Task
+from verification.simulator.network import Client, Link, Task, World
 from verification.simulator.server import EPOCH_US, Request, Server
 from verification.simulator.view import View, read
-
-if TYPE_CHECKING:
-    from verification.simulator.simulation import World
 
 # While a majority is free, a waiter is granted within this after a fault.
 UNSERVED_US_MAX = 6_000_000

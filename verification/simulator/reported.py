@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from fencelock._core import events
 from fencelock._core.events import LockEvent
 from fencelock._core.lock.hold import Hold
 from verification.simulator.monitor import Violation
-
-if TYPE_CHECKING:
-    from verification.simulator.simulation import World
+from verification.simulator.network import World
 
 INVARIANT = "E"
 _OVER = (events.RELEASED, events.LOST)

@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fencelock._core.retry import ask
 from fencelock._core.seat import Seat
@@ -18,13 +18,10 @@ from fencelock.errors import FencelockError, ServerError
 from fencelock.scripts import Script
 from verification.simulator import faults
 from verification.simulator.latch import SimulatedLatch
-from verification.simulator.network import Client, Link
+from verification.simulator.network import Client, Link, World
 from verification.simulator.port import SimulatedPort
 from verification.simulator.sentinels import Sentinel, SentinelWorld
 from verification.simulator.server import Request, Server
-
-if TYPE_CHECKING:
-    from verification.simulator.simulation import World
 
 DIAL_SECONDS = 0.001
 # As in _io/cleanup_queue.py.
@@ -150,7 +147,7 @@ class SimulatedSentinelPort(SimulatedPort):
         """Return a free connection to the master, opened if there is none."""
         while (link := self._free()) is None:
             if self.shared and self._dialling is not None:
-                await self._dialling.wait(until)
+                await self._dialling.wait_until(until)
                 if self.now() >= until:
                     raise NoReply("no connection in time", sent=False)
                 continue

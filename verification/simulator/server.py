@@ -66,10 +66,13 @@ class Request:
 
 
 def unpacked(packed: bytes) -> Request:
-    """Return the request that a packed script call makes."""
+    """Return the request that a packed script call, or a plain command, makes."""
     reader = hiredis.Reader()
     reader.feed(packed)
-    _, digest, keys, *words = reader.gets()
+    args = reader.gets()
+    if args[0] != b"EVALSHA":
+        return Request(args[0].decode(), (), tuple(args))
+    _, digest, keys, *words = args
     name = next(each.name for each in scripts.ALL if each.digest == digest)
     return Request(name, tuple(words[: int(keys)]), tuple(words[int(keys) :]))
 

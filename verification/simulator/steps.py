@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from verification.simulator import faults
-from verification.simulator.network import NEVER_US, Client, Link, Task
-
-if TYPE_CHECKING:
-    from verification.simulator.simulation import World
+from verification.simulator.network import NEVER_US, Client, Link, Task, World
 
 # A step: what happens, to which process, connection or task (numbers, so that it can be replayed).
 Action = tuple[Any, ...]

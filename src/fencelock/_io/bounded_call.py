@@ -26,18 +26,16 @@ T = TypeVar("T")
 
 
 class Work(Generic[T]):
-    """One piece of work and its waiting callers."""
+    """One piece of work and its waiting callers.
 
-    def __init__(
-        self, function: Callable[[], T], dispose: Callable[[T], object] | None, lives: object
-    ) -> None:
+    If its key is the identity of an object, its function keeps that alive: no other may get it.
+    """
+
+    def __init__(self, function: Callable[[], T], dispose: Callable[[T], object] | None) -> None:
         self._function = function
         self._dispose = dispose
-        self._lives = lives  # kept alive, so that no other object gets the same identity
         self._result: T
         self._error: BaseException | None = None
-        self.then: list[Callable[[], object]] = []  # called at its end, maybe in its thread
-        self.latch: OneShotLatch = OneShotLatch()  # it opens at its end
         # Guarded by the mutex:
         self.begun: bool = False
         self.ended: bool = False
@@ -45,7 +43,7 @@ class Work(Generic[T]):
         self.shared = dispose is None
 
     def run(self) -> None:
-        """Do it, and wake the callers."""
+        """Do it."""
         try:
             self._result = self._function()
         except BaseException as error:  # noqa: BLE001 - the caller raises it, in its own thread
@@ -69,9 +67,13 @@ class Work(Generic[T]):
 
 
 class WorkClaim(Generic[T]):
-    """A caller's claim to the result of some work, from ``WorkTable.claim`` on."""
+    """A caller's claim to the result of some work, from ``WorkTable.claim`` on.
 
-    def __init__(self) -> None:
+    ``then`` is called when the work has ended, maybe in its thread.
+    """
+
+    def __init__(self, then: Callable[[], object]) -> None:
+        self.then = then
         self.work: Work[T] | None = None
 
 
@@ -118,11 +120,10 @@ class WorkTable:
         with mutex():
             self._remove(key, work)
             work.ended = True
-            abandoned = not work.claims
-        work.latch.open()
-        for each in work.then:
-            each()
-        if abandoned:
+            claims = tuple(work.claims)
+        for each in claims:
+            each.then()
+        if not claims:
             work.drop()
 
     def _remove(self, key: Hashable, work: Work[Any]) -> None:
@@ -161,16 +162,16 @@ def within(
     *,
     name: str,
     dispose: Callable[[T], object] | None = None,
-    lives: object = None,
 ) -> T:
     """Return what the function returns, or raise what it raises; TimeoutError at the instant.
 
     Without ``dispose`` one result serves all callers with this key at the same time.
     """
-    claim: WorkClaim[T] = WorkClaim()
+    latch = OneShotLatch()
+    claim: WorkClaim[T] = WorkClaim(latch.open)
     try:
-        work = under_way.claim(key, lambda: Work(function, dispose, lives), name, claim)
-        if not work.latch.wait(max(0.0, until - now())):
+        work = under_way.claim(key, lambda: Work(function, dispose), name, claim)
+        if not latch.wait(max(0.0, until - now())):
             raise TimeoutError
     except BaseException:
         under_way.leave(key, claim, name)

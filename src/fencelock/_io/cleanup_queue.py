@@ -10,12 +10,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from typing import Protocol
 from weakref import ref
 
 from fencelock._core.types import Args, Keys, NoReply, Reply
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.pool_blocking import cleaning_up
+from fencelock._io.process_ports import ProcessPort
 from fencelock._io.threads import run_blocking
 from fencelock._io.wire import ReplyError, not_now, pack_source
 from fencelock._runtime.clock import now
@@ -38,16 +38,6 @@ WAITING_MAX = WORKERS_MAX - 1
 HERE_SECONDS = 1.0
 
 
-class Delivers(Protocol):
-    """A port that carries out a clean-up."""
-
-    async def deliver(self, script: Script, keys: Keys, args: Args, until: float) -> None:
-        """Repeat it until it is answered, or until the instant."""
-
-    def settles(self, connection: Connection, key: bytes, asked_at: float) -> bool:
-        """Return True if an answer on a connection counts: it came from the server of the key."""
-
-
 class Job(NamedTuple):
     """One request to deliver."""
 
@@ -67,7 +57,7 @@ class CleanupQueue:
     thread may collect garbage, and need the mutex.
     """
 
-    def __init__(self, port: Delivers) -> None:
+    def __init__(self, port: ProcessPort) -> None:
         self._ref = ref(port)
         self._jobs: deque[Job] = deque()
         self._lock = mutex()
@@ -126,7 +116,7 @@ class CleanupQueue:
             job = self._jobs.popleft() if self._jobs else None
         return job
 
-    def _run(self, port: Delivers) -> None:
+    def _run(self, port: ProcessPort) -> None:
         me = threading.current_thread()
         with self._lock:
             if len(self._workers) >= WORKERS_MAX:
@@ -150,7 +140,7 @@ class CleanupQueue:
         return job
 
 
-def _do(port: Delivers, job: Job) -> None:
+def _do(port: ProcessPort, job: Job) -> None:
     sent_on = job.undo_connection
     if (
         sent_on is not None

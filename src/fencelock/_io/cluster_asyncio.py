@@ -20,7 +20,7 @@ from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.io_asyncio import AsyncioIo
 from fencelock._io.link_asyncio import Link
 from fencelock._io.port_asyncio import AioPort
-from fencelock._io.several_asyncio import exchange, put_back
+from fencelock._io.several_asyncio import AsyncioSeveral
 from fencelock._io.wire import ReplyError
 from fencelock._runtime.clock import now
 from fencelock._runtime.log import log
@@ -29,30 +29,25 @@ from fencelock._topology.cluster import ANYWHERE, ClusterPort
 from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import MAP_SECONDS, SLOTS
 
-# How often to look whether answers have shortened the time for the others.
-LOOK_SECONDS = 0.05
-
 
 class NodeLink(Link):
     """A connection to one node that reconnects, and the channels that are heard on it."""
 
     def __init__(self, port: AsyncioClusterPort, node: NodeAddress) -> None:
-        super().__init__(
-            port.source.at(node),
-            port.client_channel,
-            lambda message: None if self.mux is None else port.pushed_on(self.mux, message),
-            port.unplugged,
-            server_timeout=port.server_timeout,
-        )
-        self._lost_one = port.lost
+        super().__init__(port, port.source.at(node), server_timeout=port.server_timeout)
         self.node = node
         self.room = 0  # how many channels are heard before idle ones are left; 0: as many as usual
 
     async def _open(self, until: float) -> AsyncConnection:
         mux = await super()._open(until)
-        mux.node, mux.name = self.node, self._client_channel
-        mux.closed.add_done_callback(lambda _: self._lost_one(mux))
+        mux.node, mux.name = self.node, self._port.client_channel
+        mux.closed.add_done_callback(lambda _: self._port.lost(mux))
         return mux
+
+    def pushed(self, message: list[bytes]) -> None:
+        """Take a push on the connection of this node."""
+        if self.mux is not None:
+            self._port.pushed_on(self.mux, message)
 
     def idle(self) -> AsyncConnection | None:
         """Return the connection, if it is sound."""
@@ -82,11 +77,12 @@ class NodeLink(Link):
             log.info("could not unsubscribe from channels: %s", answer.result())
 
 
-class AsyncioNodes(AsyncioIo):
+class AsyncioNodes(AsyncioSeveral, AsyncioIo):
     """Implements ``_topology.io.NodeIo`` for tasks, and what ``AioPort`` needs of a link."""
 
     mux: AsyncConnection | None = None  # there is none for all keys
     closed = False
+    look_seconds = 0.05
 
     def __init__(self, port: AsyncioClusterPort) -> None:
         super().__init__()
@@ -108,14 +104,13 @@ class AsyncioNodes(AsyncioIo):
         self, asks: Sequence[Question], latest: float, limit: Callable[[], float]
     ) -> None:
         """Write to all nodes, and take answers as they come; see ``NodeIo``."""
-        links = {ask.node: self._link(ask.node) for ask in asks}
-        await exchange(asks, links, latest, limit, LOOK_SECONDS)
+        for ask in asks:
+            self._link(ask.node)
+        await super().exchange(asks, latest, limit)
         for ask in asks:
             mux = ask.connection
             if isinstance(ask.error, NoReply) and mux and mux.silent_since(ask.asked_at):
                 mux.retire()  # the next try must not wait on a connection that went silent
-
-    put_back = staticmethod(put_back)
 
     @property
     def listening(self) -> bool:
@@ -148,8 +143,6 @@ class AsyncioNodes(AsyncioIo):
 class AsyncioClusterPort(ClusterPort, AioPort):
     """Implements ``_core.port.Port`` for the tasks of one loop, over a Cluster."""
 
-    parts = ClusterPort.parts
-    attend_by = AioPort.attend_by
     link: AsyncioNodes  # type: ignore[assignment]  # several links in one
 
     def _new_link(self) -> AsyncioNodes:  # type: ignore[override]  # as above

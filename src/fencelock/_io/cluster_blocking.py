@@ -11,7 +11,7 @@ from fencelock._io.connection_blocking import Connection
 from fencelock._io.io_blocking import BlockingIo
 from fencelock._io.pool_blocking import Pool
 from fencelock._io.port_blocking import BlockingPort
-from fencelock._io.several_blocking import DialPool, exchange, put_back
+from fencelock._io.several_blocking import BlockingSeveral
 from fencelock._io.threads import run_blocking
 from fencelock._topology import cluster
 from fencelock._topology.cluster import ClusterPort
@@ -21,7 +21,7 @@ from fencelock._topology.slots import ClusterSource
 Pushed = Callable[[Connection, list[bytes]], None]
 
 
-class NodePool(DialPool):
+class NodePool(Pool):
     """Connections to one node."""
 
     __slots__ = ("_names", "node")
@@ -33,13 +33,13 @@ class NodePool(DialPool):
         self._names = names
         self.node = node
 
-    def _dial(self, until: float) -> Connection:
-        connection = super()._dial(until)
+    def connect(self, until: float) -> Connection:
+        connection = super().connect(until)
         connection.node, connection.name = self.node, self._names()
         return connection
 
 
-class BlockingNodes(BlockingIo):
+class BlockingNodes(BlockingSeveral, BlockingIo):
     """Implements ``_topology.io.NodeIo`` for threads, and what ``BlockingPort`` needs of a pool."""
 
     def __init__(self, source: ClusterSource, pushed: Pushed, client_channel: bytes) -> None:
@@ -48,34 +48,25 @@ class BlockingNodes(BlockingIo):
         self._client_channel = client_channel
         self._numbers = count(1)
         self.at: dict[NodeAddress | None, NodePool] = {}
-        self._closed = False
+        self.closed: bool = False
 
-    @property
-    def closed(self) -> bool:
-        """Return True once no connection is kept any more."""
-        return self._closed
-
-    @closed.setter
-    def closed(self, closed: bool) -> None:
-        self._closed = closed
+    def close(self) -> None:
+        """Close the idle connections, and keep no other from here on."""
+        self.closed = True
         for pool in list(self.at.values()):
-            pool.closed = closed
+            pool.close()
 
     async def lend(self, node: NodeAddress, until: float) -> Connection:
         """Return a connection to a node; ends like ``Pool.take``."""
         return self._pool(node).take(until)
 
     async def exchange(
-        self, asks: Sequence[Question], _latest: float, limit: Callable[[], float]
+        self, asks: Sequence[Question], latest: float, limit: Callable[[], float]
     ) -> None:
         """Send to all nodes, and read the answers; see ``NodeIo``."""
         for ask in asks:
             self._pool(ask.node)
-        exchange(asks, self.at, limit)
-
-    def put_back(self, asks: Sequence[Question]) -> None:
-        """Give the connections back to their nodes' pools."""
-        put_back(asks, self.at)
+        await super().exchange(asks, latest, limit)
 
     def give(self, connection: Connection) -> None:
         """Take a waiter's connection back, and keep it unless it hears very many channels."""
@@ -113,7 +104,6 @@ class BlockingNodes(BlockingIo):
 class BlockingClusterPort(ClusterPort, BlockingPort):
     """Implements ``_core.port.Port`` for threads, over a Cluster."""
 
-    parts = ClusterPort.parts
     pool: BlockingNodes  # type: ignore[assignment]  # several pools in one
 
     def _new_pool(self) -> BlockingNodes:  # type: ignore[override]  # as above

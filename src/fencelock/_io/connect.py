@@ -5,10 +5,9 @@ The blocking operations come from connect_blocking.py and connect_asyncio.py.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fencelock._core.types import NoReply, Reply
@@ -25,6 +24,8 @@ ADDRESS_SECONDS = 1.0
 RESOLVER = "fencelock-resolver"
 # One result of ``getaddrinfo``.
 Found = tuple[Any, Any, int, str, Any]
+# Runs a plain command on the new connection; ends like ``Port.call``.
+Ask = Callable[[Sequence[bytes], float], Awaitable[Reply]]
 
 
 class Sockets(Protocol):
@@ -38,17 +39,8 @@ class Sockets(Protocol):
     async def connect(self, sock: socket.socket, where: Any, seconds: float) -> None:
         """Connect a socket; OSError when it cannot be, TimeoutError when that takes longer."""
 
-    async def command(self, connection: Any, args: Sequence[bytes], until: float) -> Reply:
-        """Run a plain command; ends like ``Port.call``."""
 
-
-async def greet(
-    sockets: Sockets,
-    connection: Any,
-    handshake: Sequence[tuple[bytes, ...]],
-    where: str,
-    until: float,
-) -> None:
+async def greet(ask: Ask, handshake: Sequence[tuple[bytes, ...]], where: str, until: float) -> None:
     """Shake hands; HELLO is the first command. Raises ``NoReply`` or a ``ServerError``.
 
     A server that speaks TLS closes the connection at the first bytes that do not.
@@ -56,7 +48,7 @@ async def greet(
     number = 0
     try:
         for number, command in enumerate(handshake):
-            reply = await sockets.command(connection, command, until)
+            reply = await ask(command, until)
             if number == 0:
                 check_version(reply)
     except NoReply as error:
@@ -66,8 +58,20 @@ async def greet(
         raise NoReply(f"{where}: {error}{hint}", sent=False) from error.__cause__
 
 
-async def open_tcp(sockets: Sockets, address: Address, until: float) -> socket.socket:
-    """Try each address of the name, each for its share of the time that is left."""
+async def open_socket(sockets: Sockets, address: Address, until: float) -> socket.socket:
+    """Try each address of the name, each for its share of the time that is left.
+
+    Raises ``NoReply`` or ServerUnreachable when none can be connected to.
+    """
+    try:
+        return await _opened(sockets, address, until)
+    except (TimeoutError, BlockingIOError) as error:  # a full queue of a Unix socket: not now
+        raise NoReply(f"{address} does not answer", sent=False) from error
+    except OSError as error:
+        raise refused(address, error) from error
+
+
+async def _opened(sockets: Sockets, address: Address, until: float) -> socket.socket:
     found = await _resolved(sockets, address, until)
     trouble: OSError = OSError(f"{address.host} has no address")
     try:
@@ -78,8 +82,9 @@ async def open_tcp(sockets: Sockets, address: Address, until: float) -> socket.s
             sock = own(socket.socket(family, kind, protocol))
             try:
                 await sockets.connect(sock, where, seconds)
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                if not address.path:
+                    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             except OSError as error:
                 sock.close()
                 trouble = error
@@ -93,19 +98,10 @@ async def open_tcp(sockets: Sockets, address: Address, until: float) -> socket.s
         del trouble
 
 
-@contextlib.contextmanager
-def reported(address: Address) -> Iterator[None]:
-    """Raise what a failure to connect means: ``NoReply`` or ServerUnreachable."""
-    try:
-        yield
-    except (TimeoutError, BlockingIOError) as error:  # a full queue of a Unix socket: not now
-        raise NoReply(f"{address} does not answer", sent=False) from error
-    except OSError as error:
-        raise refused(address, error) from error
-
-
 async def _resolved(sockets: Sockets, address: Address, until: float) -> list[Found]:
     """Return the addresses of a name; NoReply when the resolver is silent, OSError for none."""
+    if address.path:
+        return [(socket.AF_UNIX, socket.SOCK_STREAM, 0, "", address.path)]
     found = numeric(address)
     if found is not None:
         return found

@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
-from fencelock._core.types import NoReply, Reply
+from fencelock._core.types import NoReply
 from fencelock._io.bounded_call import Work, WorkClaim, under_way
-from fencelock._io.connect import RESOLVER, Found, greet, open_tcp, reported
+from fencelock._io.connect import RESOLVER, Found, greet, open_socket
 from fencelock._io.connection_asyncio import AsyncConnection, Pushed, set_done
 from fencelock._io.sources.kinds import Bridged, Cloned, Direct, One, instead_of, silence
 from fencelock._io.sources.url import GREETING
 from fencelock._runtime.clock import now
-from fencelock._runtime.mutex import mutex
 
 Make = Callable[..., AsyncConnection]
 T = TypeVar("T")
@@ -35,7 +34,7 @@ async def dial(
                 from fencelock._io.sources import bridge  # noqa: PLC0415 - seldom needed
 
                 await bridge.adopt(source, mux)
-                await greet(SOCKETS, mux, [GREETING], source.label, until)
+                await greet(mux.command, [GREETING], source.label, until)
             else:
                 await _adopted(source, mux, until)
     except TimeoutError as error:
@@ -62,28 +61,20 @@ class AsyncioSockets:
         async with asyncio.timeout(seconds):
             await asyncio.get_running_loop().sock_connect(sock, where)
 
-    async def command(
-        self, connection: AsyncConnection, args: Sequence[bytes], until: float
-    ) -> Reply:
-        """Run a plain command."""
-        return await connection.command(args, until)
-
 
 SOCKETS = AsyncioSockets()
 
 
 async def _direct(source: Direct, mux: AsyncConnection, until: float) -> None:
+    loop = mux.loop
     if source.label == "the embedded server":  # off the loop: it may have to be started
-        address = await mux.loop.run_in_executor(None, source.locate, until)
+        address = await loop.run_in_executor(None, source.locate, until)
     else:
         address = source.locate(until)
-    with reported(address):
-        if address.path:
-            await mux.loop.create_unix_connection(lambda: mux, address.path)
-        else:
-            sock = await open_tcp(SOCKETS, address, until)
-            await mux.loop.create_connection(lambda: mux, sock=sock)
-    await greet(SOCKETS, mux, address.handshake(), str(address), until)
+    sock = await open_socket(SOCKETS, address, until)
+    adopt = loop.create_unix_connection if address.path else loop.create_connection
+    await adopt(lambda: mux, sock=sock)
+    await greet(mux.command, address.handshake(), str(address), until)
 
 
 async def _adopted(source: Cloned, mux: AsyncConnection, until: float) -> None:
@@ -110,7 +101,7 @@ async def _adopted(source: Cloned, mux: AsyncConnection, until: float) -> None:
     transport.set_protocol(mux)
     mux.connection_made(transport)
     transport.resume_reading()
-    await greet(SOCKETS, mux, [GREETING], source.label, until)
+    await greet(mux.command, [GREETING], source.label, until)
 
 
 def _taken(theirs: Any) -> Any:
@@ -145,12 +136,10 @@ class Credentials:
             return await provider.get_credentials_async()
         key = ("credentials", id(provider))
         ask = provider.get_credentials
-        return await _within(self._until, key, ask, name="fencelock-credentials", lives=provider)
+        return await _within(self._until, key, ask, name="fencelock-credentials")
 
 
-async def _within(
-    until: float, key: Hashable, function: Callable[[], T], *, name: str, lives: object = None
-) -> T:
+async def _within(until: float, key: Hashable, function: Callable[[], T], *, name: str) -> T:
     """Do what ``bounded_call.within`` does, for a task.
 
     The loop's own thread pool is not used: a loop that ends waits for all its threads.
@@ -162,13 +151,9 @@ async def _within(
         with contextlib.suppress(RuntimeError):  # the loop may be closed by now
             loop.call_soon_threadsafe(set_done, bell)
 
-    claim: WorkClaim[T] = WorkClaim()
+    claim: WorkClaim[T] = WorkClaim(ring)
     try:
-        work = under_way.claim(key, lambda: Work(function, None, lives), name, claim)
-        with mutex():
-            work.then.append(ring)
-        if work.ended:
-            ring()
+        work = under_way.claim(key, lambda: Work(function, None), name, claim)
         async with asyncio.timeout(max(0.001, until - now())):
             await bell
     except BaseException:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any
 
 from fencelock._core.types import Reply
-from fencelock._io.connect import RESOLVER, Found, greet, open_tcp, reported
+from fencelock._io.connect import RESOLVER, Found, greet, open_socket
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.sources.kinds import Bridged, Direct, One, instead_of
-from fencelock._io.sources.url import GREETING, Address
+from fencelock._io.sources.url import GREETING
 from fencelock._io.threads import run_inline
-from fencelock._runtime.clock import now
-from fencelock._runtime.descriptors import own
 
 Pushed = Callable[[Connection, list[bytes]], None]
 Make = Callable[[Any, Pushed], Connection]
@@ -32,9 +31,11 @@ class BlockingSockets:
         return within(until, key, function, name=RESOLVER)
 
     async def connect(self, sock: socket.socket, where: Any, seconds: float) -> None:
-        """Connect within the socket's timeout."""
+        """Connect within the socket's timeout; then it has none, but to send."""
         sock.settimeout(seconds)
         sock.connect(where)
+        sock.settimeout(None)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 1, 0))
 
     async def command(self, connection: Connection, args: Sequence[bytes], until: float) -> Reply:
         """Run a plain command."""
@@ -52,7 +53,7 @@ def dial(source: One, until: float, pushed: Pushed, make: Make = Connection) -> 
     if isinstance(source, Direct):
         address = source.locate(until)
         where, handshake = str(address), address.handshake()
-        sock = _connected(address, until)
+        sock = run_inline(open_socket(SOCKETS, address, until))
     elif isinstance(source, Bridged):
         from fencelock._io.sources import bridge  # noqa: PLC0415 - seldom needed
 
@@ -63,26 +64,8 @@ def dial(source: One, until: float, pushed: Pushed, make: Make = Connection) -> 
         sock = client.connect(source, until)
     connection = make(sock, pushed)
     try:
-        run_inline(greet(SOCKETS, connection, handshake, where, until))
+        run_inline(greet(partial(SOCKETS.command, connection), handshake, where, until))
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def _connected(address: Address, until: float) -> socket.socket:
-    """Return a connected socket; NoReply when there was none by ``until``."""
-    with reported(address):
-        if address.path:
-            sock = own(socket.socket(socket.AF_UNIX))
-            try:
-                sock.settimeout(max(0.001, until - now()))
-                sock.connect(address.path)
-            except BaseException:
-                sock.close()
-                raise
-        else:
-            sock = run_inline(open_tcp(SOCKETS, address, until))
-    sock.settimeout(None)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 1, 0))
-    return sock

@@ -91,6 +91,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self.node: Any = None
         self.channels: dict[int, bytes] = {}
         self.name = b""
+        self.run_id = b""  # of the server's process, where replicas acknowledge
         self.keepsake: object = None  # what must live as long as the connection
 
     # -- what callers use -----------------------------------------------------------------------

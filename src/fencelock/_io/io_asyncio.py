@@ -34,7 +34,7 @@ class AsyncioLatch:
         if not self._opened.done():
             self._opened.set_result(None)
 
-    async def wait(self, until: float) -> bool:
+    async def wait_until(self, until: float) -> bool:
         """Wait until it opens, or until the instant; return True if it is open."""
         while not self._opened.done() and (left := until - now()) > 0:
             await asyncio.wait({self._opened}, timeout=min(left, REST_SECONDS))
@@ -48,6 +48,7 @@ class AsyncioIo:
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._ended = False
 
     @property
     def mutex(self) -> AbstractContextManager[Any]:
@@ -61,7 +62,7 @@ class AsyncioIo:
     async def run(
         self, connection: AsyncConnection, packed: bytes, until: float, *, asking: bool = False
     ) -> Reply:
-        """Run a packed script call: with its source after ASKING, which counts once."""
+        """Run a packed request: a script with its source after ASKING, which counts once."""
         if asking:
             _ask_next(connection, until)
             packed = with_source(packed)
@@ -70,12 +71,8 @@ class AsyncioIo:
             return await connection.refused(reply, packed, until)
         return reply
 
-    async def command(
-        self, connection: AsyncConnection, args: Args, until: float, *, asking: bool = False
-    ) -> Reply:
+    async def command(self, connection: AsyncConnection, args: Args, until: float) -> Reply:
         """Run a plain command."""
-        if asking:
-            _ask_next(connection, until)
         return await connection.command(args, until)
 
     async def subscribe(
@@ -83,9 +80,9 @@ class AsyncioIo:
         connection: AsyncConnection,
         channel: bytes,
         until: float,
-        word: bytes = b"SUBSCRIBE",
+        word: bytes,
         *,
-        asking: bool = False,
+        asking: bool,
     ) -> None:
         """Listen to a channel."""
         if asking:
@@ -93,9 +90,10 @@ class AsyncioIo:
         await connection.subscribe(channel, until, word)
 
     def spawn(self, flow: Flow, name: str) -> bool:
-        """Run a flow in a task."""
-        _ = self.task(_logged(flow, name), name)
-        return True
+        """Run a flow in a task, at most until ``end``."""
+        if not self._ended:
+            _ = self.task(_logged(flow, name), name)
+        return not self._ended
 
     def task(self, flow: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         """Return the task that runs a flow; ``end`` cancels it."""
@@ -109,7 +107,8 @@ class AsyncioIo:
         return AsyncioLatch()
 
     async def end(self) -> None:
-        """Cancel the background tasks, and wait for them to end."""
+        """Cancel the background tasks, and wait for them to end; none is begun any more."""
+        self._ended = True
         tasks = tuple(self._tasks)
         for task in tasks:
             task.cancel()

@@ -21,26 +21,14 @@ from fencelock._topology.io import Flow
 ASKING = (b"ASKING",)
 
 
-class BlockingLatch:
+class BlockingLatch(mutexes.OneShotLatch):
     """Implements ``_topology.io.Latch`` for threads."""
 
-    def __init__(self) -> None:
-        self._latch = mutexes.OneShotLatch()
-
-    @property
-    def is_open(self) -> bool:
-        """Return True once it was opened."""
-        return self._latch.is_open
-
-    def open(self) -> None:
-        """Wake all waiting threads; later ones do not wait."""
-        self._latch.open()
-
-    async def wait(self, until: float) -> bool:
+    async def wait_until(self, until: float) -> bool:
         """Wait until it opens, or until the instant; return True if it is open."""
-        while not self._latch.is_open and (left := until - now()) > 0:
-            self._latch.wait(min(left, REST_SECONDS))
-        return self._latch.is_open
+        while not self.is_open and (left := until - now()) > 0:
+            self.wait(min(left, REST_SECONDS))
+        return self.is_open
 
 
 class BlockingIo:
@@ -60,18 +48,14 @@ class BlockingIo:
     async def run(
         self, connection: Connection, packed: bytes, until: float, *, asking: bool = False
     ) -> Reply:
-        """Run a packed script call: with its source after ASKING, which counts once."""
+        """Run a packed request: a script with its source after ASKING, which counts once."""
         if asking:
             connection.command(ASKING, until)
             packed = with_source(packed)
         return connection.run(packed, until)
 
-    async def command(
-        self, connection: Connection, args: Args, until: float, *, asking: bool = False
-    ) -> Reply:
+    async def command(self, connection: Connection, args: Args, until: float) -> Reply:
         """Run a plain command."""
-        if asking:
-            connection.command(ASKING, until)
         return connection.command(args, until)
 
     async def subscribe(
@@ -79,9 +63,9 @@ class BlockingIo:
         connection: Connection,
         channel: bytes,
         until: float,
-        word: bytes = b"SUBSCRIBE",
+        word: bytes,
         *,
-        asking: bool = False,
+        asking: bool,
     ) -> None:
         """Listen to a channel."""
         if asking:

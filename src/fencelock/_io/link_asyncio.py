@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fencelock._core.deadlines import SILENT_SECONDS
 from fencelock._core.types import NoReply, closed
 from fencelock._io.connect_asyncio import dial
-from fencelock._io.connection_asyncio import AsyncConnection, Pushed
+from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.sources.kinds import One, Source, silence
 from fencelock._runtime.clock import now
 from fencelock.errors import ServerUnreachable
@@ -20,23 +19,16 @@ if TYPE_CHECKING:
 
 
 class Link:
-    """A connection that reconnects; ``unplugged`` is called each time it is lost."""
+    """A connection that reconnects.
 
-    def __init__(
-        self,
-        source: Source,
-        client_channel: bytes,
-        pushed: Pushed,
-        unplugged: Callable[[], None],
-        *,
-        server_timeout: float,
-    ) -> None:
+    Its ``port`` takes the pushes, and is ``unplugged`` each time it is lost.
+    """
+
+    def __init__(self, port: Any, source: Source, *, server_timeout: float) -> None:
+        self._port = port
         self._source = source
         self._monitor: MasterMonitor | None = None  # of a master behind Sentinels
         self._io: AsyncioDialer | None = None  # its tasks
-        self._client_channel = client_channel
-        self._pushed = pushed
-        self._unplugged = unplugged
         self._server_timeout = server_timeout
         self._dialling: asyncio.Task[AsyncConnection] | None = None
         self.reached = False
@@ -56,7 +48,8 @@ class Link:
         dialling = self._dialling
         if dialling is None or dialling.done():
             dialling = self._dialling = asyncio.create_task(self._dial(), name="fencelock-dial")
-            dialling.add_done_callback(_seen)
+            # its error is taken, also when no task waits for it any more
+            dialling.add_done_callback(lambda dialled: dialled.cancelled() or dialled.exception())
         done, _ = await asyncio.wait({dialling}, timeout=max(0.0, until - now()))
         if not done:
             raise NoReply(silence(self._source), sent=False)
@@ -89,7 +82,7 @@ class Link:
         if self.listening:
             return
         mux = await self.connected(until)
-        await mux.subscribe(self._client_channel, until)
+        await mux.subscribe(self._port.client_channel, until)
         self.listening = mux is self.mux and mux.sound
 
     async def close(self) -> None:
@@ -123,7 +116,7 @@ class Link:
     async def _open(self, until: float) -> AsyncConnection:
         source = self._source
         if isinstance(source, One):
-            return await dial(source, self._pushed, until, stall=self._server_timeout)
+            return await dial(source, self.pushed, until, stall=self._server_timeout)
         if self._monitor is None:
             # Only for Sentinels:
             from fencelock._io.sentinel_asyncio import AsyncioDialer  # noqa: PLC0415 - as said above
@@ -131,15 +124,13 @@ class Link:
 
             self._io = AsyncioDialer(stall=self._server_timeout)
             self._monitor = MasterMonitor(source, self._io)
-        mux: AsyncConnection = await self._monitor.connect(until, self._pushed)
+        mux: AsyncConnection = await self._monitor.connect(until, self.pushed)
         return mux
 
     def _lost(self) -> None:
         self.listening = False
-        self._unplugged()
+        self._port.unplugged()
 
-
-def _seen(dialling: asyncio.Task[AsyncConnection]) -> None:
-    """Take the error of a dial that no task waits for any more: it was raised as "no answer"."""
-    if not dialling.cancelled():
-        dialling.exception()
+    def pushed(self, message: list[bytes]) -> None:
+        """Take a push."""
+        self._port.pushed(message)

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable
-from contextvars import ContextVar
-from typing import Any
 
 from fencelock._core.lock.hold import Hold
 from fencelock._runtime.log import log
@@ -79,25 +76,5 @@ class LossCallbacks:
 def _notify(hold: Hold) -> None:
     try:
         hold.terms.options.on_lost(hold)
-    except Exception:
-        log.exception("on_lost of %r raised", hold.name)
-
-
-# The task that an ``on_lost`` runs in: it may close its client, also in another task or thread.
-notifying: ContextVar[Any] = ContextVar("fencelock_notifying", default=None)
-
-
-async def call_on_lost(on_lost: Callable[[Any], Any], hold: Hold) -> None:
-    """Call what may be a coroutine function; what it raises is logged.
-
-    A close inside it must not wait for this task, nor cancel it.
-    """
-    from asyncio import current_task  # noqa: PLC0415 - threads do without
-
-    notifying.set(current_task())
-    try:
-        result = on_lost(hold)
-        if isinstance(result, Awaitable):
-            await result
     except Exception:
         log.exception("on_lost of %r raised", hold.name)

@@ -54,7 +54,7 @@ class Pool:
         connection = self.idle()
         if connection is None:
             admit(closed_already=self.closed)
-            connection = self._dial(until)
+            connection = self.dial(until)
         return connection
 
     def idle(self) -> Connection | None:
@@ -83,7 +83,7 @@ class Pool:
             return True
         try:
             admit(closed_already=self.closed)
-            self.give(self._dial(until))
+            self.give(self.dial(until))
         except (NoReply, FencelockError) as error:
             if now() >= until:
                 return True
@@ -123,7 +123,17 @@ class Pool:
         while free:
             free.pop().close()
 
-    def _dial(self, until: float) -> Connection:
+    def close(self) -> None:
+        """Close the idle connections, and keep no other from here on."""
+        self.closed = True
+        self.drop()
+
+    def dial(self, until: float) -> Connection:
+        """Open a connection where it is asked for."""
+        return self.connect(until)
+
+    def connect(self, until: float) -> Connection:
+        """Open a connection; ends like ``take``."""
         try:
             connection = self._open(until, self._pushed)
         except ServerUnreachable as error:

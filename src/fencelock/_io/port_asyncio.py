@@ -12,46 +12,33 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
-from fencelock._core.deadlock.unit_waits import UnitWaits
-from fencelock._core.engine import Engine
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.hand_back import give_back_all
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.kept import give_up_all
 from fencelock._core.lock.maintain import recheck
-from fencelock._core.lock.renew import log_loss, lose_all
-from fencelock._core.lock.renewal_schedule import RenewalSchedule
-from fencelock._core.lock.waiting import Lines
 from fencelock._core.pushes import dispatch
-from fencelock._core.retry import ask, left_behind
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
 from fencelock._io.connection_asyncio import AsyncConnection, set_done
 from fencelock._io.link_asyncio import Link
-from fencelock._io.loss_callbacks import call_on_lost, notifying
-from fencelock._io.process_ports import RandomIds, joined, watch
+from fencelock._io.process_ports import CLOSE_SECONDS, ProcessPort
 from fencelock._io.prompt_asyncio import PromptFlow, answers_of
-from fencelock._io.sources.kinds import Source
 from fencelock._io.wire import ReplyError, not_now, pack_call, pack_source
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
-from fencelock._runtime.mutex import inside, mutex, put_off
+from fencelock._runtime.mutex import mutex
 from fencelock.errors import FencelockError
 from fencelock.scripts import Script
 
-if TYPE_CHECKING:
-    from fencelock._topology.slots import ClusterSource
-
-T = TypeVar("T")
-
 CLEANUP_SECONDS, UNDO_SECONDS = 30.0, 2.0  # as in cleanup_queue.py
-CLOSE_SECONDS = 1.0
+# The task that an ``on_lost`` runs in: it may close its client, also in another task or thread.
+notifying: ContextVar[Any] = ContextVar("fencelock_notifying", default=None)
 _shutting: set[asyncio.Task[bool]] = set()
 LISTEN_AFTER_SECONDS = 0.2
 REFUSED_SECONDS = 2.0
@@ -63,29 +50,12 @@ TURNS = 5
 RING_SECONDS = 0.005
 
 
-class AioPort(Engine):
+class AioPort(ProcessPort):
     """Implements ``_core.port.Port`` for the tasks of one event loop."""
 
-    needed = 1
-    nodes: Sequence[AioPort] = ()  # of a quorum only
-    is_node = False  # of a quorum, whose port shuts it
-    elsewhere = False  # its client has ports in other loops
-    recorder: Any = None  # of the client's history
-
-    def __init__(
-        self, source: Source | ClusterSource, *, client_channel: str, server_timeout: float
-    ) -> None:
-        self.source: Any = source
-        self.label: str = source.label
-        self.server_timeout = server_timeout
+    def _start(self) -> None:
+        super()._start()
         self.loop = asyncio.get_running_loop()
-        # Guards the tables against work that the garbage collector does in between.
-        self.mutex: AbstractContextManager[Any] = mutex()
-        self.client_channel = f"{client_channel}@{os.urandom(8).hex()}".encode()
-        self.lines = Lines()
-        self.renewals = RenewalSchedule()
-        self.waits: UnitWaits = joined(self)
-        self.closing: bool = False  # no waiter may join a line any more
         self._hearing: asyncio.TimerHandle | None = None
         self._eager = False  # listening does not wait until a lease lasts
         self._refused_until = 0.0  # not so eagerly again: perhaps the user may not listen
@@ -98,19 +68,13 @@ class AioPort(Engine):
         self._timer_at = 0.0
         self._ticking: asyncio.TimerHandle | None = None
         self._ahead = 0.0  # by how much our clock was ahead of the loop's at the last tick
-        chance = RandomIds()
-        self.new_id, self.jitter = chance.new_id, chance.jitter
         self._tasks: set[asyncio.Task[None]] = set()
         self._closers: set[asyncio.Task[Any]] = set()  # each runs an ``on_lost`` that closes us
-        watch(self)
 
     def _new_link(self) -> Link:
-        told = (self._pushed, self.unplugged)
-        return Link(self.source, self.client_channel, *told, server_timeout=self.server_timeout)
+        return Link(self, self.source, server_timeout=self.server_timeout)
 
     # -- clock, ids, tables ---------------------------------------------------------------------
-
-    now = staticmethod(now)
 
     async def sleep(self, until: float) -> None:
         """Sleep until an instant."""
@@ -125,10 +89,6 @@ class AioPort(Engine):
     ) -> Reply:
         """Run a script on the loop's connection."""
         return await self.run(pack_call(script, keys, args), b"", until, waiter)
-
-    async def parts(self, until: float) -> Sequence[bytes]:
-        """Return one key: there is one server."""
-        return (b"",)
 
     async def run(
         self, request: bytes, key: bytes, until: float, waiter: Seat | None = None
@@ -194,7 +154,7 @@ class AioPort(Engine):
             self._hearing = self.loop.call_later(after, self._hear_now)
 
     def _hear_now(self) -> None:
-        self.spawn(self._hear(), "fencelock-ear")
+        _ = self.spawn(self._hear(), "fencelock-ear")
 
     async def _hear(self) -> None:
         self._hearing = None
@@ -277,7 +237,7 @@ class AioPort(Engine):
         except RuntimeError:
             return False
 
-    def _pushed(self, message: list[bytes]) -> None:
+    def pushed(self, message: list[bytes]) -> None:
         """Take a push, and wake the waiter that it was for."""
         waiter = dispatch(self, message, self._waiters.get)
         if waiter is not None:
@@ -332,7 +292,7 @@ class AioPort(Engine):
         self._timer = None
         flow = PromptFlow(self.loop, self._maintain(), answers_of(self.link))
         flow.go_on()
-        self._begun(flow.rest(), "fencelock-leases").add_done_callback(flow.end)
+        self.spawn(flow.rest(), "fencelock-leases").add_done_callback(flow.end)
         # It has taken out the due leases; others may become due before it ends.
         self.attend_by(self._next_at())
 
@@ -345,11 +305,8 @@ class AioPort(Engine):
         finally:
             self.attend_by(self._next_at())
 
-    def spawn(self, flow: Coroutine[Any, Any, None], name: str) -> None:
+    def spawn(self, flow: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run a flow in a task of the port."""
-        _ = self._begun(flow, name)
-
-    def _begun(self, flow: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         task = self.loop.create_task(flow, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -366,7 +323,7 @@ class AioPort(Engine):
                 await asyncio.sleep(seconds)
                 await flow()
 
-        task = self._begun(repeat(), "fencelock-proof")
+        task = self.spawn(repeat(), "fencelock-proof")
         try:
             yield
         finally:
@@ -386,16 +343,13 @@ class AioPort(Engine):
             self._hearing.cancel()
         self._hearing = self.loop.call_later(0, self._hear_now)
 
-    def notify_loss(self, hold: Hold) -> None:
-        """Cancel the body or call ``on_lost``, as asked; what it raises is logged."""
-        if inside():
-            put_off(lambda: self.notify_loss(hold))
-            return
-        log_loss(hold)
-        if hold.terms.options.on_lost is not None:
-            # In a turn of its own: the body that noticed it may end by itself, and any thread may.
-            with suppress(RuntimeError):  # the loop is closed
-                self.loop.call_soon_threadsafe(self._tell, hold)
+    def tell(self, hold: Hold) -> None:
+        """Cancel the body or call ``on_lost``, in a turn of its own.
+
+        The body that noticed the loss may end by itself, and any thread may notice it.
+        """
+        with suppress(RuntimeError):  # the loop is closed
+            self.loop.call_soon_threadsafe(self._tell, hold)
 
     def _tell(self, hold: Hold) -> None:
         on_lost = hold.terms.options.on_lost
@@ -403,7 +357,7 @@ class AioPort(Engine):
             if hold.body is not None:
                 hold.body.cancel(hold.name)
         else:
-            self.spawn(call_on_lost(on_lost, hold), "fencelock-on-lost")
+            _ = self.spawn(call_on_lost(on_lost, hold), "fencelock-on-lost")
 
     def run_in_background(
         self, script: Script, keys: Keys, args: Args, undo_connection: object = None
@@ -421,78 +375,47 @@ class AioPort(Engine):
             until = now() + (UNDO_SECONDS if mux.retired else CLEANUP_SECONDS)
             slot = mux.behind(pack_source(script, keys, args), until)
 
-        def settled() -> bool:
-            return mux is not None and self.settles(mux, keys[0], asked_at)
+        async def settle() -> None:
+            until = now() + CLEANUP_SECONDS
+            if slot is not None and mux is not None:
+                with suppress(NoReply):
+                    reply = await slot
+                    refused = isinstance(reply, ReplyError) and not_now(reply)
+                    if not refused and self.settles(mux, keys[0], asked_at):
+                        return
+            await self.deliver(script, keys, args, until)
 
-        self.spawn(self._deliver(script, keys, args, slot, settled), "fencelock-post")
+        _ = self.spawn(settle(), "fencelock-post")
 
     def _mux_for(self, key: bytes) -> AsyncConnection | None:
         """Return the open connection for a key, if there is one."""
         del key  # one server has all
         return self.link.mux
 
-    def settles(self, undo_connection: AsyncConnection, key: bytes, asked_at: float) -> bool:
-        """Return True if the answer to a clean-up on its undo connection counts."""
-        return True
-
-    async def _deliver(
-        self,
-        script: Script,
-        keys: Keys,
-        args: Args,
-        slot: asyncio.Future[Any] | None,
-        settled: Callable[[], bool],
-    ) -> None:
-        until = now() + CLEANUP_SECONDS
-        try:
-            if slot is not None:
-                with suppress(NoReply):
-                    reply = await slot
-                    if not (isinstance(reply, ReplyError) and not_now(reply)) and settled():
-                        return
-            await ask(self, script, keys, args, until)
-        except FencelockError as error:
-            left_behind(script, error)
-
     # -- ends -----------------------------------------------------------------------------------
 
-    def leave(self) -> None:
-        """Leave idle leases to their end: the loop does not run any more."""
+    shut = ProcessPort.end
 
-    async def shut(self, within: float = CLOSE_SECONDS, *, release: bool = False) -> bool:
-        """Let waiters leave and clean-ups finish for a moment, then close the connection.
-
-        With ``release`` leases are given back, and False says that not all were, by then.
-        """
-        until = now() + within
-        await self.dismiss_waiters(until - within / 2 if release else until)
-        returned = not release or await give_back_all(self, until)
-        await self.end_requests()
-        if release:
-            await self._finish("fencelock-post", until)
-        lose_all(self, "closed")
-        await asyncio.sleep(0)  # holders are notified in a turn of their own
-        await self._finish_notifying(until if release else now() + CLOSE_SECONDS)
-        for timer in (self._timer, self._hearing, self._ticking, self._alarm):
-            if timer is not None:
-                timer.cancel()
-        self._cancel_tasks()
-        await self.link.close()
-        return returned
+    async def each(self, flow: Callable[[Any, float], Awaitable[Any]], until: float) -> None:
+        """Run a flow for all at once: each has its own time."""
+        if self.nodes:
+            await asyncio.gather(*[flow(node, until) for node in self.nodes])
+        else:  # in this turn: a waiter that is dismissed later may be granted before
+            await flow(self, until)
 
     async def dismiss_waiters(self, until: float) -> None:
-        """Accept no more waiters, and let those that wait leave, until an instant at most.
-
-        Before leases are given back: they must not be granted to a waiter that has just given up.
-        What a request that is under way is granted is given back, too.
-        """
+        """Wake those that wait again and again: an answer may have just put one in line."""
         self.closing = True
         self.lines.close(self.wake)
         give_up_all(self)
         while (len(self.lines) or self._waiters or self.asking) and now() < until:
-            self._rouse()  # also those whose answer has just put them in line
+            self._rouse()
             await asyncio.sleep(LOOK_SECONDS)
         await let_act()
+        await self.finish_cleanups(until)
+
+    async def finish_cleanups(self, until: float) -> None:
+        """Wait for the tasks that do them, until an instant at most."""
         await self._finish("fencelock-post", until)
 
     @property
@@ -512,18 +435,20 @@ class AioPort(Engine):
         if tasks:
             await asyncio.wait(tasks, timeout=max(0.0, until - now()))
 
-    async def _finish_notifying(self, until: float) -> None:
-        """Wait for ``on_lost``, until an instant, but not for one that closes this client."""
+    async def hang_up(self, until: float, *, release: bool) -> None:
+        """Let each ``on_lost`` end, but for one that waits for this; then end timers and tasks."""
         if (caller := notifying.get()) is not None:
             self._closers.add(caller)
-        await self._finish("fencelock-on-lost", until)
-
-    def _cancel_tasks(self) -> None:
-        """Cancel what is left, except for an ``on_lost`` that waits for the close."""
+        await asyncio.sleep(0)  # holders are notified in a turn of their own
+        await self._finish("fencelock-on-lost", until if release else now() + CLOSE_SECONDS)
+        for timer in (self._timer, self._hearing, self._ticking, self._alarm):
+            if timer is not None:
+                timer.cancel()
         for task in self._tasks - self._closers:
             if task.get_name() == "fencelock-on-lost":
                 log.warning("an on_lost did not end while its client was closed: it is cancelled")
             task.cancel()
+        await self.link.close()
 
     @property
     def left_open(self) -> bool:
@@ -542,6 +467,20 @@ class AioPort(Engine):
         """In a child: nothing here may be touched, not even closed: the poller is the parent's."""
         self.closing = self.link.closed = True
         self.mutex = mutex()
+
+
+async def call_on_lost(on_lost: Callable[[Any], Any], hold: Hold) -> None:
+    """Call what may be a coroutine function; what it raises is logged.
+
+    A close inside it must not wait for this task, nor cancel it.
+    """
+    notifying.set(asyncio.current_task())
+    try:
+        result = on_lost(hold)
+        if isinstance(result, Awaitable):
+            await result
+    except Exception:
+        log.exception("on_lost of %r raised", hold.name)
 
 
 async def let_act() -> None:

@@ -9,98 +9,51 @@ Rules of this file:
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 from weakref import ref
 
-from fencelock._core.deadlock.unit_waits import UnitWaits
-from fencelock._core.engine import Engine
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.hand_back import give_back_all
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.kept import give_up_all
-from fencelock._core.lock.renew import log_loss, lose_all
-from fencelock._core.lock.renewal_schedule import RenewalSchedule
-from fencelock._core.lock.waiting import Lines
+from fencelock._core.lock.renew import lose_all
 from fencelock._core.pushes import dispatch
-from fencelock._core.retry import ask, left_behind
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
 from fencelock._io.cleanup_queue import CleanupQueue
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.loss_callbacks import LossCallbacks
 from fencelock._io.pool_blocking import Pool
-from fencelock._io.process_ports import RandomIds, joined, watch
+from fencelock._io.process_ports import CLOSE_SECONDS, ProcessPort
 from fencelock._io.renewal_thread import RenewalThread
-from fencelock._io.sources.kinds import Source
 from fencelock._io.threads import RepeatingThread, run_blocking
 from fencelock._io.wire import pack, pack_call
+from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.clock import REST_SECONDS, now
-from fencelock._runtime.mutex import catch_up, inside, mutex, put_off, put_off_work
-from fencelock.errors import FencelockError, NotRenewable
+from fencelock._runtime.mutex import catch_up, put_off_work
+from fencelock.errors import NotRenewable
 from fencelock.scripts import Script
 
-if TYPE_CHECKING:
-    from fencelock._topology.slots import ClusterSource
 
-T = TypeVar("T")
-
-# How long close() waits for waiters to leave their lines and for clean-ups.
-CLOSE_SECONDS = 1.0
-
-
-def _ear(port: ref[BlockingPort]) -> Callable[[Connection, list[bytes]], None]:
-    """Return the callback of connections for pushes; it does not keep the port alive.
-
-    Without reference cycles, a dropped client closes its connections at once.
-    """
-
-    def pushed(connection: Connection, message: list[bytes]) -> None:
-        alive = port()
-        if alive is not None:
-            alive.pushed(connection, message)
-
-    return pushed
-
-
-class BlockingPort(Engine):
+class BlockingPort(ProcessPort):
     """Implements ``_core.port.Port`` for threads."""
 
-    needed = 1
-    nodes: Sequence[BlockingPort] = ()  # of a quorum only
-    is_node = False  # of a quorum, whose port shuts it
-    elsewhere = False  # as of a port of asyncio: here is but one
-    recorder: Any = None  # of the client's history
-
-    def __init__(
-        self, source: Source | ClusterSource, *, client_channel: str, server_timeout: float
-    ) -> None:
-        self.source: Any = source
-        self.label: str = source.label
-        self.server_timeout = server_timeout
-        self._prefix = client_channel
-        self._ear = _ear(ref(self))
-        self._start()
-        watch(self)
-
     def _start(self) -> None:
-        """Begin with nothing: at first, and in a child process."""
-        self.client_channel: bytes = f"{self._prefix}@{os.urandom(8).hex()}".encode()
-        self.lines: Lines = Lines()
-        self.waits: UnitWaits = joined(self)
+        super()._start()
+        alive = ref(self)  # without a cycle a dropped client closes its connections at once
+
+        def hear(connection: Connection, message: list[bytes]) -> None:
+            port = alive()
+            if port is not None:
+                port.pushed(connection, message)
+
+        self._ear = hear
         self._lent: set[Seat] = set()  # waiters that lent their connection
-        self.renewals: RenewalSchedule = RenewalSchedule()
-        self.closing: bool = False  # no waiter may join a line any more
-        chance = RandomIds()
-        self.new_id: Callable[[], bytes] = chance.new_id
-        self.jitter: Callable[[], float] = chance.jitter
-        self.mutex: AbstractContextManager[Any] = mutex()  # guards the tables against other threads
         self.pool: Pool = self._new_pool()
         self._channels = count(1)
         self._renewal_thread = RenewalThread(self)
@@ -111,8 +64,6 @@ class BlockingPort(Engine):
         return Pool(self.source, self._ear)
 
     # -- clock, ids, tables ---------------------------------------------------------------------
-
-    now: staticmethod[[], float] = staticmethod(now)
 
     async def sleep(self, until: float) -> None:
         """Sleep until an instant."""
@@ -126,10 +77,6 @@ class BlockingPort(Engine):
     ) -> Reply:
         """Run a script on any connection, or on the waiter's."""
         return await self.run(pack_call(script, keys, args), b"", until, waiter)
-
-    async def parts(self, until: float) -> Sequence[bytes]:
-        """Return one key: there is one server."""
-        return (b"",)
 
     async def run(
         self, request: bytes, key: bytes, until: float, waiter: Seat | None = None
@@ -313,14 +260,9 @@ class BlockingPort(Engine):
         """Have the renewal thread awake by an instant."""
         self._renewal_thread.mind(when)
 
-    def notify_loss(self, hold: Hold) -> None:
-        """Call the holder's ``on_lost`` in another thread: other leases cannot wait for it."""
-        if inside():
-            put_off(lambda: self.notify_loss(hold))
-            return
-        log_loss(hold)
-        if hold.terms.options.on_lost is not None:
-            self._loss_callbacks.add(hold)
+    def tell(self, hold: Hold) -> None:
+        """Call ``on_lost`` in another thread: other leases cannot wait for it."""
+        self._loss_callbacks.add(hold)
 
     def run_in_background(
         self, script: Script, keys: Keys, args: Args, undo_connection: object = None
@@ -330,22 +272,7 @@ class BlockingPort(Engine):
             script, keys, args, undo_connection if isinstance(undo_connection, Connection) else None
         )
 
-    def repeating(
-        self, flow: Callable[[], Coroutine[Any, Any, None]], seconds: float
-    ) -> RepeatingThread:
-        """Run a flow repeatedly in a thread."""
-        return RepeatingThread(flow, seconds)
-
-    def settles(self, undo_connection: Connection, key: bytes, asked_at: float) -> bool:
-        """Return True if the answer to a clean-up on its undo connection counts."""
-        return True
-
-    async def deliver(self, script: Script, keys: Keys, args: Args, until: float) -> None:
-        """Repeat a posted request until it is answered or its time is up."""
-        try:
-            await ask(self, script, keys, args, until)
-        except FencelockError as error:
-            left_behind(script, error)
+    repeating = RepeatingThread
 
     # -- ends -----------------------------------------------------------------------------------
 
@@ -359,30 +286,21 @@ class BlockingPort(Engine):
         self._cleanups.finish(now() + CLOSE_SECONDS)
 
     def shut(self, within: float = CLOSE_SECONDS, *, release: bool = False) -> bool:
-        """Close the connections; a waiter gets an error, a holder is notified of the loss.
-
-        With ``release`` leases are given back, and False says that not all were, by then.
-        """
-        if inside():
-            put_off(partial(self.shut, within, release=release))
+        """Close the client; see ``end``. False also when it is done later, by another thread."""
+        if mutexes.inside():
+            mutexes.put_off(partial(self.shut, within, release=release))
             return False
-        until = now() + within
-        self.dismiss_waiters(until - within / 2 if release else until)
-        returned = not release or run_blocking(give_back_all(self, until))
-        if release:
-            self._cleanups.finish(until)
-        lose_all(self, "closed")
-        self.pool.closed = True
-        self._renewal_thread.stop(until)
-        self.pool.drop()
-        return returned
+        return run_blocking(self.end(within, release=release))
 
-    def dismiss_waiters(self, until: float) -> None:
-        """Accept no more waiters, and let those that wait leave, until an instant at most.
+    async def each(self, flow: Callable[[Any, float], Awaitable[Any]], until: float) -> None:
+        """Run a flow for one after the other: a silent node leaves time to the others."""
+        ports = self.nodes or (self,)
+        for number, port in enumerate(ports):
+            left = max(0.0, until - now())
+            await flow(port, now() + left / (len(ports) - number))
 
-        Before leases are given back: they must not be granted to a waiter that has just given up.
-        What a request that is under way is granted is given back, too.
-        """
+    async def dismiss_waiters(self, until: float) -> None:
+        """Wake those that wait; they find the client closed, and leave."""
         self.closing = True
         with self.mutex:
             seats = [waiter.connection for waiter in self.lines.all_waiters()]
@@ -393,10 +311,19 @@ class BlockingPort(Engine):
                 connection.interrupt()
         while (len(self.lines) or self.pool.asking) and now() < until:
             time.sleep(0.005)
+        await self.finish_cleanups(until)
+
+    async def finish_cleanups(self, until: float) -> None:
+        """Wait for the threads that do them, until an instant at most."""
         self._cleanups.finish(until)
+
+    async def hang_up(self, until: float, *, release: bool) -> None:
+        """Close the connections, and end the renewal thread."""
+        self.pool.close()
+        self._renewal_thread.stop(until)
 
     def after_fork(self) -> None:
         """In a child: everything here was the parent's."""
         self.pool.drop()
-        self._renewal_thread.in_child()
+        self._renewal_thread.close_pipe()
         self._start()

@@ -1,10 +1,12 @@
-"""The ports of this process: what is theirs alone, and what is done when it forks or ends.
+"""The ports of this process: what all have, how they close, and what is done at a fork or the end.
 
-At its end idle leases are released, others logged, and the history is sent. After a fork the child
-holds nothing: leases, connections and threads are the parent's.
+At the end of the process idle leases are released, others logged, and the history is sent. After a
+fork the child holds nothing: leases, connections and threads are the parent's.
 
 Rules of this file:
 
+- Before a closing client gives its leases back, its waiters have left their lines: none of them may
+  be granted what it is about to leave.
 - The child never speaks on a connection of the parent, and never shuts one down. It closes its
   copies (descriptors.py): they would hide the parent's death from the server.
 - The child's view of every lease of the parent is: lost (``lease.py`` sees to that).
@@ -15,53 +17,86 @@ from __future__ import annotations
 
 import atexit
 import os
-from typing import Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from fencelock._core.deadlock.unit_waits import UnitWaits
+from fencelock._core.engine import Engine
+from fencelock._core.keys import channel_prefix
+from fencelock._core.lock.hand_back import give_back_all
 from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.renew import log_loss, lose_all
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
-from fencelock._core.port import Port
-from fencelock._runtime import descriptors, process
+from fencelock._core.lock.waiting import Lines
+from fencelock._core.retry import ask, left_behind
+from fencelock._core.types import Args, Keys
+from fencelock._runtime import clock, descriptors, process
 from fencelock._runtime import mutex as mutexes
-from fencelock._runtime.clock import now
 from fencelock._runtime.log import listed, log
+from fencelock._runtime.records import NamedTuple
+from fencelock.errors import FencelockError
+from fencelock.scripts import Script
 
+if TYPE_CHECKING:
+    from fencelock._topology.io import Whole
+    from fencelock.options import Acknowledgement
+else:
+    Whole = Engine
+
+# How long closing waits for waiters to leave their lines and for clean-ups.
+CLOSE_SECONDS = 1.0
 # Random bits come from the system in blocks: a call for each id would cost more than the id.
 IDS_PER_BLOCK = 128
 _BITS = 1 << 32
 
-
-class ProcessPort(Protocol):
-    """A port, as far as it matters here."""
-
-    renewals: RenewalSchedule
-    label: str
-    closing: bool
-    is_node: bool
-
-    def leave(self) -> None:
-        """Release the leases that are kept while they are idle; send the rest of the history."""
-
-    def after_fork(self) -> None:
-        """Drop all that belongs to the parent; runs in the child, before any other code."""
-
-
-T = TypeVar("T", bound=ProcessPort)
-_ports: WeakSet[ProcessPort] = WeakSet()
 # The waits of the process, whose threads and tasks may each use several clients. By its generation:
 # in a child of a fork no thread waits yet.
 _waits: dict[int, UnitWaits] = {}
 
 
-class RandomIds:
-    """Ids and jitter of one port in one process."""
+class ClientOptions(NamedTuple):
+    """What a client asks of its port, besides the source."""
 
-    __slots__ = ("_ids", "_jitter")
+    prefix: str
+    server_timeout: float
+    node_timeout: float
+    replicas: Acknowledgement | None = None
 
-    def __init__(self) -> None:
+
+class ProcessPort(Whole):
+    """The common part of the ports for threads and for tasks."""
+
+    needed = 1
+    nodes: Sequence[Any] = ()  # of a quorum only
+    is_node = False  # of a quorum, whose port closes it
+    elsewhere = False  # its client has ports in other loops
+    recorder: Any = None  # of the client's history
+    now: staticmethod[[], float] = staticmethod(clock.now)
+
+    def __init__(self, source: Any, given: ClientOptions) -> None:
+        self.source: Any = source
+        self.label: str = source.label
+        self.given: ClientOptions = given
+        self.server_timeout = given.server_timeout
+        self._start()
+        _ports.add(self)
+
+    def _start(self) -> None:
+        """Begin with nothing: at first, and in a child process."""
+        name = f"{channel_prefix(self.given.prefix)}@{os.urandom(8).hex()}"
+        self.client_channel: bytes = name.encode()
+        self.lines: Lines = Lines()
+        self.renewals: RenewalSchedule = RenewalSchedule()
+        self.closing: bool = False  # no waiter may join a line any more
         self._ids: list[bytes] = []
         self._jitter = int.from_bytes(os.urandom(4), "big")
+        self.mutex: AbstractContextManager[Any] = mutexes.mutex()  # guards the tables
+        with self.mutex:  # another thread may be looking through the ports
+            self.waits: UnitWaits = _waits.setdefault(process.generation, UnitWaits())
+            self.waits.ports[self] = None
 
     def new_id(self) -> bytes:
         """Return 128 random bits in hexadecimal: no shell takes that for an option."""
@@ -79,18 +114,85 @@ class RandomIds:
         self._jitter = state = (self._jitter * 1664525 + 1013904223) % _BITS  # Numerical Recipes
         return state / _BITS
 
+    async def parts(self, until: float) -> Sequence[bytes]:
+        """Return one key: there is one server."""
+        return (b"",)
 
-def joined(port: Port) -> UnitWaits:
-    """Return the waits of this process, and have them know a port."""
-    with mutexes.mutex():  # another thread may be looking through the ports
-        waits = _waits.setdefault(process.generation, UnitWaits())
-        waits.ports[port] = None
-    return waits
+    def notify_loss(self, hold: Hold) -> None:
+        """Log a loss, and have the holder told as it asked."""
+        if mutexes.inside():
+            mutexes.put_off(partial(self.notify_loss, hold))
+            return
+        log_loss(hold)
+        if hold.terms.options.on_lost is not None:
+            self.tell(hold)
+
+    def tell(self, hold: Hold) -> None:
+        """Have ``on_lost`` done beside; what it raises is logged."""
+        raise NotImplementedError
+
+    def settles(self, undo_connection: Any, key: bytes, asked_at: float) -> bool:
+        """Return True if the answer to a clean-up on its undo connection counts."""
+        return True
+
+    async def deliver(self, script: Script, keys: Keys, args: Args, until: float) -> None:
+        """Repeat a posted request until it is answered or its time is up."""
+        try:
+            await ask(self, script, keys, args, until)
+        except FencelockError as error:
+            left_behind(script, error)
+
+    # -- ends -----------------------------------------------------------------------------------
+
+    async def end(self, within: float = CLOSE_SECONDS, *, release: bool = False) -> bool:
+        """Close the connections; a waiter gets an error, a holder is notified of the loss.
+
+        Waiters may leave and clean-ups finish for a moment. With ``release`` leases are given back,
+        and False says that not all were, by then.
+        """
+        self.closing = True
+        until = clock.now() + within
+        half = until - within / 2 if release or self.nodes else until
+        await self.each(lambda port, last: port.dismiss_waiters(last), half)
+        last = until - within / 4 if self.nodes else until  # they need time after it
+        returned = not release or await give_back_all(self, last)
+        for port in self.nodes or (self,):
+            await port.end_requests()
+        if release:
+            await self.finish_cleanups(until)
+        lose_all(self, "closed")  # of a quorum first: then the end of its parts is no news
+        if self.nodes:
+            await self.each(lambda node, last: node.end(max(0.0, last - clock.now())), until)
+        await self.hang_up(until, release=release)
+        return returned
+
+    async def each(self, flow: Callable[[Any, float], Awaitable[Any]], until: float) -> None:
+        """Run a flow for this port or, of a quorum, for each node, until an instant at most."""
+
+    async def dismiss_waiters(self, until: float) -> None:
+        """Accept no more waiters, and let those that wait leave, until an instant at most.
+
+        What a request that is under way is granted is given back, too.
+        """
+
+    async def end_requests(self) -> None:
+        """End the requests that have no answer with an error; their undo is sent behind them."""
+
+    async def finish_cleanups(self, until: float) -> None:
+        """Wait for what is sent in the background, until an instant at most."""
+
+    async def hang_up(self, until: float, *, release: bool) -> None:
+        """Close the connections, and end what runs beside, until an instant at most."""
+
+    def leave(self) -> None:
+        """Release the leases that are kept while they are idle; send the rest of the history."""
+
+    def after_fork(self) -> None:
+        """Drop all that belongs to the parent; runs in the child, before any other code."""
 
 
-def watch(port: ProcessPort) -> None:
-    """Have a port told when the process forks or ends, as long as the port lives."""
-    _ports.add(port)
+T = TypeVar("T", bound=ProcessPort)
+_ports: WeakSet[ProcessPort] = WeakSet()
 
 
 def watched(kind: type[T]) -> list[T]:
@@ -109,7 +211,7 @@ def held_by(*ports: ProcessPort) -> list[Hold]:
     with mutexes.mutex():
         holds = [hold for each in ports for hold in each.renewals.tracked()]
     ours = [hold for hold in holds if hold.open and not (hold.partial or hold.forked)]
-    return [hold for hold in ours if not hold.notified and now() < hold.deadline]
+    return [hold for hold in ours if not hold.notified and clock.now() < hold.deadline]
 
 
 def _leave() -> None:

@@ -52,7 +52,6 @@ class RenewalThread:
         self._ref = ref(port)
         self._lock = mutex()
         self._thread: threading.Thread | None = None
-        self._ended: threading.Thread | None = None  # the last one that ended
         self.wakes_at: float = inf  # at the latest; never without a thread
         self._pipe: tuple[int, int] | None = None
         self._ear: Connection | None = None
@@ -89,19 +88,13 @@ class RenewalThread:
     def _start(self) -> RuntimeError | None:
         """Start the thread outside the mutex: while it starts it may collect garbage, and need it.
 
-        An interrupt may leave it unstarted, or running and not yet seen: it registers itself.
+        It registers itself: an interrupt may leave it unstarted, or running and not yet seen.
         """
-        thread = threading.Thread(
-            target=self._run, args=(self._ref(),), name="fencelock-leases", daemon=True
+        return started(
+            threading.Thread(
+                target=self._run, args=(self._ref(),), name="fencelock-leases", daemon=True
+            )
         )
-        trouble = started(thread)
-        if trouble is not None:
-            return trouble
-        with self._lock:
-            if self._thread is None and thread is not self._ended:
-                self.wakes_at = 0.0
-                self._thread = thread
-        return None
 
     def _registered(self) -> bool:
         """Register this thread as the renewal thread; False when there is another."""
@@ -111,7 +104,6 @@ class RenewalThread:
                 self.wakes_at = 0.0
                 self._thread = me
             if self._thread is not me:
-                self._ended = me
                 return False
             self._pipe = self._pipe or os.pipe()
             return True
@@ -141,8 +133,7 @@ class RenewalThread:
             with self._lock:
                 died = self._thread is threading.current_thread()
                 if died:
-                    self._thread, self._ended = None, self._thread
-                    self.wakes_at = inf
+                    self._thread, self.wakes_at = None, inf
             if died and port.renewals.busy:
                 self._start()
 
@@ -179,17 +170,13 @@ class RenewalThread:
         with self._lock:
             if port.renewals.busy or len(port.lines):
                 return False
-            self._thread, self._ended = None, self._thread
-            self.wakes_at = inf
+            self._thread, self.wakes_at = None, inf
             self._hang_up()
-            self._close_pipe()
+            self.close_pipe()
             return True
 
-    def in_child(self) -> None:
-        """Close the parent's descriptors: a child does not have its thread."""
-        self._close_pipe()
-
-    def _close_pipe(self) -> None:
+    def close_pipe(self) -> None:
+        """Close the thread's descriptors; a child of a fork has those of its parent's thread."""
         pipe, self._pipe = self._pipe, None
         for number in pipe or ():
             os.close(number)

@@ -11,10 +11,8 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from math import inf
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 from fencelock._core.keys import LockKeys
 from fencelock._core.seat import Seat
@@ -24,10 +22,8 @@ from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.link_asyncio import Link
 from fencelock._io.port_asyncio import AioPort, let_act
 from fencelock._io.replicas_blocking import ANSWER_SECONDS, LATE_SECONDS, mark, refused, wait
-from fencelock._io.sources.kinds import Source
 from fencelock._io.wire import ReplyError
 from fencelock._runtime.clock import now
-from fencelock._topology.slots import ClusterSource
 from fencelock.errors import FencelockError
 from fencelock.options import Acknowledgement
 
@@ -50,7 +46,6 @@ class Rounds:
         self._loop = asyncio.get_running_loop()
         self._acks: list[AckRequest] = []  # those that share the next round
         self._task: asyncio.Task[None] | None = None
-        self._run_ids: WeakKeyDictionary[AsyncConnection, bytes] = WeakKeyDictionary()
 
     async def count(self, keys: LockKeys, origin: AsyncConnection, until: float) -> int:
         """Share the next round for what came on the connection ``origin``."""
@@ -110,12 +105,10 @@ class Rounds:
                 self._acks.append(ack)
 
     async def _run_id(self, mux: AsyncConnection, until: float) -> bytes:
-        known = self._run_ids.get(mux)
-        if known is None:
+        if not mux.run_id:
             answer: bytes = await mux.command((b"INFO", b"server"), until)
-            known = answer.partition(b"run_id:")[2].partition(b"\r\n")[0]
-            self._run_ids[mux] = known
-        return known
+            mux.run_id = answer.partition(b"run_id:")[2].partition(b"\r\n")[0]
+        return mux.run_id
 
     @property
     def asking(self) -> bool:
@@ -139,10 +132,9 @@ class AsyncReplicas:
     silent replica holds up no other node.
     """
 
-    def __init__(self, port: AioPort, at: Callable[[Any], Source], asked: Acknowledgement) -> None:
+    def __init__(self, port: AioPort, asked: Acknowledgement) -> None:
         self.wanted, self.timeout = asked
-        self._at = at  # returns the source of a node
-        self._client_channel = port.client_channel
+        self._source = port.source
         # A WAIT is silent for its whole timeout: that does not mean a dead connection.
         self._seconds = port.server_timeout + self.timeout
         self._rounds: dict[Any, Rounds] = {}  # by node; one server is None
@@ -154,17 +146,18 @@ class AsyncReplicas:
             raise NoReply("the connection of the request was lost", sent=False)
         rounds = self._rounds.get(mux.node)
         if rounds is None:
-            link = Link(
-                self._at(mux.node),
-                self._client_channel,
-                lambda _message: None,  # no push is expected
-                lambda: None,  # the next round connects again
-                server_timeout=self._seconds,
-            )
+            source = self._source if mux.node is None else self._source.at(mux.node)
+            link = Link(self, source, server_timeout=self._seconds)
             link.silence = inf
             link.reached = mux.node is not None  # it answered just now: silence may be temporary
             rounds = self._rounds[mux.node] = Rounds(link, self.wanted)
         return await rounds.count(waiter.keys, mux, until)
+
+    def unplugged(self) -> None:
+        """Do nothing: the next round connects again."""
+
+    def pushed(self, message: list[bytes]) -> None:
+        """Do nothing: no push is expected."""
 
     @property
     def asking(self) -> bool:
@@ -174,11 +167,6 @@ class AsyncReplicas:
     async def close(self) -> None:
         """End what is under way, and close the connections."""
         await asyncio.gather(*[rounds.close() for rounds in self._rounds.values()])
-
-    def after_fork(self) -> None:
-        """In a child: touch nothing of the parent's."""
-        for rounds in self._rounds.values():
-            rounds.link.closed = True
 
 
 def _reply(ack: AckRequest, count: int) -> None:
@@ -197,13 +185,6 @@ class AcknowledgedPort(AioPort):
 
     replicas: AsyncReplicas
 
-    def __init__(
-        self, source: Any, *, client_channel: str, server_timeout: float, replicas: Acknowledgement
-    ) -> None:
-        super().__init__(source, client_channel=client_channel, server_timeout=server_timeout)
-        at = source.at if isinstance(source, ClusterSource) else lambda _node: source
-        self.replicas = AsyncReplicas(self, at, replicas)
-
     @property
     def asking(self) -> bool:
         """Return True while a request waits for its answer, or for the replicas."""
@@ -214,11 +195,6 @@ class AcknowledgedPort(AioPort):
         await self.replicas.close()
         await let_act()
         await super().end_requests()
-
-    def after_fork(self) -> None:
-        """In a child: touch nothing of the parent's."""
-        super().after_fork()
-        self.replicas.after_fork()
 
 
 class AcknowledgedClusterPort(AcknowledgedPort, AsyncioClusterPort):

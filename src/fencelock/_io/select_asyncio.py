@@ -9,13 +9,10 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.keys import channel_prefix
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.select_blocking import chosen, is_cluster, is_quorum
-from fencelock._io.sources import kinds
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import mutex, outside
-from fencelock.options import Acknowledgement
 
 if TYPE_CHECKING:
     from fencelock._core.look.history import Recorder
@@ -27,46 +24,33 @@ class LoopPorts:
     TypeError or ValueError for an invalid source. ``label`` is what people call it.
     """
 
-    def __init__(
-        self,
-        source: object,
-        recorder: Recorder | None,
-        *,
-        prefix: str,
-        server_timeout: float,
-        node_timeout: float,
-        replicas: Acknowledgement | None = None,
-    ) -> None:
-        self._found = chosen(source, replicas, asynchronous=True)
+    def __init__(self, source: object, recorder: Recorder | None, **options: Any) -> None:
+        self._found, self._given = chosen(source, asynchronous=True, **options)
         self._recorder = recorder
-        self._replicas = replicas if kinds.stand_in is None else None
-        self._prefix = prefix
-        self._server_timeout, self._node_timeout = server_timeout, node_timeout
         self._ports: dict[int, AioPort] = {}
         self.label: str = self._found.label
         self.quorum: bool = is_quorum(self._found)
 
     def _made(self) -> AioPort:
         """Return a new port for the running loop."""
-        found, prefix, replicas = self._found, self._prefix, self._replicas
-        given: dict[str, Any] = {
-            "client_channel": channel_prefix(prefix),
-            "server_timeout": self._server_timeout,
-        }
+        found, given = self._found, self._given
         if self.quorum:
             from fencelock._io.port_quorum_asyncio import AioQuorum
 
-            return AioQuorum(found, prefix=prefix, node_timeout=self._node_timeout, **given)
-        if replicas is not None:
-            from fencelock._io.replicas_asyncio import AcknowledgedClusterPort, AcknowledgedPort
+            return AioQuorum(found, given)
+        if given.replicas is not None:
+            from fencelock._io import replicas_asyncio as rounds
 
-            kind = AcknowledgedClusterPort if is_cluster(found) else AcknowledgedPort
-            return kind(found, replicas=replicas, **given)
+            clustered = is_cluster(found)
+            kind = rounds.AcknowledgedClusterPort if clustered else rounds.AcknowledgedPort
+            port = kind(found, given)
+            port.replicas = rounds.AsyncReplicas(port, given.replicas)
+            return port
         if is_cluster(found):
             from fencelock._io.cluster_asyncio import AsyncioClusterPort
 
-            return AsyncioClusterPort(found, **given)
-        return AioPort(found, **given)
+            return AsyncioClusterPort(found, given)
+        return AioPort(found, given)
 
     def here(self) -> AioPort:
         """Return the running loop's port, made when the loop first asks."""

@@ -6,68 +6,49 @@ Only that one is loaded: a command of the shell needs no asyncio.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.keys import channel_prefix
+from fencelock._io.process_ports import ClientOptions
 from fencelock._io.sources import kinds
+from fencelock._io.sources.quorum import quorum_source
 from fencelock._io.sources.resolve import resolve
 
 if TYPE_CHECKING:
     from fencelock._io.port_blocking import BlockingPort
-    from fencelock.options import Acknowledgement
 
 
-def port_for(
-    source: object,
-    *,
-    prefix: str,
-    server_timeout: float,
-    node_timeout: float,
-    replicas: Acknowledgement | None = None,
-) -> BlockingPort:
+def port_for(source: object, **options: Any) -> BlockingPort:
     """Return the port for threads; TypeError or ValueError for an invalid source."""
-    found = chosen(source, replicas, asynchronous=False)
-    if kinds.stand_in is not None:
-        replicas = None
-    given: dict[str, Any] = {
-        "client_channel": channel_prefix(prefix),
-        "server_timeout": server_timeout,
-    }
+    found, given = chosen(source, asynchronous=False, **options)
     if is_quorum(found):
         from fencelock._io.port_quorum_blocking import BlockingQuorum
 
-        return BlockingQuorum(found, prefix=prefix, node_timeout=node_timeout, **given)
+        return BlockingQuorum(found, given)
     if is_cluster(found):
         from fencelock._io.cluster_blocking import BlockingClusterPort
 
-        port: BlockingPort = BlockingClusterPort(found, **given)
+        port: BlockingPort = BlockingClusterPort(found, given)
     else:
         from fencelock._io.port_blocking import BlockingPort
 
-        port = BlockingPort(found, **given)
-    if replicas is not None:
+        port = BlockingPort(found, given)
+    if given.replicas is not None:
         from fencelock._io.replicas_blocking import BlockingReplicas
 
-        port.replicas = BlockingReplicas(replicas)
+        port.replicas = BlockingReplicas(given.replicas)
     return port
 
 
-def chosen(source: object, replicas: Acknowledgement | None, *, asynchronous: bool) -> Any:
-    """Return where a source leads; ValueError where replicas cannot be asked there."""
-    found: Any = None
-    given = os.environ.get("FENCELOCK_URL") if source is None else source
-    several = isinstance(given, str) and ("," in given or len(given.split()) > 1)
-    if several or isinstance(given, (list, tuple)):
-        from fencelock._io.sources.quorum import quorum_source
-
-        found = quorum_source(given, asynchronous=asynchronous)
-    if found is None:
-        found = resolve(source, asynchronous=asynchronous)
-    found = kinds.instead_of_many(found)
-    if replicas is not None and is_quorum(found):
+def chosen(source: object, *, asynchronous: bool, **options: Any) -> tuple[Any, ClientOptions]:
+    """Return where a source leads, and what is asked; ValueError for replicas that cannot be."""
+    given = ClientOptions(**options)
+    found: Any = quorum_source(source, asynchronous=asynchronous)
+    found = found or resolve(source, asynchronous=asynchronous)
+    if kinds.stand_in is not None:
+        return kinds.instead_of_many(found), given._replace(replicas=None)
+    if given.replicas is not None and is_quorum(found):
         raise ValueError("replicas must be None for a quorum: its servers have no replicas")
-    return found
+    return found, given
 
 
 def is_cluster(found: Any) -> bool:

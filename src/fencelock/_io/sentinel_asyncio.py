@@ -126,7 +126,6 @@ class AsyncioDialer(AsyncioIo):
     def __init__(self, *, stall: float) -> None:
         super().__init__()
         self._stall = stall
-        self._ended = False
 
     async def dial(
         self, source: One, until: float, pushed: Pushed, guard: MasterGuard | None = None
@@ -134,12 +133,3 @@ class AsyncioDialer(AsyncioIo):
         """Open a connection that all tasks may share."""
         make = partial(AsyncMasterConnection, guard=guard, io=self) if guard else AsyncConnection
         return await dial(source, pushed, until, stall=self._stall, make=make)
-
-    def spawn(self, flow: Flow, name: str) -> bool:
-        """Run a flow in a task, at most until ``end``."""
-        return not self._ended and super().spawn(flow, name)
-
-    async def end(self) -> None:
-        """Cancel the background tasks, and wait for them to end; none is begun any more."""
-        self._ended = True
-        await super().end()

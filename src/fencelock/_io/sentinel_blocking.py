@@ -32,7 +32,7 @@ class MasterConnection(Connection):
     __slots__ = ("_guard", "_reads_until", "_to")
 
     def __init__(self, sock: Any, pushed: Pushed, *, guard: MasterGuard) -> None:
-        super().__init__(sock, _hear)  # no bound method: a cycle would keep the socket open
+        super().__init__(sock, MasterConnection.hear)  # bound, a cycle would keep the socket open
         self._to = pushed
         self._guard = guard
         self._reads_until = 0.0
@@ -86,7 +86,7 @@ class MasterConnection(Connection):
         self.sound = False
         return NoReply("there is another master now", sent=False)
 
-    def hear(self, message: list[bytes]) -> None:
+    def hear(self: Any, message: list[bytes]) -> None:
         """Hand a push on if it counts."""
         until = max(self._reads_until, now())
         proving = self._guard.take(message, partial(self._to, self), until)
@@ -108,11 +108,6 @@ class MasterConnection(Connection):
                 return message
             self._ask_guard(self._guard.still_master(until))
         return super()._next(until, broken=broken)
-
-
-def _hear(connection: Connection, message: list[bytes]) -> None:
-    if isinstance(connection, MasterConnection):
-        connection.hear(message)
 
 
 class BlockingDialer(BlockingIo):

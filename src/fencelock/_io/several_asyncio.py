@@ -9,7 +9,7 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from fencelock._core.seat import Question
@@ -19,36 +19,35 @@ from fencelock._io.wire import ReplyError, server_error, unknown_script, with_so
 from fencelock._runtime.clock import now
 from fencelock.errors import FencelockError
 
-Links = Mapping[Any, Link] | Sequence[Link]  # by where a question goes
 
+class AsyncioSeveral:
+    """Asks several servers at once."""
 
-async def exchange(
-    asks: Sequence[Question],
-    links: Links,
-    latest: float,
-    limit: Callable[[], float],
-    look_seconds: float,
-) -> None:
-    """Ask all at once. Return when all answered, or at the instant that ``limit`` returns.
+    at: Any  # the link to each server, by where a question goes
+    look_seconds: float  # how often to look whether answers have shortened the time for the others
 
-    That is ``latest`` until the answers decide. From then on it is no nearer than ``look_seconds``.
-    Every question has ended then; a cancellation leaves some that have not.
-    """
-    exchange = _Exchange(latest, limit, look_seconds)
-    try:
-        exchange.start(asks, links)
-        await exchange.hear()
-    finally:
-        exchange.end()
-    for ask in asks:
-        if not ask.ended:
-            ask.give_up()
+    async def exchange(
+        self, asks: Sequence[Question], latest: float, limit: Callable[[], float]
+    ) -> None:
+        """Ask all at once. Return when all answered, or at the instant that ``limit`` returns.
 
+        That is ``latest`` until the answers decide. From then on it is no nearer than
+        ``look_seconds``. Every question has ended then; a cancellation leaves some that have not.
+        """
+        exchange = _Exchange(latest, limit, self.look_seconds)
+        try:
+            exchange.start(asks, self.at)
+            await exchange.hear()
+        finally:
+            exchange.end()
+        for ask in asks:
+            if not ask.ended:
+                ask.give_up()
 
-def put_back(asks: Iterable[Question]) -> None:
-    """Forget the connections of the questions: all tasks share those."""
-    for ask in asks:
-        ask.connection = None
+    def put_back(self, asks: Iterable[Question]) -> None:
+        """Forget the connections of the questions: all tasks share those."""
+        for ask in asks:
+            ask.connection = None
 
 
 class _AnswerSlot:
@@ -99,7 +98,7 @@ class _Exchange:
         self._dials: list[asyncio.Task[None]] = []
         self.over = False
 
-    def start(self, asks: Sequence[Question], links: Links) -> None:
+    def start(self, asks: Sequence[Question], links: Any) -> None:
         """Write the requests, at once where the server is connected."""
         self._left = len(asks)
         for ask in asks:

@@ -16,121 +16,79 @@ from __future__ import annotations
 
 import select
 import socket
-import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from fencelock._core.seat import Question
 from fencelock._core.types import NoReply
-from fencelock._io.connect_blocking import Pushed
+from fencelock._io.bounded_call import Work, WorkClaim, under_way
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.pool_blocking import Pool, admit
-from fencelock._io.sources.kinds import One
 from fencelock._io.wire import INCOMPLETE, ReplyError, server_error, unknown_script, with_source
 from fencelock._runtime.clock import now
-from fencelock._runtime.mutex import started
 from fencelock._topology.io import DIAL_SECONDS
 from fencelock.errors import FencelockError
 
-Dial = Future[Connection]
-
+DIAL = "fencelock-dial"
 # The rest of an answer that has begun to come is awaited at least so long.
 REST_SECONDS = 0.01
 
 
-class DialPool(Pool):
-    """Connections to one of several servers: one may be opened without holding up the others."""
+class BlockingSeveral:
+    """Asks several servers at once."""
 
-    __slots__ = ("_dials", "_left")
+    at: Any  # the pool of each server, by where a question goes
 
-    def __init__(self, source: One, pushed: Pushed) -> None:
-        super().__init__(source, pushed)
-        self._dials = threading.Lock()
-        self._left: list[Dial] = []  # connections that are being opened, whose callers gave up
+    async def exchange(
+        self,
+        asks: Sequence[Question],
+        latest: float,  # noqa: ARG002 - as in a loop: here ``limit`` says it
+        limit: Callable[[], float],
+    ) -> None:
+        """Ask all at once. Return when all answered, or at the instant that ``limit`` returns.
 
-    def dial(self) -> Dial:
-        """Begin to open a connection, or go on with one that was left."""
-        admit(closed_already=self.closed)
-        with self._dials:
-            if self._left:
-                return self._left.pop()
-        dial = Dial()
-        thread = threading.Thread(
-            target=self._open_for, args=(dial,), name="fencelock-dial", daemon=True
-        )
-        if started(thread) is not None:  # here, if no thread can be started
-            self._open_for(dial)
-        return dial
-
-    def connect(self, until: float) -> Connection:
-        """Open a connection, in the thread of its dial."""
-        return self._dial(until)
-
-    def _open_for(self, dial: Dial) -> None:
-        try:
-            dial.set_result(self.connect(now() + DIAL_SECONDS))
-        except BaseException as error:  # noqa: BLE001 - it is raised where the connection is awaited
-            dial.set_exception(error)
-        with self._dials:
-            left = dial in self._left
-            if left:
-                self._left.remove(dial)
-        if left and dial.exception() is None:
-            self.give(dial.result())
-
-    def leave(self, dial: Dial) -> None:
-        """Stop waiting for a connection: it is for the next caller."""
-        with self._dials:
-            over = dial.done()
-            if not over:
-                self._left.append(dial)
-        if over and dial.exception() is None:
-            self.give(dial.result())
-
-
-Pools = Mapping[Any, DialPool] | Sequence[DialPool]  # by where a question goes
-
-
-def exchange(asks: Sequence[Question], pools: Pools, limit: Callable[[], float]) -> None:
-    """Ask all at once. Return when all answered, or at the instant that ``limit`` returns.
-
-    Sends on idle connections, then on those that were opened; reads the answers. Every question has
-    ended then; an interrupt leaves some that have not.
-    """
-    asked_at, complete = now(), True
-    for ask in asks:
-        if ask.connection is None:
-            ask.connection = pools[ask.node].idle()
-            complete = complete and ask.connection is not None
-    _send(asks, asked_at)
-    if complete and _read(asks, limit):
-        return
-    under_way = _Exchange()
-    try:
+        Sends on idle connections, then on those that were opened; reads the answers. Every question
+        has ended then; an interrupt leaves some that have not.
+        """
+        asked_at, complete, pools = now(), True, self.at
         for ask in asks:
-            if ask.connection is not None:
-                under_way.await_answer(ask)
-            else:
-                under_way.dial(ask, pools[ask.node])
-        under_way.hear(limit)
-    finally:
-        under_way.end()
-    for ask in asks:
-        if not ask.ended:
-            ask.give_up()
-            if ask.connection is not None:
-                ask.connection.sound = False  # the answer may still come
+            if ask.connection is None:
+                ask.connection = pools[ask.node].idle()
+                complete = complete and ask.connection is not None
+        _send(asks, asked_at)
+        if complete and _read(asks, limit):
+            return
+        late = _Exchange()
+        try:
+            for ask in asks:
+                if ask.connection is not None:
+                    late.await_answer(ask)
+                else:
+                    late.dial(ask, pools[ask.node])
+            late.hear(limit)
+        finally:
+            late.end()
+        for ask in asks:
+            if not ask.ended:
+                ask.give_up()
+                if ask.connection is not None:
+                    ask.connection.sound = False  # the answer may still come
+
+    def put_back(self, asks: Iterable[Question]) -> None:
+        """Give the connections back to their pools, which close those with an unread answer."""
+        pools = self.at
+        for ask in asks:
+            connection, ask.connection = ask.connection, None
+            if connection is not None:
+                connection.waiter = None
+                pools[ask.node].give(connection)
 
 
-def put_back(asks: Iterable[Question], pools: Pools) -> None:
-    """Give the connections back to their pools, which close those with an unread answer."""
-    for ask in asks:
-        connection, ask.connection = ask.connection, None
-        if connection is not None:
-            connection.waiter = None
-            pools[ask.node].give(connection)
+def opened(pool: Pool) -> Connection:
+    """Open a connection in a thread of its own: its caller may have less time, and leave it."""
+    return pool.connect(now() + DIAL_SECONDS)
 
 
 def _send(asks: Iterable[Question], asked_at: float) -> None:
@@ -188,7 +146,7 @@ class _Exchange:
 
     def __init__(self) -> None:
         self._waiting: dict[int, Question] = {}
-        self._dials: dict[Question, tuple[DialPool, Dial]] = {}
+        self._dials: dict[Question, tuple[Pool, WorkClaim[Connection]]] = {}
         self._poll = select.poll()
         self._bell: socket.socket | None = None
         self._heard: socket.socket | None = None
@@ -200,20 +158,21 @@ class _Exchange:
             self._waiting[number] = ask
             self._poll.register(number, select.POLLIN)
 
-    def dial(self, ask: Question, pool: DialPool) -> None:
+    def dial(self, ask: Question, pool: Pool) -> None:
         """Send a request as soon as a connection is open, without holding up others."""
         if self._bell is None:
             self._bell, self._heard = socket.socketpair()
             self._poll.register(self._heard, select.POLLIN)
+        claim: WorkClaim[Connection] = WorkClaim(self._ring)
+        self._dials[ask] = pool, claim
         try:
-            dial = pool.dial()
+            admit(closed_already=pool.closed)
+            under_way.claim(pool, lambda: Work(partial(opened, pool), pool.give), DIAL, claim)
         except FencelockError as error:
+            del self._dials[ask]
             ask.fail(error)
-            return
-        self._dials[ask] = pool, dial
-        dial.add_done_callback(self._ring)
 
-    def _ring(self, _dial: Dial) -> None:
+    def _ring(self) -> None:
         if self._bell is not None:
             with suppress(OSError):  # its caller has stopped waiting
                 self._bell.send(b"\0")
@@ -236,9 +195,12 @@ class _Exchange:
     def _connected(self) -> None:
         if self._heard is not None:
             self._heard.recv(100)
-        for ask in [ask for ask, (_, dial) in self._dials.items() if dial.done()]:
+        for ask, (_, claim) in list(self._dials.items()):
+            if claim.work is None or not claim.work.ended:
+                continue
+            del self._dials[ask]
             try:
-                ask.connection = self._dials.pop(ask)[1].result()
+                ask.connection = claim.work.result()
             except (NoReply, FencelockError) as error:
                 ask.fail(error)
             else:
@@ -247,8 +209,8 @@ class _Exchange:
 
     def end(self) -> None:
         """Stop waiting for answers and connections."""
-        for pool, dial in self._dials.values():
-            pool.leave(dial)
+        for pool, claim in self._dials.values():
+            under_way.leave(pool, claim, DIAL)
         if self._bell is not None and self._heard is not None:
             self._bell.close()
             self._heard.close()

@@ -15,20 +15,17 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import inf
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fencelock._core.engine import Engine
 from fencelock._core.keys import slot
-from fencelock._core.lock.renewal_schedule import RenewalSchedule
-from fencelock._core.lock.waiting import Lines
 from fencelock._core.port import FirstEnd
 from fencelock._core.seat import Question, Seat
 from fencelock._core.types import Args, Call, Keys, NoReply, Reply, closed
-from fencelock._io.wire import ReplyError, pack_call
+from fencelock._io.wire import ReplyError, pack, pack_call
 from fencelock._runtime.log import log
 from fencelock._topology.cluster_map import ClusterMap
 from fencelock._topology.io import NodeIo
@@ -47,6 +44,11 @@ from fencelock._topology.slots import (
 from fencelock.errors import FencelockError, ServerError
 from fencelock.scripts import Script
 
+if TYPE_CHECKING:
+    from fencelock._topology.io import Whole
+else:
+    Whole = Engine
+
 T = TypeVar("T")
 
 # Requests that are written before the first answer is read: few enough for any socket's buffer, and
@@ -55,8 +57,6 @@ FAN_MAX = 100
 # How many channels a connection hears before idle ones are left: one for each slot with waiters.
 CHANNELS_MAX = 256
 ANYWHERE = -1  # in ``NodeConnection.channels``: a channel of no slot
-
-Ask = Callable[..., Coroutine[Any, Any, Reply]]
 
 
 class Batch(Question):
@@ -84,21 +84,14 @@ class Batch(Question):
         self.replies += [error] * (len(self.requests) - len(self.replies))
 
 
-class ClusterPort(Engine):
+class ClusterPort(Whole):
     """The parts of ``_core.port.Port`` that differ for a Cluster.
 
     A subclass adds how a waiter uses a connection, and the methods of a port of one server.
     """
 
-    mutex: AbstractContextManager[Any]
-    lines: Lines
-    renewals: RenewalSchedule
     closing: bool
     _io: NodeIo
-    # Those of a port of one server:
-    close: Callable[[Seat], None]
-    wake: Callable[[Seat], None]
-    attend_by: Callable[[Any], None]
 
     together = FAN_MAX
 
@@ -137,20 +130,19 @@ class ClusterPort(Engine):
         self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a plain command at the node of this key."""
-        return await self.run(args, key, until, waiter, ask=self._io.command, proves=False)
+        return await self.run(pack(args), key, until, waiter, proves=False)
 
     async def run(
         self,
-        request: Any,
+        request: bytes,
         key: bytes,
         until: float,
         waiter: Seat | None = None,
         *,
-        ask: Ask | None = None,
         proves: bool = True,
     ) -> Reply:
-        """Run a packed script call at the node of its key; ``ask`` runs another request."""
-        ask, slots, nodes = ask or self._io.run, self.slots, self._io.at
+        """Run a packed script call at the node of its key."""
+        slots, nodes = self.slots, self._io.at
         until = min(until, self._io.now() + ANSWER_SECONDS)
         step: Redirect | None = None
         for _ in range(REDIRECTS_MAX):
@@ -163,7 +155,7 @@ class ClusterPort(Engine):
                 connection = await self._connection(key, step, until, waiter)
             asking, asked_at = step is not None and step.asking, self._io.now()
             try:
-                reply = await ask(connection, request, until, asking=asking)
+                reply = await self._io.run(connection, request, until, asking=asking)
             except NoReply:
                 slots.invalidate(connection.node)
                 raise
@@ -342,12 +334,13 @@ class ClusterPort(Engine):
 
     def node_of(self, key: bytes) -> object:
         """Return the node of a key, as far as is known."""
-        return self.slots.owner(slot(key))
+        return self.slots.owners[slot(key)]
 
     async def parts(self, until: float) -> Sequence[bytes]:
         """Return one key for each master."""
         await self._map.owner(b"", until)
-        return [key_in(number) for number in self.slots.firsts()]
+        owners = self.slots.owners
+        return [key_in(owners.index(node)) for node in self.slots.masters if node in owners]
 
     # -- many requests --------------------------------------------------------------------------
 
@@ -357,19 +350,14 @@ class ClusterPort(Engine):
         """Write many requests, then collect their answers; a redirected one is sent separately."""
         answers: list[Reply | Exception] = []
         for start in range(0, len(calls), FAN_MAX):
-            (some,) = await self._spread([calls[start : start + FAN_MAX]], until, waiter)
+            (some,) = await self.run_on_nodes([calls[start : start + FAN_MAX]], until, waiter)
             answers += some
         return answers
 
     async def run_on_nodes(
-        self, groups: Sequence[Sequence[Call]], until: float
+        self, groups: Sequence[Sequence[Call]], until: float, waiter: Seat | None = None
     ) -> list[list[Reply | Exception]]:
         """Write each group to its place, then collect the answers as they come."""
-        return await self._spread(groups, until, None)
-
-    async def _spread(
-        self, groups: Sequence[Sequence[Call]], until: float, waiter: Seat | None
-    ) -> list[list[Reply | Exception]]:
         began = self._io.now()
         until = min(until, began + ANSWER_SECONDS)
         batches = [await self._batch(group, until, waiter) for group in groups]

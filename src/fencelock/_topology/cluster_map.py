@@ -20,14 +20,20 @@ from fencelock._topology.io import Latch, NodeIo
 from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import (
     MAP_SECONDS,
+    PAUSE_SECONDS,
     READ_MAP,
     ClusterSource,
     SlotMap,
-    replaced,
-    unsuitable,
 )
-from fencelock.errors import FencelockError, ServerDenied, ServerError, ServerUnreachable
+from fencelock.errors import (
+    FencelockError,
+    ServerDenied,
+    ServerError,
+    ServerUnreachable,
+    ServerUnsuitable,
+)
 
+Ask = Callable[[], Awaitable[bool | None]]
 # One caller asks these for all: the map, and whether one node is a master.
 _MAP = "the map of the Cluster"
 # Error codes of a server where no process answers; temporary if the server is known to exist.
@@ -37,7 +43,8 @@ _UNREACHED = {"", "REFUSED"}
 class _Question:
     """A question that one caller asks for all that need its answer now."""
 
-    def __init__(self, caller: Hashable, latch: Latch) -> None:
+    def __init__(self, about: object, caller: Hashable, latch: Latch) -> None:
+        self.about = about
         self.caller = caller
         self.latch = latch
         self.known = False  # ``answer`` is there
@@ -90,7 +97,7 @@ class ClusterMap:
         """Return the node of a key; NoReply when it cannot be found out now."""
         if self.slots.doubtful:
             await self._read(until)
-        node = self.slots.owner(slot(key))
+        node = self.slots.owners[slot(key)]
         if node is None:
             self.slots.invalidate(None)
             raise NoReply("no node of the Cluster serves this slot", sent=False)
@@ -100,7 +107,8 @@ class ClusterMap:
 
     async def _read(self, until: float) -> None:
         """Read the map if it is in doubt; keep the known one if no node reports another."""
-        if self.slots.wants_reading():
+        slots = self.slots
+        if slots.doubtful and self._io.now() - slots.read_at > PAUSE_SECONDS:
             await self._once(_MAP, partial(self._ask_around, until), until)
 
     async def _ask_around(self, until: float) -> None:
@@ -131,7 +139,12 @@ class ClusterMap:
             self.slots.invalidate(node)  # the next reading begins at another node
             raise
         except ServerError as error:
-            raise unsuitable(error) from error
+            if "cluster support disabled" not in str(error).lower():
+                raise
+            text = (
+                "this server is not a node of a Cluster: use redis:// instead of redis+cluster://"
+            )
+            raise ServerUnsuitable(text) from error
         finally:
             self._io.at[node].give(connection)
         self.slots.learn(reply, node)
@@ -156,18 +169,12 @@ class ClusterMap:
 
         agreed = await self.slots.inquire(node, named)
         if agreed is False:
-            await self._see_replaced(key, node, until)
+            # What counts now is a map, from another node if possible; an older one proves nothing.
+            self.slots.invalidate(node)
+            await self._ask_around(until)
+            if self.slots.doubtful or self.slots.owners[slot(key)] != node:
+                raise NoReply(f"another node has taken the place of {node}", sent=True)
         return agreed
-
-    async def _see_replaced(self, key: bytes, node: NodeAddress, until: float) -> None:
-        """Read the map, from another node if possible; NoReply unless that names this node.
-
-        An older map proves nothing, so NoReply also when none could be read.
-        """
-        self.slots.invalidate(node)
-        await self._ask_around(until)
-        if self.slots.doubtful or self.slots.owner(slot(key)) != node:
-            raise replaced(node)
 
     async def _named(self, node: NodeAddress, key: bytes, until: float) -> NodeAddress | None:
         """Return the master of a key according to another node; None if that is silent.
@@ -199,16 +206,14 @@ class ClusterMap:
 
     # -- once for all ---------------------------------------------------------------------------
 
-    async def _once(
-        self, about: object, ask: Callable[[], Awaitable[bool | None]], until: float
-    ) -> bool | None:
+    async def _once(self, about: object, ask: Ask, until: float) -> bool | None:
         """Ask something once for all callers that need it now; return the answer."""
         while True:
             question, mine = self._question(about)
             try:
                 if mine:
-                    return await self._asked(about, question, ask, until)
-                if not await question.latch.wait(until):
+                    return await self._asked(question, ask, until)
+                if not await question.latch.wait_until(until):
                     sent = about != _MAP  # what must be proved was an answer
                     raise NoReply(f"{about} was not found out in time", sent=sent)
                 if question.error is not None:
@@ -223,7 +228,7 @@ class ClusterMap:
 
         A finalizer that interrupts its own thread while that thread asks must ask as well.
         """
-        fresh = _Question(self._io.caller(), self._io.latch())
+        fresh = _Question(about, self._io.caller(), self._io.latch())
         with self._io.mutex:
             asked = self._questions.get(about)
             if asked is not None and asked.caller != fresh.caller:
@@ -231,13 +236,7 @@ class ClusterMap:
             self._questions[about] = fresh
             return fresh, True
 
-    async def _asked(
-        self,
-        about: object,
-        question: _Question,
-        ask: Callable[[], Awaitable[bool | None]],
-        until: float,
-    ) -> bool | None:
+    async def _asked(self, question: _Question, ask: Ask, until: float) -> bool | None:
         try:
             question.answer = answer = await ask()
             question.known = True
@@ -248,8 +247,8 @@ class ClusterMap:
             raise
         finally:
             with self._io.mutex:
-                if self._questions.get(about) is question:
-                    del self._questions[about]
+                if self._questions.get(question.about) is question:
+                    del self._questions[question.about]
             question.latch.open()
             del question
 

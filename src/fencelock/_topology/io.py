@@ -11,24 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fencelock._core.seat import Question
 from fencelock._core.types import Args, Reply
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
+    from fencelock._core.port import Port
+
+    class Whole(Engine, Port):
+        """An engine to which a subclass adds its wire: what type checkers see of a part of it."""
+
 
 Flow = Callable[[], Coroutine[Any, Any, None]]
 
 # How long a connection to one of several servers may take to open, even if its caller gives up
 # sooner. In a loop, one that is silent for so long is given up; a busy loop looks silent, too.
 DIAL_SECONDS = 1.0
-
-
-class Connection(Protocol):
-    """A connection to one server, greeted."""
-
-    @property
-    def sound(self) -> bool:
-        """Return True if the next request may be sent on it."""
 
 
 class Latch(Protocol):
@@ -41,12 +41,12 @@ class Latch(Protocol):
     def open(self) -> None:
         """Wake all waiting flows; later ones do not wait."""
 
-    async def wait(self, until: float) -> bool:
+    async def wait_until(self, until: float) -> bool:
         """Wait until it opens, or until the instant; return True if it is open."""
 
 
 class Io(Protocol):
-    """The clock, open connections, and flows that run in the background."""
+    """The clock, and flows that run in the background."""
 
     def now(self) -> float:
         """Return the monotonic instant, in seconds."""
@@ -54,30 +54,6 @@ class Io(Protocol):
     @property
     def mutex(self) -> AbstractContextManager[Any]:
         """Guard shared tables; nothing may be awaited inside."""
-
-    def caller(self) -> Hashable:
-        """Return an identity of the running thread or task."""
-
-    async def run(
-        self, connection: Any, packed: bytes, until: float, *, asking: bool = False
-    ) -> Reply:
-        """Run a packed script call; ends like ``Port.call``. ``asking``: right behind ASKING."""
-
-    async def command(
-        self, connection: Any, args: Args, until: float, *, asking: bool = False
-    ) -> Reply:
-        """Run a plain command; ends like ``run``."""
-
-    async def subscribe(
-        self,
-        connection: Any,
-        channel: bytes,
-        until: float,
-        word: bytes = b"SUBSCRIBE",
-        *,
-        asking: bool = False,
-    ) -> None:
-        """Listen to a channel; ends like ``run``."""
 
     def spawn(self, flow: Flow, name: str) -> bool:
         """Run a flow in a thread or task of this name; False when none can be started.
@@ -87,14 +63,6 @@ class Io(Protocol):
 
     def latch(self) -> Latch:
         """Return a new latch."""
-
-
-class NodeConnection(Connection, Protocol):
-    """A connection to one node of a Cluster."""
-
-    node: Any
-    name: bytes  # with which the channels begin that it hears for waiters
-    channels: dict[int, bytes]  # the channels that it hears for waiters, by slot
 
 
 class NodeConnections(Protocol):
@@ -108,7 +76,33 @@ class NodeConnections(Protocol):
 
 
 class NodeIo(Io, Protocol):
-    """Connections to the nodes of a Cluster."""
+    """Connections to the nodes of a Cluster.
+
+    Each has the ``node`` that it leads to, a ``name`` with which the channels begin that it hears
+    for waiters, and these ``channels`` by slot. It is ``sound`` while it may be asked something.
+    """
+
+    def caller(self) -> Hashable:
+        """Return an identity of the running thread or task."""
+
+    async def run(
+        self, connection: Any, packed: bytes, until: float, *, asking: bool = False
+    ) -> Reply:
+        """Run a packed request; ends like ``Port.call``. ``asking``: right behind ASKING."""
+
+    async def command(self, connection: Any, args: Args, until: float) -> Reply:
+        """Run a plain command; ends like ``run``."""
+
+    async def subscribe(
+        self,
+        connection: Any,
+        channel: bytes,
+        until: float,
+        word: bytes,
+        *,
+        asking: bool,
+    ) -> None:
+        """Listen to a channel; ends like ``run``."""
 
     @property
     def at(self) -> Mapping[Any, NodeConnections]:

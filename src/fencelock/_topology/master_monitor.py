@@ -15,12 +15,11 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Protocol
 
 from fencelock._core.types import NoReply, Reply
-from fencelock._topology.io import Flow, Latch
+from fencelock._topology.io import Flow, Io
 from fencelock._topology.sentinel import (
     ANSWER_SECONDS,
     CONNECT_SECONDS,
@@ -45,15 +44,8 @@ from fencelock.errors import FencelockError, ServerError, ServerUnreachable
 LONG_AGO = float("-inf")
 
 
-class MasterIo(Protocol):
-    """The part of ``_topology.io.Io`` that is needed here, and connections to any server."""
-
-    def now(self) -> float:
-        """Return the monotonic instant, in seconds."""
-
-    @property
-    def mutex(self) -> AbstractContextManager[Any]:
-        """Guard shared tables; nothing may be awaited inside."""
+class MasterIo(Io, Protocol):
+    """Connections to any server."""
 
     async def dial(self, source: Any, until: float, pushed: Any, guard: Any = None) -> Any:
         """Open a connection to one server and greet it; ``pushed`` is called with its pushes.
@@ -64,12 +56,6 @@ class MasterIo(Protocol):
 
     async def command(self, connection: Any, args: Sequence[bytes | int], until: float) -> Reply:
         """Run a plain command; ends like ``Port.call``."""
-
-    def spawn(self, flow: Flow, name: str) -> bool:
-        """Run a flow in a thread or task of this name; False when none can be started."""
-
-    def latch(self) -> Latch:
-        """Return a new latch."""
 
 
 class Round:
@@ -108,7 +94,7 @@ class Round:
     async def wait(self, until: float) -> None:
         """Return when enough answered, when each had its time, or at the instant."""
         for latch in (self._majority, self._done):
-            await latch.wait(min(until, self._ends))
+            await latch.wait_until(min(until, self._ends))
         with self._io.mutex:
             self.note_end()
 
@@ -118,14 +104,29 @@ class Round:
             self._state.end_round(self.began, self.outcomes)
 
     async def _ask(self, at: int) -> None:
-        until = self.began + ANSWER_SECONDS
-        outcome = await _asked(self._io, self._service, self._service.sentinels[at], until)
+        outcome = await self._said(self._service.sentinels[at], self.began + ANSWER_SECONDS)
         with self._io.mutex:
             complete, majority = self._take(at, outcome)
         if complete:
             self._open()
         elif majority:
             self._majority.open()
+
+    async def _said(self, sentinel: Any, until: float) -> Outcome:
+        """Ask one Sentinel; None when it did not answer in time."""
+        try:
+            connection = await self._io.dial(sentinel, until, lambda *_: None)  # it pushes nothing
+            try:
+                asked = questions(self._service)
+                return parse_reply(
+                    *[await self._io.command(connection, each, until) for each in asked]
+                )
+            finally:
+                connection.close()
+        except NoReply:
+            return None
+        except FencelockError as error:
+            return error
 
     def _take(self, at: int, outcome: Outcome) -> tuple[bool, bool]:
         """Take one Sentinel's answer; return whether all have answered now, and whether most."""
@@ -145,26 +146,6 @@ class Round:
     def _open(self) -> None:
         self._majority.open()
         self._done.open()
-
-
-async def _asked(io: MasterIo, service: Service, sentinel: Any, until: float) -> Outcome:
-    """Ask one Sentinel; None when it did not answer in time."""
-    try:
-        connection = await io.dial(sentinel, until, _ignored)
-        try:
-            return parse_reply(
-                *[await io.command(connection, each, until) for each in questions(service)]
-            )
-        finally:
-            connection.close()
-    except NoReply:
-        return None
-    except FencelockError as error:
-        return error
-
-
-def _ignored(*_: Any) -> None:
-    """Ignore pushes: a Sentinel was not asked for any."""
 
 
 async def survey(io: MasterIo, service: Service, until: float) -> Sequence[Outcome]:

@@ -13,7 +13,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from fencelock._core.engine import Engine
 from fencelock._core.keys import membership_key
@@ -30,6 +30,7 @@ from fencelock._core.quorum.maintain import (
 from fencelock._core.quorum.membership import Membership, parse_info
 from fencelock._core.quorum.votes import FIRST_FACTOR, majority
 from fencelock._core.types import Args, Keys, NoReply, Reply
+from fencelock._runtime.clock import now
 from fencelock.scripts import Script
 
 # Takes a node's run id, its uptime in seconds, and the instant before it was asked for them.
@@ -100,17 +101,9 @@ class QuorumPortRules(Engine):
             node.run_in_background(script, keys, args)
 
 
-class Greeted(Protocol):
-    """A connection that has just been opened."""
-
-    def close(self) -> None:
-        """Close it."""
-
-
 async def identify(
-    connection: Greeted,
+    connection: Any,
     command: Callable[[Sequence[bytes], float], Awaitable[Any]],
-    asked_at: float,
     until: float,
     saw: Identified,
 ) -> None:
@@ -118,6 +111,7 @@ async def identify(
 
     Without an answer the connection is closed: the actual request was not sent on it.
     """
+    asked_at = now()
     try:
         told = await command((b"INFO", b"server"), until)
     except BaseException as error:

@@ -220,7 +220,7 @@ class MasterState:
                 f"a Sentinel refuses fencelock's request: {denied}", code=denied.code
             ) from denied
         label = self._service.label
-        if errors and all(_unknown(error) for error in errors):
+        if errors and all("no such master" in str(error).lower() for error in errors):
             raise ServerUnsuitable(f"{label}: no Sentinel has a service of that name")
         detail = "; ".join(dict.fromkeys(map(str, errors))) or "no answer in time"
         raise ServerUnreachable(f"{label}: no Sentinel answers: {detail}", code="REFUSED")
@@ -236,10 +236,6 @@ def proof_since(asked_at: float, answered_at: float, fresh_for: float) -> float:
     """Return when a round that counts for so long must have begun to prove an answer."""
     slow = answered_at - asked_at > SLOW_SECONDS
     return answered_at if slow else answered_at - fresh_for
-
-
-def _unknown(error: Exception) -> bool:
-    return "no such master" in str(error).lower()
 
 
 def proof_timeout(now: float, until: float) -> float:

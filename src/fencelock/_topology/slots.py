@@ -20,7 +20,7 @@ from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply
 from fencelock._runtime.clock import now
 from fencelock._topology.master_check import MasterCheck, Named, NodeAddress
-from fencelock.errors import ServerError, ServerUnsuitable
+from fencelock.errors import ServerError
 from fencelock.scripts.constants import LOCAL_MARK, SHARDED_MARK
 
 SLOTS: Final = 16384
@@ -70,7 +70,7 @@ class SlotMap:
         self._now = now
         self._seeds = tuple(seeds)
         self._remap = remap
-        self.owners: list[NodeAddress | None] = [None] * SLOTS
+        self.owners: list[NodeAddress | None] = [None] * SLOTS  # of each slot
         self._doubted: dict[NodeAddress, None] = {}
         self.masters: tuple[NodeAddress, ...] = ()
         self._replicas: tuple[NodeAddress, ...] = ()
@@ -83,10 +83,6 @@ class SlotMap:
     def known(self) -> bool:
         """Return True if it was ever read."""
         return bool(self.masters)
-
-    def owner(self, number: int) -> NodeAddress | None:
-        """Return the node that serves a slot, as far as we know."""
-        return self.owners[number]
 
     def sure(self, key: bytes) -> NodeAddress | None:
         """Return the node that serves a key; None when that must be asked for."""
@@ -105,10 +101,6 @@ class SlotMap:
         known = {node, *replicas}
         others = [each for each in (*self.masters, *self._replicas) if each not in known]
         return await self.master_check.inquire(node, replicas, others, named)
-
-    def wants_reading(self) -> bool:
-        """Return True if it should be read now."""
-        return self.doubtful and self._now() - self.read_at > PAUSE_SECONDS
 
     def invalidate(self, node: NodeAddress | None) -> None:
         """Note that a node did not answer."""
@@ -140,10 +132,6 @@ class SlotMap:
         self.masters = tuple(masters) or self.masters
         self._followers = followers
         self._replicas = tuple(dict.fromkeys(each for some in followers.values() for each in some))
-
-    def firsts(self) -> list[int]:
-        """Return one slot of each master that has any."""
-        return [self.owners.index(node) for node in self.masters if node in self.owners]
 
     def redirect(self, error: ServerError) -> Redirect | None:
         """Return where an error reply redirects us, and note what it says about the map.
@@ -189,23 +177,9 @@ class SlotMap:
         return node if self._remap is None else self._remap(node)
 
 
-def replaced(node: NodeAddress) -> NoReply:
-    """Return the error for the answer of a node that is no master any more."""
-    return NoReply(f"another node has taken the place of {node}", sent=True)
-
-
 def is_grant(message: Sequence[bytes]) -> bool:
     """Return True if a push is a grant of a lock, for a waiter that it names."""
     return message[0] == b"message" and message[-1].startswith(b"granted ")
-
-
-def unsuitable(error: ServerError) -> ServerError:
-    """Return what a node's refusal to tell the map means."""
-    if "cluster support disabled" not in str(error).lower():
-        return error
-    return ServerUnsuitable(
-        "this server is not a node of a Cluster: use redis:// instead of redis+cluster://"
-    )
 
 
 @lru_cache(maxsize=4096)

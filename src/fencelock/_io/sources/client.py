@@ -96,9 +96,7 @@ def connect(cloned: Cloned, until: float) -> socket.socket:
 
     try:
         # In a thread: a name, or a credential provider, may take longer than there is time.
-        theirs = within(
-            until, key, open_theirs, name="fencelock-dial", dispose=_close, lives=cloned.settings
-        )
+        theirs = within(until, key, open_theirs, name="fencelock-dial", dispose=_close)
         sock: socket.socket = theirs._sock  # noqa: SLF001 - the client's library has no other way
     except Exception as error:
         raise failure(cloned, error) from error
