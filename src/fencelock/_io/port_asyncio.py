@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fencelock._core.deadlock.unit_waits import UnitWaits
 from fencelock._core.engine import Engine
-from fencelock._core.lock.hand_back import give_back_all
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.kept import give_up_all
-from fencelock._core.lock.maintain import recheck
-from fencelock._core.lock.renew import log_loss, lose_all
+from fencelock._core.lock.maintain import log_loss, lose_all, recheck
+from fencelock._core.lock.release import give_back_all
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
+from fencelock._core.lock.tenure import give_up_all
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.pushes import dispatch
 from fencelock._core.retry import ask, left_behind

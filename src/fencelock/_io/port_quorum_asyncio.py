@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fencelock._core.lock.hand_back import give_back_all
-from fencelock._core.lock.renew import lose_all
+from fencelock._core.lock.maintain import lose_all
+from fencelock._core.lock.release import give_back_all
 from fencelock._core.quorum.broadcast import Ballot
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.link_asyncio import Link

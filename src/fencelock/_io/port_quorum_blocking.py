@@ -7,8 +7,8 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from fencelock._core.lock.hand_back import give_back_all
-from fencelock._core.lock.renew import lose_all
+from fencelock._core.lock.maintain import lose_all
+from fencelock._core.lock.release import give_back_all
 from fencelock._core.quorum.broadcast import Ballot
 from fencelock._core.types import NoReply
 from fencelock._io.connect_blocking import SOCKETS, Pushed

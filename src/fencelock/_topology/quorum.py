@@ -20,8 +20,8 @@ from fencelock._core.keys import membership_key
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.quorum.acquire import take
-from fencelock._core.quorum.inspect import holder_of, is_idle, local_rows, on_each, replies
-from fencelock._core.quorum.maintain import (
+from fencelock._core.quorum.broadcast import holder_of, is_idle, local_rows, on_each, replies
+from fencelock._core.quorum.lease import (
     clean_up,
     give_back,
     hand_back,

@@ -76,6 +76,13 @@ def step_down(port: Keeper, one: Any) -> None:
         tenure.succeed(port, one)
 
 
+def lose(port: Keeper, hold: Hold, reason: str, since: float, detail: str = "") -> bool:
+    """End the renewal of a lost hold; return True if nothing else reports its loss."""
+    with port.mutex:
+        port.renewals.discard(hold)
+    return hold.lose(reason, since, detail)
+
+
 class Loss(NamedTuple):
     """Why a lease was lost, and since which instant."""
 

@@ -71,7 +71,7 @@ class RenewalSchedule:
         return now or any(self._buckets.values())
 
     def watch(self, kept: Any, when: float) -> None:
-        """Look at a lease that is kept while it is idle (kept.py) at an instant."""
+        """Look at a lease that is kept while it is idle (tenure.py) at an instant."""
         self._watches += 1
         heappush(self.watched, (when, self._watches, kept))
 
@@ -159,29 +159,26 @@ class RenewalSchedule:
             self.discard(hold)
         self.add_all(waiting, when)
 
-    def clear(self) -> None:
-        """Forget all holds."""
+    def clear(self) -> list[Hold]:
+        """Forget all holds, and return them."""
+        holds = self.tracked()
         self._buckets, self._order, self.under_way = {}, [], {}
         self.watched, self.young = [], {}
+        return holds
 
     def next_at(self) -> float | None:
         """Return when the next hold is due, or the next lease that may be idle."""
-        due = self._next_due()
-        if not self.watched:
-            return due
-        watch = self.watched[0][0]
-        return watch if due is None else min(due, watch)
-
-    def _next_due(self) -> float | None:
+        each = [self.watched[0][0]] if self.watched else []
         placed = self._placed()
         while self._order:
             bucket = placed.get(self._order[0])
             if bucket:
-                return bucket.exact().first
+                each.append(bucket.exact().first)
+                break
             if bucket is not None:
                 del placed[self._order[0]]  # left empty by an interrupt
             heappop(self._order)
-        return None
+        return min(each, default=None)
 
     def due(self, now: float) -> list[Hold]:
         """Take out every hold that is due now, the earliest buckets first."""
