@@ -507,7 +507,7 @@ class MultiDesk(Desk, Actor):
 
     async def renews(self):
         with self.call("renew all"):
-            await self.port.renew_all(list(self.registry.holds), LONGER)
+            await self.port.renew(list(self.registry.holds), LONGER)
 
     async def give_back(self):
         self.given_up = True

@@ -20,7 +20,7 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import CALL_SECONDS_MAX, maintain
 from fencelock._core.lock.release import hand_back, undo_owed
-from fencelock._core.lock.renew import renew_held
+from fencelock._core.lock.renew import renew
 from fencelock._core.lock.terms import may_linger
 from fencelock._core.lock.turns import give_back, release_in_background, take
 from fencelock._core.port import FirstEnd, Port
@@ -46,6 +46,7 @@ class Engine:
     release_in_background = release_in_background
     hand_back = hand_back
     maintain = maintain
+    renew = renew
 
     def clean_up(self: Port, hold: Hold) -> None:
         """Undo what may still come of the requests of a hold that has ended."""
@@ -110,14 +111,6 @@ class Engine:
         answers = chain(*await self.run_on_nodes(groups, until))
         by_number = dict(zip(chain(*nodes.values()), answers, strict=True))
         return [by_number[number] for number in range(len(calls))]
-
-    async def renew(self: Port, hold: Hold, ttl: float | None, shortens: bool) -> None:  # noqa: FBT001 - passed on as it came
-        """Renew one lease at its holder's request; with ``shortens`` it may become shorter."""
-        await renew_held(self, [hold], ttl, shortens=shortens)
-
-    async def renew_all(self: Port, holds: Sequence[Hold], ttl: float | None) -> None:
-        """Renew several leases together at their holder's request."""
-        await renew_held(self, holds, ttl)
 
     # -- what people ask ---------------------------------------------------------------------------
 

@@ -92,10 +92,10 @@ tracers: tuple[Callable[[], str | None], ...] = ()
 
 def choose(wanted: Sequence[Hook], traced: Sequence[Callable[[], str | None]] = ()) -> None:
     """Replace the hooks that the user chose, and what says which trace a request belongs to."""
-    global _chosen, tracers
-    _chosen, tracers = tuple(wanted), tuple(traced)
+    global tracers  # noqa: PLW0603 - as the hooks, it is of the process
+    tracers = tuple(traced)
     _faulty.clear()
-    _gather()
+    _use(tuple(wanted), _installed)
 
 
 def chosen() -> tuple[Hook, ...]:
@@ -105,21 +105,17 @@ def chosen() -> tuple[Hook, ...]:
 
 def install(hook: Hook) -> None:
     """Add a hook of this package's own, which ``choose`` leaves alone."""
-    global _installed  # noqa: PLW0603 - as above
-    _installed = (*_installed, hook)
-    _gather()
+    _use(_chosen, (*_installed, hook))
 
 
 def uninstall(hook: Hook) -> None:
     """Remove a hook that was installed; harmless when it is not there."""
-    global _installed  # noqa: PLW0603 - as above
-    _installed = tuple(each for each in _installed if each != hook)
-    _gather()
+    _use(_chosen, tuple(each for each in _installed if each != hook))
 
 
-def _gather() -> None:
-    global hooks  # noqa: PLW0603 - as above
-    hooks = (*_chosen, *_installed)
+def _use(wanted: tuple[Hook, ...], ours: tuple[Hook, ...]) -> None:
+    global hooks, _chosen, _installed
+    hooks, _chosen, _installed = (*wanted, *ours), wanted, ours
 
 
 def trace() -> str:

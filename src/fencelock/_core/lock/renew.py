@@ -62,7 +62,7 @@ async def renew_now(port: Keeper, hold: Hold, ttl: float | None, *, shortens: bo
     if ttl is None and hold.terms.options.fixed_end:
         return
     check_tended(hold)
-    await port.renew(hold, ttl, shortens)
+    await port.renew([hold], ttl, shortens=shortens)
 
 
 def check_tended(hold: Hold) -> None:
@@ -212,7 +212,7 @@ def track_renewed(port: Port, renewal: HolderRenewal) -> None:
 # -- several at once -----------------------------------------------------------------------------
 
 
-async def renew_held(
+async def renew(
     port: Port, holds: Sequence[Hold], ttl: float | None, *, shortens: bool = True
 ) -> None:
     """Renew leases, all nodes in parallel; one after the other where replicas acknowledge.
@@ -260,7 +260,7 @@ class _Renewals(Together[HolderRenewal]):
         self._sent_at = self.until = 0.0
 
     async def took(self, parts: Sequence[HolderRenewal]) -> None:
-        """Apply what was answered; raise a loss at once."""
+        """Apply what was answered; raise a loss at once, but not that of one that was silent."""
         port, unsure = self._port, self.unsure
         for renewal in parts:
             hold = renewal.hold
@@ -277,7 +277,9 @@ class _Renewals(Together[HolderRenewal]):
                 renewal.failed(may_run=renewal in unsure)
                 events.renewed([hold], self.refused[renewal])
         for renewal in parts:
-            renewal.hold.check()
+            loss = renewal.hold.loss
+            if renewal in self.answers or (loss is not None and loss.reason != "expired"):
+                renewal.hold.check()
 
     async def send(self, left: Sequence[HolderRenewal]) -> Sequence[Answer | Exception]:
         """Ask for these, as far as their servers told the clocks that they need."""

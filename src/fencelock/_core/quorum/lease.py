@@ -407,12 +407,10 @@ def _released(ask: Ballot) -> bool:
 
 
 async def renew(
-    port: QuorumPort,
-    hold: Hold,
-    ttl: float | None,
-    shortens: bool,  # noqa: FBT001 - as of one server
+    port: QuorumPort, holds: Sequence[Hold], ttl: float | None, *, shortens: bool = True
 ) -> None:
     """Renew a lease on all its nodes; raises LeaseLost, or QuorumNotReached without a majority."""
+    (hold,) = holds  # a quorum has no multi
     whole = majority_of(hold)
     span = hold.next_ttl(port.now()) if ttl is None else ttl
     # Claim the longer ttl before renewing: a node that restarts later must abstain so long.
