@@ -250,7 +250,7 @@ class LeaseOptions(NamedTuple):
     on_lost: Any = None
     instant: datetime | None = None  # at which the lease ends: nothing prolongs it
     cohort: Cohort | None = None  # how long this client's waiters may take turns by themselves
-    linger: float = 0.0  # for how long the client keeps a lease that it does not use; see kept.py
+    linger: float = 0.0  # for how long the client keeps a lease that it does not use; see tenure.py
     # A wait of so many seconds looks for a deadlock; None: it takes no part, nor does its lease.
     deadlock_after: float | None = None
     plain: bool = False  # Poll: plain commands, no line, no fence

@@ -25,7 +25,7 @@ TABLES = (
 PARTS = frozenset({"_opened", "nodes", "at", "_ports", "_rounds", "_monitors"})
 # What a client remembers of what is over, up to so many of each.
 MEMORIES = {
-    "_gone": 1000,
+    "gone": 1000,
     "revoked": 1000,
     "_early": 1000,
     "_vain": 1000,

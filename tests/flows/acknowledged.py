@@ -50,7 +50,7 @@ def plan():
 SEEDS = (
     seed(
         "a grant that is reported though no replica acknowledged it",
-        Fault("engine.enough_replicas", nothing),
+        Statement("engine.enough_replicas", "count < wanted or port.now() >= deadline", "False"),
         TWO_WORKING.under(unacked=1, failover=1),
         "I1 I2",
     ),

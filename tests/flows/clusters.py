@@ -148,7 +148,7 @@ SEEDS = (
     ),
     seed(
         "a grant that counts though no replica acknowledged it",
-        Fault("engine.enough_replicas", nothing),
+        Statement("engine.enough_replicas", "count < wanted or port.now() >= deadline", "False"),
         COUNTED_WORKING.under(unacked=1, gone=1),
         "I1 I2",
     ),

@@ -4,8 +4,7 @@ import contextlib
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from fencelock._core.engine import holder_of
-from fencelock._core.lock.kept import give_up_all
-from fencelock._core.lock.tenure import Tenure
+from fencelock._core.lock.tenure import Tenure, give_up_all
 from fencelock.errors import FencelockError
 from fencelock.options import Cohort
 from tests.flows.scenarios import RENEWED, Scenario, foreigner, operator, single, user

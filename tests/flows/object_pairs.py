@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.hand_back import give_back_all
 from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.release import give_back_all
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.objects import election, multi, once
 from fencelock._core.objects.semaphore_rwlock import release_permits, set_limit
@@ -507,7 +507,7 @@ class MultiDesk(Desk, Actor):
 
     async def renews(self):
         with self.call("renew all"):
-            await self.port.renew_all(list(self.registry.holds), LONGER)
+            await self.port.renew(list(self.registry.holds), LONGER)
 
     async def give_back(self):
         self.given_up = True

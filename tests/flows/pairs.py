@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fencelock._core.engine import holder_of
-from fencelock._core.lock.hand_back import give_back_all
 from fencelock._core.lock.hold import step_down
-from fencelock._core.lock.kept import give_up_all
+from fencelock._core.lock.release import give_back_all
 from fencelock._core.lock.renew import renew_now
+from fencelock._core.lock.tenure import give_up_all
 from fencelock._core.look.show import revoke
 from fencelock._core.retry import ask
 from fencelock.errors import ClientClosed, FencelockError, LeaseLost, NotHeld

@@ -3,7 +3,7 @@
 from math import inf
 from operator import attrgetter
 
-from fencelock._core.deadlock import chase
+from fencelock._core.deadlock import unit_waits
 from tests.flows import deadlocks as worlds
 from tests.flows import quorum_deadlocks as quorums
 from tests.flows.seeded import seed
@@ -20,7 +20,7 @@ def late(real, *args):
 def refusing_itself(real, wait, probe):
     """Take a cycle for a reason to refuse whichever wait finds it."""
     if probe.cycle:
-        chase.refuse(wait, probe.path)
+        unit_waits.refuse(wait, probe.path)
     else:
         real(wait, probe)
 

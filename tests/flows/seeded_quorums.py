@@ -111,7 +111,7 @@ SEEDS = (
     ),
     seed(
         "a quorum: what is left of a lost lease is given back while the body works",
-        Statement("quorum.part_lost", "if reason == 'revoked':", "if True:"),
+        Statement("quorum.part_lost", "reason == 'revoked'", "True"),
         worlds.BARE.under(restart=1),
         "I1",
     ),

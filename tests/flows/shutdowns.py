@@ -1,6 +1,6 @@
 """What is explored of clients that give back what they hold when they are closed."""
 
-from fencelock._core.lock.hand_back import give_back_all
+from fencelock._core.lock.release import give_back_all
 from fencelock.errors import LeaseLost
 from tests.flows.cohorts import TURNS, process, rests
 from tests.flows.scenarios import RENEWED, Scenario, user

@@ -7,8 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from fencelock import NotAcknowledged, ServerDenied
-from fencelock._core.lock.acknowledge import ask_confirmed
-from fencelock._core.seat import Seat
+from fencelock._core.lock.acknowledge import confirmed
 from tests.pure.made import held
 
 WANT = held()
@@ -38,7 +37,7 @@ def asked(*, acknowledged=1, trouble=None):
         close=connected.remove,
     )
     try:
-        return asyncio.run(ask_confirmed(port, WANT, ("script", (), ()), inf, Seat()))
+        return asyncio.run(confirmed(port, WANT, ("script", (), ()), inf))
     finally:
         assert connected == [], "the connection is given back"
 

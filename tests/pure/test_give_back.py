@@ -9,13 +9,13 @@ import pytest
 from fencelock import ServerDenied
 from fencelock._core.engine import Engine
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.acquire import late_grant
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.release import undo_owed
 from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.objects import multi
-from fencelock._core.quorum.maintain import clean_up
+from fencelock._core.pushes import dispatch
+from fencelock._core.quorum.lease import clean_up
 from fencelock._core.seat import Stray
 from fencelock.options import LeaseOptions
 
@@ -79,7 +79,8 @@ def test_a_late_grant_to_a_request_that_was_asked_again_and_is_over_is_given_bac
     asked.owed = owed
     undo_owed(port, asked)
     port.posted.clear()
-    late_grant(port, asked.id)
+    granted = b"granted %b 1 1 1000" % asked.id
+    dispatch(port, (b"message", b"h", granted), {}.get)
     assert port.posted == ([("abandon", b"", None)] if owed else [])
 
 

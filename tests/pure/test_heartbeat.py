@@ -1,4 +1,4 @@
-"""_core/lock/heartbeat.py: one heartbeat for lines in several slots of a node."""
+"""_core/lock/acquire.py: one heartbeat for lines in several slots of a node."""
 
 import asyncio
 from contextlib import nullcontext
@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from fencelock._core.keys import LockKeys, slot
+from fencelock._core.lock.acquire import heartbeat
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.heartbeat import heartbeat
 from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.types import NoReply

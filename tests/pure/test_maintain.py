@@ -10,7 +10,7 @@ from fencelock._core.engine import Engine
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.renew_request import LEASES_PER_CALL
+from fencelock._core.lock.maintain import LEASES_PER_CALL
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.terms import Terms
 from fencelock._core.types import NoReply

@@ -5,16 +5,18 @@ import json
 import pytest
 
 from fencelock import Blocked, Deadlock
-from fencelock._core.deadlock.probe import (
+from fencelock._core.deadlock.unit_waits import (
     MESSAGE_BYTES_MAX,
+    NO_WAIT,
     STEPS_MAX,
     PathProbe,
     Step,
+    UnitWait,
+    UnitWaits,
     pack,
     unpack,
     youngest,
 )
-from fencelock._core.deadlock.unit_waits import NO_WAIT, UnitWait, UnitWaits
 
 
 def step(number, **more):

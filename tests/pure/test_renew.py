@@ -11,11 +11,11 @@ import pytest
 from fencelock import ServerDenied, ServerError
 from fencelock._core.deadlines import validity
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock import maintain, renew
+from fencelock._core.lock import maintain
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, first_due
+from fencelock._core.lock.maintain import packed_renewal, renewal_request
 from fencelock._core.lock.renew import HolderRenewal
-from fencelock._core.lock.renew_request import packed_renewal, renewal_request
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.terms import Terms
 from fencelock._core.types import NoReply
@@ -253,7 +253,7 @@ def test_a_lease_with_limits_is_not_scheduled_as_the_others_are():
         run_in_background=None,
     )
     usual, last = hold(deadline=NOW + 20), hold(deadline=NOW + 20, max_renewals=1)
-    renew.apply_renewal(port, [usual, last], [30.0, 30.0], NOW, {})
+    maintain.apply_renewal(port, [usual, last], [30.0, 30.0], NOW, {})
     assert renewals.due(NOW + 15) == [usual]
     assert renewals.due(last.deadline + 0.1) == [last]
 
@@ -268,7 +268,7 @@ def renewed(*holds: Hold, answered: float = 0.1) -> SimpleNamespace:
         run_in_background=lambda *request: released.append(request[0].name),
     )
     port.released = released = []
-    renew.apply_renewal(port, holds, [30.0] * len(holds), NOW, {})
+    maintain.apply_renewal(port, holds, [30.0] * len(holds), NOW, {})
     return port
 
 
@@ -346,12 +346,11 @@ def test_a_renewal_in_wire_form_says_what_the_request_says(owned):
         asked = Attempt(terms, name.encode(), owner=b"me" if owned else None)
         holds.append(Hold(SimpleNamespace(now=lambda: NOW, label=""), asked, 1, NOW))
 
-    def same(ttls, **how):
-        packed = packed_renewal(holds, ttls, **how)
-        return packed == pack_call(*renewal_request(holds, ttls, **how))
+    def same(ttls):
+        return packed_renewal(holds, ttls) == pack_call(*renewal_request(holds, ttls))
 
     assert same([30.0, 30.0])
-    assert same([30.0, 30.0], shortens_until=1_700_000_000_000_000)  # what was packed is used again
+    assert same([30.0, 30.0])  # what was packed is used again
     assert same([30.0, 7.25])
     holds[0].holder_id = b"another"
     assert same([30.0, 30.0])

@@ -8,8 +8,13 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.tenure import join
 from fencelock._core.lock.terms import Terms
-from fencelock._core.lock.waiting import ENTRIES_PER_HEARTBEAT, LOCKS_PER_HEARTBEAT, Line, Lines
-from fencelock._core.objects.state import LATER_WAITER_SECONDS
+from fencelock._core.lock.waiting import (
+    ENTRIES_PER_HEARTBEAT,
+    LATER_WAITER_SECONDS,
+    LOCKS_PER_HEARTBEAT,
+    Line,
+    Lines,
+)
 from fencelock.options import Cohort, LeaseOptions
 from fencelock.scripts import HEARTBEAT
 

@@ -18,12 +18,10 @@ from typing import Any, TypeVar
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.hand_back import hand_back
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.maintain import maintain
-from fencelock._core.lock.release import clean_up
-from fencelock._core.lock.renew import renew_one
-from fencelock._core.lock.renew_request import CALL_SECONDS_MAX
+from fencelock._core.lock.maintain import CALL_SECONDS_MAX, maintain
+from fencelock._core.lock.release import hand_back, undo_owed
+from fencelock._core.lock.renew import renew
 from fencelock._core.lock.terms import may_linger
 from fencelock._core.lock.turns import give_back, release_in_background, take
 from fencelock._core.port import FirstEnd, Port
@@ -31,7 +29,7 @@ from fencelock._core.retry import ask_all, command
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, NoReply, Reply
 from fencelock._core.wire import Replicas
-from fencelock.errors import ServerError
+from fencelock.errors import FencelockError
 
 T = TypeVar("T")
 
@@ -48,9 +46,12 @@ class Engine:
     give_back = give_back
     release_in_background = release_in_background
     hand_back = hand_back
-    clean_up = clean_up
     maintain = maintain
-    renew = renew_one
+    renew = renew
+
+    def clean_up(self: Port, hold: Hold) -> None:
+        """Undo what may still come of the requests of a hold that has ended."""
+        undo_owed(self, hold)
 
     async def value_of(self: Port, keys: LockKeys, /) -> bytes | None:
         """Return the id of the client that holds a lock and uses it, or None."""
@@ -103,7 +104,7 @@ class Engine:
         for call in calls:
             try:
                 answers.append(await self.call(*call, until, waiter))
-            except (NoReply, ServerError) as error:
+            except (NoReply, FencelockError) as error:
                 answers.append(error)
         return answers
 
@@ -111,9 +112,9 @@ class Engine:
         self: Port, groups: Sequence[Sequence[Call]], until: float
     ) -> Sequence[Sequence[Reply | Exception]]:
         """Run scripts one after the other; a silent one leaves time for the others."""
-        answers: list[Reply | Exception] = []
-        for call in chain(*groups):
-            share = min(until, self.now() + CALL_SECONDS_MAX)
+        calls, answers = [*chain(*groups)], list[Reply | Exception]()
+        for call in calls:
+            share = until if len(calls) == 1 else min(until, self.now() + CALL_SECONDS_MAX)
             answers += await self.run_together([call], share)
         return [answers]
 
@@ -128,12 +129,6 @@ class Engine:
         answers = chain(*await self.run_on_nodes(groups, until))
         by_number = dict(zip(chain(*nodes.values()), answers, strict=True))
         return [by_number[number] for number in range(len(calls))]
-
-    async def renew_all(self: Port, holds: Sequence[Hold], ttl: float | None) -> None:
-        """Renew several leases together at their holder's request."""
-        from fencelock._core.objects.multi_renew import renew_all
-
-        await renew_all(self, holds, ttl)
 
     # -- what people ask ---------------------------------------------------------------------------
 

@@ -53,13 +53,9 @@ def describes_errors(
             return await flow(*args, **options)
         except FencelockError as error:
             port, about, *_ = args
-            describe_error(port, error, _name_of(about))  # type: ignore[arg-type]  # a flow's first is its port
+            about = getattr(about, "terms", about)  # keys have a name, or what has terms or keys
+            name = getattr(getattr(about, "keys", about), "name", "")
+            describe_error(port, error, name)  # type: ignore[arg-type]  # a flow's first is its port
             raise
 
     return telling
-
-
-def _name_of(about: Any) -> str:
-    """Return the name that keys have, or that a request, a hold or a state has by its keys."""
-    about = getattr(about, "terms", about)
-    return getattr(getattr(about, "keys", about), "name", "")

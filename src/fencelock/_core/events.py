@@ -24,6 +24,7 @@ from fencelock._core.lock.terms import Terms
 from fencelock._core.wire import Wire
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import inside, put_off
+from fencelock._runtime.records import NamedTuple
 from fencelock.errors import Deadlock
 
 
@@ -91,10 +92,10 @@ tracers: tuple[Callable[[], str | None], ...] = ()
 
 def choose(wanted: Sequence[Hook], traced: Sequence[Callable[[], str | None]] = ()) -> None:
     """Replace the hooks that the user chose, and what says which trace a request belongs to."""
-    global _chosen, tracers
-    _chosen, tracers = tuple(wanted), tuple(traced)
+    global tracers  # noqa: PLW0603 - as the hooks, it is of the process
+    tracers = tuple(traced)
     _faulty.clear()
-    _gather()
+    _use(tuple(wanted), _installed)
 
 
 def chosen() -> tuple[Hook, ...]:
@@ -104,21 +105,17 @@ def chosen() -> tuple[Hook, ...]:
 
 def install(hook: Hook) -> None:
     """Add a hook of this package's own, which ``choose`` leaves alone."""
-    global _installed  # noqa: PLW0603 - as above
-    _installed = (*_installed, hook)
-    _gather()
+    _use(_chosen, (*_installed, hook))
 
 
 def uninstall(hook: Hook) -> None:
     """Remove a hook that was installed; harmless when it is not there."""
-    global _installed  # noqa: PLW0603 - as above
-    _installed = tuple(each for each in _installed if each != hook)
-    _gather()
+    _use(_chosen, tuple(each for each in _installed if each != hook))
 
 
-def _gather() -> None:
-    global hooks  # noqa: PLW0603 - as above
-    hooks = (*_chosen, *_installed)
+def _use(wanted: tuple[Hook, ...], ours: tuple[Hook, ...]) -> None:
+    global hooks, _chosen, _installed
+    hooks, _chosen, _installed = (*wanted, *ours), wanted, ours
 
 
 def trace() -> str:
@@ -223,7 +220,7 @@ class Acquisition(Subject):
             end_hold(hold)
 
 
-class LockEvent:
+class LockEvent(NamedTuple):
     """One event of a lock or another object.
 
     ``kind`` says what happened, ``name`` to which lock. ``template`` is the class of the name, for
@@ -233,39 +230,18 @@ class LockEvent:
     monotonic clock. What is not known is None, 0 or empty.
     """
 
-    __slots__ = (
-        *("ahead", "at", "detail", "error", "fence", "held", "kind"),
-        *("other", "reason", "subject", "took", "waited"),
-    )
-
-    def __init__(
-        self,
-        kind: str,
-        subject: Subject,
-        at: float,
-        *,
-        fence: int = 0,
-        waited: float = 0.0,
-        held: float = 0.0,
-        took: float = 0.0,
-        reason: str = "",
-        detail: str = "",
-        error: BaseException | None = None,
-        ahead: int | None = None,
-        other: bytes | str = "",
-    ) -> None:
-        self.kind: str = kind
-        self.subject: Subject = subject
-        self.at: float = at
-        self.fence: int = fence
-        self.waited: float = waited  # from the request to this event
-        self.held: float = held  # from the grant to this event
-        self.took: float = took  # of a renewal, from its request to its answer
-        self.reason: str = reason  # of a loss, or of a refusal
-        self.detail: str = detail
-        self.error: BaseException | None = error  # that it raised, or of the last renewal
-        self.ahead: int | None = ahead  # how many others the server has in line before it
-        self.other: bytes | str = other  # who holds, as far as this process knows
+    kind: str
+    subject: Subject
+    at: float
+    fence: int = 0
+    waited: float = 0.0  # from the request to this event
+    held: float = 0.0  # from the grant to this event
+    took: float = 0.0  # of a renewal, from its request to its answer
+    reason: str = ""  # of a loss, or of a refusal
+    detail: str = ""
+    error: BaseException | None = None  # that it raised, or of the last renewal
+    ahead: int | None = None  # how many others the server has in line before it
+    other: bytes | str = ""  # who holds, as far as this process knows
 
     @property
     def name(self) -> str:
@@ -380,23 +356,11 @@ def requested(
     return made
 
 
-def all_requested(port: Wire, attempts: Sequence[Asking], unit: object, *, waits: bool) -> None:
-    """Report the requests of a multi."""
-    group = None
-    for attempt in attempts:
-        group = requested(port, attempt, unit, waits=waits, group=group).group
-
-
 def failed(attempt: Asking, error: BaseException) -> None:
     """Report that a request ends by an error, unless it ended before."""
     if attempt.event is not None:
-        attempt.event.end(_kind_of(error), error)
-
-
-def _kind_of(error: BaseException) -> str:
-    if not isinstance(error, Exception):
-        return GAVE_UP
-    return DEADLOCK if isinstance(error, Deadlock) else FAILED
+        kind = DEADLOCK if isinstance(error, Deadlock) else FAILED
+        attempt.event.end(kind if isinstance(error, Exception) else GAVE_UP, error)
 
 
 def end_hold(hold: Told, error: BaseException | None = None, reason: str = "") -> None:

@@ -20,20 +20,15 @@ SIGNAL_KINDS: Final = ("watch", "ids", "places")
 ONCE_KINDS: Final = ("once",)
 ELECTION_KINDS: Final = ("watchers",)
 ACKNOWLEDGED_KINDS: Final = ("acknowledged",)
-QUORUM_KINDS: Final = ("quorum",)
-HISTORY_KINDS: Final = ("index", "history")
-ORDERS_KINDS: Final = ("orders",)
+PREFIX_KINDS: Final = ("quorum", "index", "history", "orders")  # one key each for all locks
 
 # One ending per way to derive, so that no two locks can derive the same key.
-WRAPPED: Final = tuple(f"~{kind}".encode() for kind in KINDS)
-TAGGED: Final = tuple(suffix + b"=" for suffix in WRAPPED)
-SEARCHED: Final = tuple(suffix + b"#" for suffix in WRAPPED)
 RESERVED: Final = tuple(
     f"~{kind}{end}".encode()
     for end in ("", "=", "#")
     for kind in (
-        *(*KINDS, *SIGNAL_KINDS, *ONCE_KINDS, *ELECTION_KINDS),
-        *(*ACKNOWLEDGED_KINDS, *QUORUM_KINDS, *HISTORY_KINDS, *ORDERS_KINDS),
+        *(*KINDS, *SIGNAL_KINDS, *ONCE_KINDS, *ELECTION_KINDS, *ACKNOWLEDGED_KINDS),
+        *PREFIX_KINDS,
     )
 )
 _SLOTS: Final = 16384
@@ -185,11 +180,11 @@ def _number(begun: int, tail: bytes, wanted: int) -> int:
 def lock_key(record: bytes, prefix: bytes) -> bytes | None:
     """Return the lock's key that a record key belongs to, or None when it is not one of ours."""
     lock = b""
-    if record.endswith(WRAPPED[0]):
-        lock = record.removesuffix(WRAPPED[0]).removeprefix(prefix)[1:-1]
-    elif record.endswith(TAGGED[0]):
-        lock = record.removesuffix(TAGGED[0])
-    elif record.endswith(SEARCHED[0]):
+    if record.endswith(b"~record"):
+        lock = record.removesuffix(b"~record").removeprefix(prefix)[1:-1]
+    elif record.endswith(b"~record="):
+        lock = record.removesuffix(b"~record=")
+    elif record.endswith(b"~record#"):
         lock = record[: record.rfind(b"{")]
     ours = len(lock) > len(prefix) and lock.startswith(prefix)
     return lock if ours and derived(prefix, lock)[0] == record else None

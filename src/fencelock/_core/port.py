@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from fencelock._core.deadlock.unit_waits import Tables
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.hold import Hold, Keeper
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply
 
@@ -16,7 +16,7 @@ from fencelock._core.types import Call, Reply
 FirstEnd = Callable[[float], float]
 
 
-class Port(Tables, Protocol):
+class Port(Tables, Keeper, Protocol):
     """One client: its wire, its tables, and what it does with its locks; see ``engine.py``."""
 
     def track(self, hold: Hold, when: float) -> None:
@@ -24,12 +24,6 @@ class Port(Tables, Protocol):
 
     def move(self, hold: Hold, when: float) -> None:
         """Schedule a tracked hold for ``when``."""
-
-    def notify_loss(self, hold: Hold) -> None:
-        """Log that a lease is lost, and notify its holder: callback, cancellation.
-
-        Called once for each lease, from any thread; never blocks, sends nothing.
-        """
 
     async def ask_for(self, attempt: Attempt, until: float, *, listen: bool) -> Reply:
         """Connect an attempt as ``open`` does, and send its question; ends like ``call``.
@@ -51,12 +45,6 @@ class Port(Tables, Protocol):
 
         False while one runs for this node.
         """
-
-    async def renew(self, hold: Hold, ttl: float | None, shortens: bool, /) -> None:  # noqa: FBT001 - passed on as it came
-        """Renew one lease at its holder's request; with ``shortens`` it may become shorter."""
-
-    async def renew_all(self, holds: Sequence[Hold], ttl: float | None, /) -> None:
-        """Renew several leases together at their holder's request."""
 
     async def give_back(self, hold: Hold, log: Seat, /) -> int:
         """Release a hold; return how many an explicit owner has left."""

@@ -12,16 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from fencelock._core.deadlock.chase import arrived
-from fencelock._core.deadlock.probe import unpack
-from fencelock._core.lock.acquire import late_grant
-from fencelock._core.lock.kept import asked, recall
-from fencelock._core.lock.renew import lose
-from fencelock._core.lock.tenure import revoke
+from fencelock._core.deadlock.unit_waits import arrived, unpack
+from fencelock._core.lock.hold import lose
+from fencelock._core.lock.tenure import asked, recall, revoke
 from fencelock._core.port import Port
 from fencelock._core.seat import Seat
 from fencelock._runtime.log import log
-from fencelock._runtime.records import NamedTuple
 
 Find = Callable[[bytes], "Seat | None"]
 
@@ -34,13 +30,6 @@ WORDS |= {b"inside?": 3, b"inside": 2}  # see look/clients.py
 DIGITS_MAX = 20
 # How much of a message that does not parse is logged.
 SHOWN_BYTES = 60
-
-
-class Pushed(NamedTuple):
-    """A message of one of the kinds below, with as many words as that kind has."""
-
-    kind: bytes
-    words: Sequence[bytes]
 
 
 def dispatch(port: Port, message: Sequence[bytes], find: Find) -> Seat | None:
@@ -56,14 +45,8 @@ def dispatch(port: Port, message: Sequence[bytes], find: Find) -> Seat | None:
         _not_understood(port, channel, payload)
         return None
     kind, words = pushed
-    if kind == b"granted":
-        return _granted(port, words, find)
-    if kind == b"again":
-        return _again(find(words[0]))
-    if kind in {b"busy", b"idle"}:
-        return _learn(find(words[0]), kind)
-    if kind == b"inside":
-        return _hear_of_others(find(words[0]), words[1])
+    if kind in FOR_WAITERS:
+        return _to_waiter(port, kind, words, find)
     if kind in FOR_CLIENTS:
         FOR_CLIENTS[kind](port, *words)
     elif kind == b"signal":
@@ -73,8 +56,8 @@ def dispatch(port: Port, message: Sequence[bytes], find: Find) -> Seat | None:
     return None
 
 
-def parsed(payload: bytes) -> Pushed | None:
-    """Return a message's words; None when it does not have the form of its kind."""
+def parsed(payload: bytes) -> tuple[bytes, Sequence[bytes]] | None:
+    """Return a message's kind and words; None when it does not have the form of its kind."""
     kind, _, rest = payload.partition(b" ")
     number = WORDS.get(kind, 1)
     words = rest.split(b" ", number - 1)
@@ -93,7 +76,7 @@ def parsed(payload: bytes) -> Pushed | None:
         fits = rows_of(words[1]) is not None
     elif kind in {b"ask", b"recall", b"revoked", b"inside?"}:
         fits = bool(words[0])
-    return Pushed(kind, words) if fits else None
+    return (kind, words) if fits else None
 
 
 def _is_number(word: bytes) -> bool:
@@ -112,34 +95,23 @@ def _not_understood(port: Port, channel: bytes, payload: bytes) -> None:
     )
 
 
-def _granted(port: Port, words: Sequence[bytes], find: Find) -> Seat | None:
-    who, fence, granted_us, lease_ms = words
+def _to_waiter(port: Port, kind: bytes, words: Sequence[bytes], find: Find) -> Seat | None:
+    """Tell a waiter of its grant, of its lost place in line, or what it asked a client."""
+    who, *words = words
     waiter = find(who)
     if waiter is None:
-        late_grant(port, who)
-    else:
-        waiter.hear(int(fence), int(granted_us), int(lease_ms))
-    return waiter
-
-
-def _again(waiter: Seat | None) -> Seat | None:
-    """Make a waiter ask again: its place in line is gone."""
-    if waiter is not None:
+        with port.mutex:
+            undo = port.lines.gone.pop(who, None) if kind == b"granted" else None
+        if undo is not None:  # a frozen server has granted what was given up
+            port.run_in_background(*undo)
+    elif kind == b"granted":
+        waiter.hear(*map(int, words))
+    elif kind == b"again":
         waiter.lose_place()
-    return waiter
-
-
-def _learn(waiter: Seat | None, state: bytes) -> Seat | None:
-    """Tell a waiter whether the lease that it recalled, or asked about, is in use."""
-    if waiter is not None:
-        waiter.learn(state)
-    return waiter
-
-
-def _hear_of_others(waiter: Seat | None, said: bytes) -> Seat | None:
-    """Tell a waiter that asked a client who waits inside it."""
-    if waiter is not None:
-        waiter.hear_of_others(said)
+    elif kind == b"inside":
+        waiter.hear_of_others(*words)
+    else:
+        waiter.learn(kind)
     return waiter
 
 
@@ -162,7 +134,9 @@ def _answer(port: Port, channel: bytes, who: bytes, lock: bytes) -> None:
     answer(port, channel, who, lock)
 
 
-# What is for a client, and not for one of its waiters; each takes the port and the words.
+# What is for one of a client's waiters: its id is the first word.
+FOR_WAITERS: Final = frozenset({b"granted", b"again", b"busy", b"idle", b"inside"})
+# What is for the client; each takes the port and the words.
 FOR_CLIENTS: Final[Mapping[bytes, Callable[..., None]]] = {
     b"revoked": _revoked,
     b"recall": recall,

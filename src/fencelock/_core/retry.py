@@ -9,8 +9,8 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import NoReturn
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Generic, NoReturn, TypeVar
 
 from fencelock._core.deadlines import retry_delay
 from fencelock._core.port import Port
@@ -43,25 +43,15 @@ async def ask(
 
 async def ask_all(port: Port, calls: Sequence[Call]) -> list[Reply]:
     """Run reading scripts side by side until all are answered, within ``server_timeout``."""
-    until, asked = port.now() + port.server_timeout, Seat()
-    left, replies = dict(enumerate(calls)), dict[int, Reply]()
-    while left:
-        trouble: Exception | None = None
-        answers = await port.side_by_side(list(left.values()), until)
-        for number, answer in zip(tuple(left), answers, strict=True):
-            if isinstance(answer, Exception):
-                trouble = answer
-            else:
-                replies[number] = answer
-                del left[number]
-        if isinstance(trouble, (NoReply, ServerError)):
-            await again(port, trouble, until, asked)
-        elif trouble is not None:
-            try:
-                raise trouble
-            finally:
-                del answer, answers, trouble
-    return [replies[number] for number in range(len(calls))]
+    until, together = port.now() + port.server_timeout, Together[int]()
+
+    async def send(left: Sequence[int]) -> Sequence[Reply | Exception]:
+        return await port.side_by_side([calls[number] for number in left], until)
+
+    numbers = range(len(calls))
+    await persist(port, lambda: together.ask(numbers, send), until, Seat())
+    together.check()
+    return [together.answers[number] for number in numbers]
 
 
 async def command(port: Port, args: Args, key: bytes) -> Reply:
@@ -136,3 +126,64 @@ def left_behind(script: Script, error: FencelockError) -> None:
     unanswered = isinstance(error, OutcomeUnknown | ServerUnreachable)
     how = "could not reach the server in time" if unanswered else "was refused by the server"
     log.warning("a clean-up (%s) %s: %s", script.name, how, error)
+
+
+Part = TypeVar("Part")
+# Asks for these parts, and returns the answer or the error of each.
+Send = Callable[[Sequence[Part]], Awaitable[Sequence[Any]]]
+
+
+class Together(Generic[Part]):
+    """Requests for the parts of a joint lease that go out at once: each answer counts by itself.
+
+    A silent node holds up only its own parts.
+    """
+
+    def __init__(self) -> None:
+        self.answers: dict[Part, Any] = {}
+        self.refused: dict[Part, ServerError] = {}
+        self.unsure: set[Part] = set()  # an earlier request had no answer and may have run
+
+    def left(self, parts: Iterable[Part]) -> list[Part]:
+        """Return the parts that have no answer yet."""
+        return [each for each in parts if each not in self.answers and each not in self.refused]
+
+    async def ask(self, parts: Iterable[Part], send: Send[Part]) -> None:
+        """Ask once for each that is left; raise the first error of one without an answer."""
+        left = self.left(parts)
+        trouble: NoReply | ServerError | None = None
+        answers = await send(left)
+        for part, answer in zip(left, answers, strict=True):
+            if isinstance(answer, NoReply):
+                if answer.sent:
+                    self.unsure.add(part)
+                trouble = trouble or answer
+            elif isinstance(answer, ServerError):
+                if passes(answer):
+                    trouble = trouble or answer
+                else:
+                    self.refused[part] = answer
+            elif isinstance(answer, Exception):  # the client is closed, or this is a bug
+                try:
+                    raise answer
+                finally:
+                    del answer, answers
+            else:
+                self.answers[part] = answer
+        await self.took(left)
+        if trouble is not None:
+            try:
+                raise trouble
+            finally:
+                del answer, answers, trouble
+
+    async def took(self, parts: Sequence[Part]) -> None:
+        """Take note of what came of these, before an error of theirs is raised."""
+
+    def check(self) -> None:
+        """Raise the first refusal."""
+        for refusal in self.refused.values():
+            try:
+                raise refusal
+            finally:
+                del refusal

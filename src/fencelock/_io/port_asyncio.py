@@ -20,8 +20,8 @@ from typing import Any
 
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.kept import give_up_all
 from fencelock._core.lock.maintain import recheck
+from fencelock._core.lock.tenure import give_up_all
 from fencelock._core.pushes import dispatch
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed

@@ -26,9 +26,9 @@ from weakref import WeakSet
 from fencelock._core.deadlock.unit_waits import UnitWaits
 from fencelock._core.engine import Engine
 from fencelock._core.keys import channel_prefix
-from fencelock._core.lock.hand_back import give_back_all
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.renew import log_loss, lose_all
+from fencelock._core.lock.maintain import log_loss, lose_all
+from fencelock._core.lock.release import give_back_all
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.retry import ask, left_behind

@@ -18,8 +18,8 @@ from typing import Any
 from fencelock._core.engine import Engine
 from fencelock._core.keys import membership_key
 from fencelock._core.quorum.acquire import take
-from fencelock._core.quorum.inspect import holder_of, is_idle, local_rows, on_each, replies
-from fencelock._core.quorum.maintain import (
+from fencelock._core.quorum.broadcast import holder_of, is_idle, local_rows, on_each, replies
+from fencelock._core.quorum.lease import (
     clean_up,
     give_back,
     hand_back,

@@ -73,4 +73,4 @@ class AsyncMultiLease(BaseMultiLease):
         span = None if ttl is None else options.lease_ttl(ttl)
         self.check()
         port = next(lease.held_by() for lease in self.__holds__)
-        await in_loop_of(port, port.renew_all(self.__holds__, span))
+        await in_loop_of(port, port.renew(self.__holds__, span))

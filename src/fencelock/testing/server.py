@@ -22,9 +22,8 @@ from fencelock import Client
 from fencelock._core import events
 from fencelock._core.events import LockEvent
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.hold import Hold, lose
 from fencelock._core.lock.release import release_call
-from fencelock._core.lock.renew import lose
 from fencelock._io import process_ports
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.wire import INCOMPLETE, ReplyError, pack, reader

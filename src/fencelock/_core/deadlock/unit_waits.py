@@ -1,4 +1,4 @@
-"""What the threads and tasks of one process wait for.
+"""What the threads and tasks of one process wait for, and the probes that find a cycle of waits.
 
 Rules of this file:
 
@@ -7,24 +7,50 @@ Rules of this file:
 - The table is of the process, not of a client: one unit may use several clients.
 - A unit is entered when it begins to wait. An interrupt may leave an entry behind, so an entry
   counts only while its waiter still stands in a line.
-- Nothing here sends: see chase.py.
+
+Deadlocks are found by probes from each wait to what it waits for (Chandy, Misra and Haas, 1983).
+A wait that lasts sends a probe to the client that holds its lock. If the thread or task that made
+that hold waits, too, the probe goes on; if it comes back to the wait that sent it, there may be a
+cycle.
+
+- The first round only suspects. The second follows the same path and no other: each wait and each
+  turn has an id that no other one has, so what both rounds saw lasted all the time in between. Then
+  all edges existed at the instant between the rounds, and the cycle is a true one.
+- A wait refuses only itself, and only as the youngest of its cycle. So of a cycle one wait is
+  refused, whichever looks. It closed the cycle as it began, so it finds it when it looks first.
+- A wait is refused only if all edges of its cycle are certain: see ``is_certain``, and the scripts.
+  Another cycle is reported, once for each wait, and left alone.
+- A thread that waits for its own hold is a cycle only if that is certain, and if no timeout ends
+  the wait: then no other wait is held up.
+- A message may be lost, and a probe may be given up anywhere: that costs time, as the wait looks
+  again. The server keeps nothing.
+- Only a unit that holds something looks: no other can be in a cycle.
+- A probe is the path that it took, one step for each wait and the hold that blocks it. Every user
+  that may publish can send anything, so a message is read as a whole before it counts. It has a
+  bound: a path that grows beyond it is given up.
+- The victim is the same wherever it is computed: the youngest wait of the cycle.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from math import inf
 from typing import Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
+from fencelock._core.description import described
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.terms import SHARES
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.wire import Wire
+from fencelock._runtime.log import log
+from fencelock._runtime.records import NamedTuple
+from fencelock.errors import Blocked, Deadlock
+from fencelock.scripts import ANSWER
 
 # A wait looks again after so long, and then after twice as long each time, up to the last one. The
 # wait that closed a cycle finds it when it looks first: more is needed when a message was lost.
@@ -36,6 +62,9 @@ OWN_AGAIN_SECONDS = 0.05
 OWN_SOUGHT_MAX = 32
 # How many probes are remembered, so that each passes a wait only once.
 PASSED_MAX = 1000
+# A longer cycle is not found. Cycles of more than a few waiters are rare.
+STEPS_MAX = 20
+MESSAGE_BYTES_MAX = 16_384
 SEMAPHORE: Final = b"semaphore"  # the kind, as in semaphore_rwlock.py, which imports the port
 
 
@@ -93,21 +122,17 @@ class UnitWait:
         """
         if not self.arrived_us:
             asks = self.asks
-            if asks.local:
-                known_us, at = _known_instant(asks.tenure)
+            if asks.local:  # its cohort knows an instant of the server's clock
+                front = asks.tenure.front
+                if isinstance(front, Hold):  # a fence is that of its grant, or a bit later
+                    known_us, at = front.fence, front.granted_at
+                else:
+                    known = asks.tenure.asks or front
+                    known_us, at = known.answered_us, known.asked_at
                 self.arrived_us = int(known_us + (asks.arrived_at - at) * 1e6) if known_us else 0
             else:
                 self.arrived_us = int(asks.answered_us)
         return self.arrived_us
-
-
-def _known_instant(tenure: Any) -> tuple[int, float]:
-    """Return an instant of the server's clock that a cohort knows, and the same on our clock."""
-    front = tenure.front
-    if isinstance(front, Hold):
-        return front.fence, front.granted_at  # a fence is the instant of its grant, or a bit later
-    asks = tenure.asks or front
-    return asks.answered_us, asks.asked_at
 
 
 class UnitWaits:
@@ -206,16 +231,9 @@ def frames_of(unit: Any, *, own: bool) -> AbstractSet[object]:
     return found
 
 
-class _NoWait(UnitWait):
-    """Stands for a wait that takes no part: it is never due, and never refused."""
-
-    due = inf
-
-    def __init__(self) -> None:
-        """Do nothing: it has no waiter."""
-
-
-NO_WAIT: Final = _NoWait()
+# Stands for a wait that takes no part: it has no waiter, is never due, and never refused.
+NO_WAIT: Final = object.__new__(UnitWait)
+NO_WAIT.due = inf
 
 
 def entered(port: Tables, attempt: Attempt, asks: Attempt, give_up_at: float) -> UnitWait:
@@ -249,16 +267,225 @@ def _is_held_by_itself(port: Tables, attempt: Attempt, wait: UnitWait) -> bool:
     """
     with port.mutex:
         found = any(
-            hold.terms.keys.lock == attempt.keys.lock
-            and hold.whole.unit is attempt.unit
-            and is_certain(hold.whole, wait.frames(own=True))
-            and is_edge(hold.whole)
+            hold.terms.keys.lock == attempt.keys.lock and waits_for_itself(wait, hold.whole)
             for hold in port.renewals.some(OWN_SOUGHT_MAX)
         )
     return found
+
+
+def waits_for_itself(wait: UnitWait, hold: Hold) -> bool:
+    """Return True if a thread or task waits for a hold that only it can release."""
+    return (
+        wait is not NO_WAIT
+        and hold.unit is wait.attempt.unit
+        and is_certain(hold, wait.frames(own=True))
+        and is_edge(hold)
+    )
 
 
 def left(port: Tables, attempt: Attempt) -> None:
     """Take out the wait of an acquire that ends."""
     port.waits.end(attempt.unit, attempt.wait)
     attempt.unit = attempt.wait = None
+
+
+# -- probes --------------------------------------------------------------------------------------
+
+
+class Step(NamedTuple):
+    """One wait, and the hold that it waits for."""
+
+    wait: str  # the id of the wait
+    arrived_us: int  # on the clock of the server that it asked
+    name: str  # of the lock
+    info: str  # the waiter, described as `show` prints it
+    holder: str = ""  # the id of the tenure that blocks it
+    fence: int = 0  # and which turn of that tenure
+    certain: int = 1  # 0 if another thread or task than the one that waits may end that
+
+
+class PathProbe(NamedTuple):
+    """A path that begins with the wait that looks for a cycle."""
+
+    search: str  # which search it is: the id of that wait, and a number
+    path: Sequence[Step]
+    # The cycle that the first round found; the second follows it, and nothing else.
+    cycle: Sequence[Step] = ()
+
+    def extended(self, step: Step) -> PathProbe:
+        """Return the probe as it leaves a wait."""
+        return self._replace(path=(*self.path, step))
+
+    def blocked_by(self, holder: str, fence: int, *, certain: bool = True) -> PathProbe:
+        """Return the probe as it arrives at the hold that blocks the last wait."""
+        last = self.path[-1]._replace(holder=holder, fence=fence, certain=int(certain))
+        return self._replace(path=(*self.path[:-1], last))
+
+    def passes_twice(self, wait: str) -> bool:
+        """Return True if the path has a wait already: another cycle, which finds itself."""
+        return any(step.wait == wait for step in self.path)
+
+    def strays(self) -> bool:
+        """Return True if the second round does not see what the first one saw."""
+        return bool(self.cycle) and tuple(self.path) != tuple(self.cycle[: len(self.path)])
+
+
+def pack(probe: PathProbe) -> bytes | None:
+    """Return a probe as text; None when it is too long."""
+    if len(probe.path) > STEPS_MAX:
+        return None
+    import json  # noqa: PLC0415 - only when there is a deadlock
+
+    text = json.dumps([probe.search, probe.path, probe.cycle], separators=(",", ":")).encode()
+    return text if len(text) <= MESSAGE_BYTES_MAX else None
+
+
+def unpack(text: bytes) -> PathProbe | None:
+    """Return the probe that a text says; None when it says none."""
+    if len(text) > MESSAGE_BYTES_MAX:
+        return None
+    import json  # noqa: PLC0415 - only when there is a deadlock
+
+    try:
+        search, path, cycle = json.loads(text)
+        probe = PathProbe(search, tuple(map(_step, path)), tuple(map(_step, cycle)))
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return probe if isinstance(search, str) and probe.path else None
+
+
+def _step(words: Any) -> Step:
+    """Return one step; ValueError or TypeError when it is none."""
+    step = Step(*words)
+    if [type(word) for word in step] != [str, int, str, str, str, int, int]:
+        raise ValueError
+    return step
+
+
+def youngest(cycle: Sequence[Step]) -> Step:
+    """Return the wait that came last: it has the least to lose, and is refused."""
+    return max(cycle, key=lambda step: (step.arrived_us, step.wait))
+
+
+def look(port: Tables, wait: UnitWait, now: float) -> None:
+    """Look for a cycle that a wait is in, and set when it looks again."""
+    wait.frames(own=True)
+    with port.mutex:
+        holds = port.waits.holds_of(wait.attempt.unit)
+        ports = list(dict.fromkeys(hold.port for hold in holds if hold.port))
+    if not ports:
+        wait.due = float("inf")  # while it waits, it acquires nothing
+        return
+    for own in ports:
+        if not own.hears:
+            own.hear_soon()  # the probe comes back there
+    wait.due = now + wait.pause
+    wait.pause = min(2 * wait.pause, AGAIN_SECONDS_MAX)
+    wait.searches += 1
+    _send_on(wait, PathProbe(f"{_text(wait.id)} {wait.searches}", ()))
+
+
+def arrived(port: Tables, holder: bytes, text: bytes) -> None:
+    """Take a probe that came to the client of a holder."""
+    probe = unpack(text)
+    if probe is None:
+        return
+    with port.mutex:
+        holds = [hold for hold in port.renewals.tracked() if hold.holder_id == holder]
+    for hold in holds:
+        _pass(port, hold, probe)
+
+
+def _pass(port: Tables, hold: Hold, probe: PathProbe) -> None:
+    """Follow a probe from a hold to what the thread or task that made it waits for."""
+    whole = hold.whole
+    if hold.port is None:  # it was released just now
+        return
+    with port.mutex:
+        wait = port.waits.of(whole.unit) if is_edge(whole) else None
+        which = f"{probe.search} {bool(probe.cycle):d}"  # its two rounds are told apart
+        fresh = wait is not None and port.waits.passes(which, wait)
+    certain = wait is not None and is_certain(whole, wait.frames(own=False))
+    probe = probe.blocked_by(_text(hold.holder_id), hold.fence, certain=certain)
+    if wait is None or probe.strays():
+        return
+    if _text(wait.id) == probe.path[0].wait:
+        if len(probe.path) > 1 or (certain and wait.patient):
+            _came_back(wait, probe)
+    elif fresh and not probe.passes_twice(_text(wait.id)):
+        _send_on(wait, probe)
+
+
+def _came_back(wait: UnitWait, probe: PathProbe) -> None:
+    """Confirm a cycle, or take it for true when it is confirmed."""
+    if not probe.cycle:
+        _send_on(wait, PathProbe(probe.search, (), probe.path))
+    elif youngest(probe.path).wait == _text(wait.id):
+        if all(step.certain for step in probe.path):
+            refuse(wait, probe.path)
+        elif not wait.suspected:  # another thread or task may release a hold of it
+            wait.suspected = True
+            error = error_of(wait.port, wait, probe.path)
+            text = "perhaps a %s; it is left alone, as others may release what was acquired"
+            log.warning(text, error)
+            if wait.attempt.event is not None:
+                wait.attempt.event.suspected(error)
+
+
+def _send_on(wait: UnitWait, probe: PathProbe) -> None:
+    """Send a probe from a wait to the hold that it waits for."""
+    port, asks = wait.port, wait.asks
+    with port.mutex:
+        if not wait.stands:
+            return
+        arrived_us = wait.arrival()
+    expected = probe.cycle[len(probe.path)].holder if probe.cycle else ""
+    # What the next client knows is left empty.
+    step = Step(_text(wait.id), arrived_us, asks.keys.name, _text(wait.attempt.info))
+    text = pack(probe.extended(step))
+    if arrived_us and text is not None:
+        port.run_in_background(*asks.terms.probe(asks, expected.encode(), text))
+
+
+def refuse(wait: UnitWait, cycle: Sequence[Step]) -> None:
+    """End a wait with ``Deadlock``: it leaves its line as any waiter that gives up."""
+    port, asks = wait.port, wait.asks
+    with port.mutex:
+        if not wait.stands or wait.cycle is not None:
+            return
+        wait.cycle = tuple(cycle)
+        asks.news = True
+        port.wake(asks)
+    if not asks.local:  # a thread that reads its own connection is woken by a message there
+        args = (asks.channel, asks.id, b"again")
+        port.run_in_background(ANSWER, wait.attempt.keys.plain, args)
+
+
+def error_of(port: Wire, wait: UnitWait, cycle: Sequence[Step] = ()) -> Deadlock:
+    """Return the error for a wait that is refused, or that is in a cycle."""
+    found: list[Blocked] = []
+    for step in cycle or wait.cycle:
+        told = described(step.info)
+        pid = told.get("pid", 0)
+        found.append(
+            Blocked(
+                name=step.name,
+                host=str(told.get("host", "")),
+                pid=pid if isinstance(pid, int) else 0,
+                unit=str(told.get("unit", "")),
+                label=str(told.get("label", "")),
+                fence=step.fence,
+            )
+        )
+    return Deadlock(wait.attempt.keys.name, cycle=found, server=port.label)
+
+
+def own_cycle(port: Wire, wait: UnitWait, hold: Hold) -> Deadlock:
+    """Return the error for a thread or task that waits for its own hold."""
+    step = Step(_text(wait.id), 0, wait.asks.keys.name, _text(wait.attempt.info))
+    wait.cycle = (step._replace(holder=_text(hold.holder_id), fence=hold.fence),)
+    return error_of(port, wait)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode(errors="replace")

@@ -19,7 +19,6 @@ from math import inf
 
 from fencelock._core.lock.hold import Hold
 from fencelock._core.port import Port
-from fencelock._core.retry import ask, persist
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply
 from fencelock.errors import NotAcknowledged
@@ -38,11 +37,7 @@ async def confirm(port: Port, seat: Seat, deadline: float, give_up_at: float) ->
     if replicas is None:
         return
     until = min(port.now() + replicas.timeout, deadline, give_up_at + LAST_SECONDS)
-    check_enough(port, seat, await replicas.acknowledge(seat, until), replicas.wanted, deadline)
-
-
-def check_enough(port: Port, seat: Seat, count: int, wanted: int, deadline: float) -> None:
-    """Raise NotAcknowledged when too few replicas have it, or have it too late."""
+    count, wanted = await replicas.acknowledge(seat, until), replicas.wanted
     if count < wanted or port.now() >= deadline:
         raise NotAcknowledged(
             f"{seat.keys.name!r}: {count} of {wanted} replica(s) acknowledged"
@@ -53,23 +48,6 @@ def check_enough(port: Port, seat: Seat, count: int, wanted: int, deadline: floa
         )
 
 
-def confirm_seconds(port: Port) -> float:
-    """Return how long replicas may take to acknowledge."""
-    return 0.0 if port.replicas is None else port.replicas.timeout
-
-
-async def ask_confirmed(
-    port: Port, hold: Hold, call: Call, until: float, log: Seat
-) -> tuple[Reply, NotAcknowledged | None]:
-    """Ask like ``ask``, where replicas count as ``confirmed`` does; return the same."""
-    if port.replicas is None:
-        return await ask(port, *call, until, asked=log), None
-    answer: tuple[Reply, NotAcknowledged | None] = await persist(
-        port, lambda: confirmed(port, hold, call, until), until, log
-    )
-    return answer
-
-
 async def confirmed(
     port: Port,
     hold: Hold,
@@ -77,21 +55,21 @@ async def confirmed(
     until: float,
     *,
     ends: float = inf,
-    wrote: Callable[[Reply], bool] = bool,
+    counts: Callable[[Reply], bool] = bool,
 ) -> tuple[Reply, NotAcknowledged | None]:
-    """Run a script on a connection of its own; return its answer.
+    """Run a script on a connection of its own, where replicas count; they have until ``ends``.
 
-    The second value is the error if too few replicas have what it ``wrote``, else None.
+    Returns the answer, and the error if it ``counts`` and too few replicas have the write.
     """
     seat = Seat.of(hold.terms.keys, hold.id)
     try:
         await port.open(seat, until, listen=False)
         reply = await port.call(*call, until, seat)
-        try:
-            if wrote(reply):
+        if counts(reply):
+            try:
                 await confirm(port, seat, ends, inf)
-        except NotAcknowledged as missing:
-            return reply, missing
+            except NotAcknowledged as missing:
+                return reply, missing
         return reply, None
     finally:
         port.close(seat)

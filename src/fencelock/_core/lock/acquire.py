@@ -14,34 +14,33 @@ Rules of this file:
 - A waiter in line that has time left retries while the server is unreachable.
 - If replicas must acknowledge a grant, it is reported only afterwards (see acknowledge.py). An
   answer with fence 0 is no grant (see once.py): it counts whatever the replicas have.
-- A try waits for a moment where the holder's client may keep an idle lease: see kept.py. It ends
+- A try waits for a moment where the holder's client may keep an idle lease: see tenure.py. It ends
   when that client answers that the lease is in use.
 - Waiting is bounded by ``give_up_at``, by the holder's lease and by the heartbeat (I6, I13).
+- One waiter sends the heartbeat for all of its client, with one command, in a Cluster one for each
+  slot of its node; ``Lines.due`` decides which lines it asks about (I7).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from fencelock._core import events
 from fencelock._core.deadlines import BATCHES
-from fencelock._core.deadlock.chase import error_of, look
-from fencelock._core.deadlock.unit_waits import entered, left
+from fencelock._core.deadlock.unit_waits import entered, error_of, left, look
 from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.acknowledge import confirm
 from fencelock._core.lock.attempt import Attempt, Grant
-from fencelock._core.lock.heartbeat import heartbeat
-from fencelock._core.lock.hold import Hold, first_due, step_down
-from fencelock._core.lock.release import release_in_background, retire, undo_owed
-from fencelock._core.lock.renew import lose
+from fencelock._core.lock.hold import Hold, first_due, lose, step_down
+from fencelock._core.lock.release import release_in_background, undo_owed
 from fencelock._core.lock.tenure import Tenure
 from fencelock._core.lock.terms import TRIES, Asked, too_late
-from fencelock._core.lock.waiting import Line
+from fencelock._core.lock.waiting import Due, Line
 from fencelock._core.port import Port
 from fencelock._core.retry import again, answer_by, give_up, passes
 from fencelock._core.seat import Stray
-from fencelock._core.types import NoReply, Reply, closed
+from fencelock._core.types import Call, NoReply, Reply, closed
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
 
@@ -177,14 +176,6 @@ def start_over(port: Port, asks: Attempt) -> None:
     asks.rename()
 
 
-def late_grant(port: Port, who: bytes) -> None:
-    """Release a grant that was pushed to a waiter that has given up."""
-    with port.mutex:
-        undo = port.lines.gave_up(who)
-    if undo is not None:
-        port.run_in_background(*undo)
-
-
 async def line_up(
     port: Port, asks: Attempt, give_up_at: float, *, listen: bool = True
 ) -> Grant | None:
@@ -318,6 +309,65 @@ async def _looked(port: Port, asks: Attempt, line: Line, give_up_at: float) -> b
     return False
 
 
+async def heartbeat(port: Port, until: float, waiter: Attempt) -> None:
+    """Send the heartbeat of this client's lines at the waiter's node, one script for each slot.
+
+    Raises the error of the waiter's own slot; the waiters of other lines ask later by themselves.
+    """
+    here = port.node_of(waiter.key)
+    with port.mutex:
+        alive = waiter.terms.alive
+        due = port.lines.due(port.now(), alive, waiter, lambda key: port.node_of(key) == here)
+    (own,) = port.by_slot([waiter.key], bytes)
+    slots = port.by_slot(due, lambda each: each[1][0].key)
+    if not slots:
+        return
+    asked_at = port.now()
+    requests = [_request(port, dues) for dues in slots.values()]
+    answers = await port.run_together(requests, until, waiter)
+    for (number, dues), answer in zip(slots.items(), answers, strict=True):
+        if not isinstance(answer, Exception):
+            for (line, waiters), told in zip(dues, answer[1:], strict=True):
+                _learn(port, line, waiters, told, asked_at)
+        elif number == own:
+            try:
+                raise answer
+            finally:
+                del answer, answers
+
+
+def _request(port: Port, due: Sequence[Due]) -> Call:
+    """Return the request that is these waiters' heartbeat, and asks for their places."""
+    keys: list[bytes] = []
+    args: list[bytes | int] = [port.client_channel]
+    for _, waiters in due:
+        keys += waiters[0].keys.grant
+        args.append(len(waiters))
+        args += [each.terms.entry(each, each.channel) for each in waiters]
+    return due[0][1][0].terms.alive, keys, args
+
+
+def _learn(port: Port, line: Line, waiters: list[Attempt], told: Reply, asked_at: float) -> None:
+    """Make waiters ask again that are not in line, or were granted without being notified.
+
+    Asking again brings the full lease; of the lease that was found, little may be left.
+    """
+    holder, _, pttl_ms, foreign, positions = told
+    front = min((place for place in positions if place >= 0), default=0)
+    line.postpone(
+        asked_at,
+        pttl_ms,
+        front,
+        foreign=bool(foreign),
+        jitter=port.jitter(),
+        crowd=port.lines.foreign,
+    )
+    for waiter, position in zip(waiters, positions, strict=True):
+        if not waiter.news and (position < 0 or holder == waiter.holder_id):
+            waiter.lose_place()
+            port.wake(waiter)
+
+
 async def _leave(port: Port, asks: Attempt) -> None:
     """Leave the line, release what was granted at the last moment, and undo what is owed.
 
@@ -390,7 +440,6 @@ def withdraw(port: Port, attempt: Attempt) -> None:
         attempt.asks = None
         attempt.registry.remove(hold)
         if not hold.forked:
-            retire(port, hold)
             release_in_background(port, hold)
         attempt.hold = None  # not before: a second call releases it again, which does no harm
     if tenure is not None and not tenure.leave(port, attempt):  # it is the front

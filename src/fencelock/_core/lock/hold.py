@@ -50,13 +50,15 @@ class Keeper(Wire, Protocol):
         """Return when which lease is due."""
 
     def notify_loss(self, hold: Hold) -> None:
-        """Notify the holder that a lease is lost."""
+        """Log that a lease is lost, and notify its holder: callback, cancellation.
 
-    async def renew(self, hold: Hold, ttl: float | None, shortens: bool, /) -> None:  # noqa: FBT001 - passed on as it came
-        """Renew a lease at its holder's request; see ``Port``."""
+        Called once for each lease, from any thread; never blocks, sends nothing.
+        """
 
-    async def renew_all(self, holds: Sequence[Hold], ttl: float | None, /) -> None:
-        """Renew several leases together at their holder's request."""
+    async def renew(
+        self, holds: Sequence[Hold], ttl: float | None, /, *, shortens: bool = True
+    ) -> None:
+        """Renew leases together for their holder; with ``shortens`` they may end earlier."""
 
 
 def step_down(port: Keeper, one: Any) -> None:
@@ -67,6 +69,13 @@ def step_down(port: Keeper, one: Any) -> None:
             del cohorts[one.terms.cohort]
     if tenure is not None:
         tenure.succeed(port, one)
+
+
+def lose(port: Keeper, hold: Hold, reason: str, since: float, detail: str = "") -> bool:
+    """End the renewal of a lost hold; return True if nothing else reports its loss."""
+    with port.mutex:
+        port.renewals.discard(hold)
+    return hold.lose(reason, since, detail)
 
 
 class Loss(NamedTuple):

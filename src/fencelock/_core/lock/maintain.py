@@ -1,44 +1,60 @@
-"""Do what the renewal schedule has due: renew leases, and notify their holders of losses.
+"""Renew leases as they come due, and notify their holders in time of a loss.
 
 Rules of this file:
 
+- One renewal schedule for all leases of a client; one thread or task works through it (N1).
+- A renewal counts from the instant before it was sent (I2), uses the holder's own id, and never
+  outlives its hold (I11).
+- A hold is in the schedule, under way, or over. ``close`` and pushed messages find it there, also
+  one whose handle was dropped: it is not renewed, and is notified of its loss.
+- A missing answer is not a refusal: the renewal is retried while the lease lasts (N6). A refusal is
+  a loss, whether or not the server can be asked for an operator's reason.
+- The holder is notified of a loss once, and at the local deadline at the latest (I8): see
+  ``Hold.lose``.
 - Leases are renewed node by node, and one script touches one slot: a single server is one node with
   one slot.
 - A node with a request under way is not asked again: what is due there waits in the schedule.
 - A node that is silent holds up only its own leases. No wait lasts beyond the next deadline of a
   lease whose holder could not be notified meanwhile (I8).
 - After a time without listening, leases that are not renewed are looked at, too.
-- For each lease the rules of ``renew.py`` hold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
 from math import inf
 
 from fencelock._core import events
-from fencelock._core.deadlines import retry_delay
-from fencelock._core.lock.acknowledge import confirm_seconds
-from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.kept import give_up_due
+from fencelock._core.deadlines import retry_delay, validity
+from fencelock._core.lock.acknowledge import confirmed
+from fencelock._core.lock.hold import Hold, first_due, lose
 from fencelock._core.lock.release import release_call
-from fencelock._core.lock.renew import apply_renewal, end_late, lose, notify_refused
-from fencelock._core.lock.renew_batch import at_once, renew_batches
-from fencelock._core.lock.renew_request import (
-    CALL_SECONDS_MAX,
-    answer_within,
-    in_batches,
-    next_ttls,
-)
+from fencelock._core.lock.tenure import give_up_due
+from fencelock._core.lock.terms import LOCKS, PLAIN, SHARES, milliseconds
 from fencelock._core.port import FirstEnd, Port
 from fencelock._core.retry import passes
-from fencelock._core.types import NoReply
-from fencelock._runtime.log import log
-from fencelock.errors import NotAcknowledged, ServerError
+from fencelock._core.types import Call, NoReply, Reply
+from fencelock._runtime.log import listed, log
+from fencelock.errors import FencelockError, NotAcknowledged, ServerError
+from fencelock.scripts import POLL_RENEW, RENEW, REVOKED, SHARES_RENEW, begin, bulk
 
+# Leases per command. The server needs half a millisecond, in which it serves no other client. From
+# 100 on the command's own cost is negligible; with 500 each lease takes no less time
+# (tests/scale/measure.py).
+LEASES_PER_CALL = 200
+
+# One silent call may hold up the others for at most this long, and at most a third of a lease.
+CALL_SECONDS_MAX = 1.0
+# Asks for nothing, because no renewal shortens a lease: the answer says whether it is still held.
+LOOK_SECONDS = 0.001
+# Until when a renewal may shorten a lease that it must not shorten, by the server's clock.
+NEVER = 0
+
+# Refusals by index, and NotAcknowledged if the remaining renewals were not replicated.
+Answer = tuple[Mapping[int, str], NotAcknowledged | None]
 # How many leases are handled in one go: the other tasks of a loop wait meanwhile.
 LEASES_PER_PAUSE = 1000
 # A lease that cannot be renewed is retried twice a second; not each try is worth a line of the log.
@@ -46,6 +62,10 @@ FAILURES_PER_LINE = 120
 RECHECK_AFTER_SECONDS = 1.0
 # When to look again at what is due at a node that is being asked.
 BUSY_SECONDS = 0.05
+# A lease of a quorum was renewed when it has grown by this part of its ttl.
+LEAST_GROWTH = 0.1
+# How long the loss of a refused lease may wait for an operator's reason.
+REASON_SECONDS = 0.1
 
 
 async def recheck(port: Port) -> None:
@@ -72,8 +92,14 @@ async def maintain(port: Port) -> None:
     if port.renewals.watched:
         give_up_due(port, now)
     with _scheduled(port, [due]):
-        kinds = await _sorted(port, due, now)
-        for node, batches in _by_node(port, kinds).items():
+        nodes: dict[object, list[Sequence[Hold]]] = {}
+        for number, kind in enumerate(await _sorted(port, due, now)):
+            size = 1 if number == PLAIN else LEASES_PER_CALL
+            for holds in port.by_slot(kind, lambda hold: hold.terms.keys.lock).values():
+                batches = nodes.setdefault(port.node_of(holds[0].terms.keys.lock), [])
+                # One script can renew so many of one kind and one slot.
+                batches += [holds[start : start + size] for start in range(0, len(holds), size)]
+        for node, batches in nodes.items():
             if not await port.at_node(node, partial(_renew_node, port, batches)):
                 for hold in chain(*batches):
                     put_back(port, [hold], min(now + BUSY_SECONDS, hold.deadline))
@@ -123,20 +149,6 @@ def _renews(port: Port, hold: Hold, now: float) -> bool:
     return False
 
 
-def _by_node(port: Port, kinds: Sequence[list[Hold]]) -> Mapping[object, Sequence[Sequence[Hold]]]:
-    """Group holds that one script can renew, of one kind and one slot, by their nodes."""
-    nodes: dict[object, list[Sequence[Hold]]] = {}
-    for number, kind in enumerate(kinds):
-        for holds in port.by_slot(kind, _key).values():
-            batches = nodes.setdefault(port.node_of(_key(holds[0])), [])
-            batches += in_batches(number, holds)
-    return nodes
-
-
-def _key(hold: Hold) -> bytes:
-    return hold.terms.keys.lock
-
-
 async def _renew_node(port: Port, batches: Sequence[Sequence[Hold]], first_end: FirstEnd) -> None:
     """Renew the leases of one node, until it is silent: the rest is retried soon.
 
@@ -160,14 +172,15 @@ async def _renew_node(port: Port, batches: Sequence[Sequence[Hold]], first_end: 
                 return
 
 
-def ended(port: Port, hold: Hold) -> None:
-    """Notify the holder of a loss; release a lease that may last longer on the server."""
-    if hold.failures and port.replicas is not None:  # renewed there without enough replicas
-        end_late(port, hold)
-        return
+def ended(port: Port, hold: Hold, *, late: bool = False) -> None:
+    """Notify the holder of a loss; release a lease that may last longer on the server.
+
+    One that was renewed too ``late``, or without enough replicas, may; or one with a fixed end that
+    was handed over just before that. A lost lease stays lost.
+    """
+    lasts = late or hold.terms.options.fixed_end or (hold.failures and port.replicas is not None)
     lose(port, hold, hold.end, hold.deadline)
-    if hold.open and hold.terms.options.fixed_end:
-        # A lease handed over just before its fixed end may last longer on the server.
+    if hold.open and lasts:
         port.run_in_background(*release_call(hold, hold.fence))
 
 
@@ -189,7 +202,8 @@ async def _renew(
         return silent, trouble
     asked_at = port.now()
     ttls = [next_ttls(batch, asked_at) for batch in batches]
-    answered = asked_at + CALL_SECONDS_MAX + confirm_seconds(port)  # at the latest
+    replicas_take = 0.0 if port.replicas is None else port.replicas.timeout
+    answered = asked_at + CALL_SECONDS_MAX + replicas_take  # at the latest
     with port.mutex:
         ends = min(ends, first_end(answered))
     until = min(asked_at + min(map(answer_within, ttls)), ends)
@@ -244,3 +258,230 @@ def _endangers(hold: Hold) -> bool:
     parts = [part for part in hold.whole.parts if part is not None]
     failing = [part for part in parts if part.failures or part.loss is not None]
     return 2 * (len(parts) - len(failing)) <= len(parts) and failing[0] is hold
+
+
+# -- the command, of as many as it can renew ------------------------------------------------------
+
+
+def next_ttls(holds: Sequence[Hold], now: float) -> list[float]:
+    """Return for how long to renew each lease, or that it is only looked at."""
+    return [
+        (hold.open and hold.steady) or (hold.next_ttl(now) if hold.renewable(now) else LOOK_SECONDS)
+        for hold in holds
+    ]
+
+
+def answer_within(ttls: Sequence[float]) -> float:
+    """Return how long a renewal of leases for so long waits for its answer."""
+    shortest = min([ttl for ttl in ttls if ttl != LOOK_SECONDS], default=inf)
+    return min(CALL_SECONDS_MAX, shortest / 3)
+
+
+def renewal_request(
+    holds: Sequence[Hold], ttls: Sequence[float], *, shortens_until: int = NEVER
+) -> Call:
+    """Return the request that renews holds of one kind, each for its ttl.
+
+    It may make a lease end earlier until an instant of the server's clock, in microseconds, and
+    never afterwards, whenever it runs. The plain form has no such bound: see ``Hold.limit``.
+    """
+    terms = holds[0].terms
+    if terms.plain:
+        return POLL_RENEW, terms.keys.plain, (holds[0].holder_id, milliseconds(ttls[0]))
+    batch = terms.batch
+    keys: list[bytes] = []
+    told: list[bytes | int] = [b"2" if batch == LOCKS else b"3", shortens_until]
+    texts = {ttl: b"%d" % milliseconds(ttl) for ttl in set(ttls)}
+    for hold, ttl in zip(holds, ttls, strict=True):
+        names = hold.terms.keys
+        keys += names.renew if batch == LOCKS else names.renew_owned
+        told += (hold.holder_id, texts[ttl])
+    return SHARES_RENEW if batch == SHARES else RENEW, keys, told
+
+
+def packed_renewal(holds: Sequence[Hold], ttls: Sequence[float]) -> bytes:
+    """Return one that shortens nothing in wire form, joined of what was packed for each lease once.
+
+    Not of the plain form.
+    """
+    packed = [
+        kept
+        if (kept := hold.renewal)[0] == ttl and kept[1] is hold.holder_id
+        else hold.pack_renewal(ttl)
+        for hold, ttl in zip(holds, ttls, strict=True)
+    ]
+    batch = holds[0].terms.batch
+    script, each = SHARES_RENEW if batch == SHARES else RENEW, 2 if batch == LOCKS else 3
+    beginning = begin(script, each * len(holds), 2 + 2 * len(holds))
+    how = bulk(b"%d" % each) + bulk(b"%d" % NEVER)
+    keys, words = [each[2] for each in packed], [each[3] for each in packed]
+    return b"".join((beginning, *keys, how, *words))
+
+
+def refusals(holds: Sequence[Hold], reply: Reply) -> Mapping[int, str]:
+    """Return which holds are refused, by their index, and how."""
+    if holds[0].terms.plain:
+        return {} if reply else {0: "taken"}
+    return {reply[at] - 1: reply[at + 1].decode() for at in range(0, len(reply), 2)}
+
+
+async def renew_confirmed(
+    port: Port, holds: Sequence[Hold], asked: Call, until: float, ends: float
+) -> Answer:
+    """Renew holds of one kind, where replicas must have it by ``ends``; ends like ``Port.call``."""
+
+    def counts(reply: Reply) -> bool:
+        """Return True if one of them was renewed."""
+        return len(refusals(holds, reply)) < len(holds)
+
+    reply, missing = await confirmed(port, holds[0], asked, until, ends=ends, counts=counts)
+    return refusals(holds, reply), missing
+
+
+def at_once(port: Port) -> int:
+    """Return how many batches one node is sent at once: replicas acknowledge one at a time."""
+    return port.together if port.replicas is None else 1
+
+
+async def renew_batches(
+    port: Port,
+    batches: Sequence[Sequence[Hold]],
+    ttls: Sequence[Sequence[float]],
+    until: float,
+    ends: float,
+) -> Sequence[tuple[Mapping[int, str], Exception | None]]:
+    """Renew so many batches of one node; return for each the refusals, or what it would raise."""
+    holds, terms = batches[0], batches[0][0].terms
+    if at_once(port) == 1 and (port.replicas is not None or not terms.plain):
+        try:
+            if port.replicas is not None:
+                asked = renewal_request(holds, ttls[0])
+                return [await renew_confirmed(port, holds, asked, until, ends)]
+            reply = await port.run(packed_renewal(holds, ttls[0]), terms.keys.lock, until)
+            return [(refusals(holds, reply), None)]
+        except (NoReply, FencelockError) as error:
+            return [({}, error)]
+    requests = [renewal_request(batch, each) for batch, each in zip(batches, ttls, strict=True)]
+    return [
+        ({}, answer) if isinstance(answer, Exception) else (refusals(batch, answer), None)
+        for batch, answer in zip(batches, await port.run_together(requests, until), strict=True)
+    ]
+
+
+# -- what came of it -----------------------------------------------------------------------------
+
+
+def apply_renewal(
+    port: Port,
+    holds: Sequence[Hold],
+    ttls: Sequence[float],
+    asked_at: float,
+    refused: Mapping[int, str],
+) -> None:
+    """Apply successful renewals. Leases of one length stay together, at one new instant."""
+    answered_at, jitter = port.now(), port.jitter()
+    groups: dict[float, list[Hold]] = {}
+    late: list[Hold] = []
+    before = [hold.whole.deadline for hold in holds] if events.hooks else []
+    with port.mutex:
+        left = range(len(holds)) if refused else _apply_steady(port, holds, ttls, asked_at, jitter)
+        for number in left:
+            hold, ttl = holds[number], ttls[number]
+            if not hold.open or number in refused:
+                continue
+            if hold.loss is not None or answered_at >= hold.deadline:
+                late.append(hold)
+                continue
+            if ttl == LOOK_SECONDS:
+                groups.setdefault(hold.deadline, []).append(hold)
+                continue
+            ttl = hold.counted(ttl, asked_at)
+            deadline = asked_at + validity(ttl)
+            hold.renewed()
+            hold.move_deadline(max(hold.deadline, deadline))
+            groups.setdefault(first_due(hold, ttl, jitter, asked_at), []).append(hold)
+        for when, group in groups.items():
+            port.renewals.add_all(group, when)
+    for hold in late:
+        ended(port, hold, late=True)
+    if before:
+        _report(holds, before, answered_at - asked_at)
+
+
+def _report(holds: Sequence[Hold], before: Sequence[float], took: float) -> None:
+    """Report the renewals that have prolonged a user's lease.
+
+    That of a quorum grows with the renewal that completes a majority, and by little afterwards.
+    """
+    told: list[Hold] = []
+    for hold, was in zip(holds, before, strict=True):
+        now = hold.whole.deadline
+        if now != was and (not hold.partial or now - was > hold.ttl * LEAST_GROWTH):
+            told.append(hold.whole)
+    events.renewed(told, took=took)
+
+
+def _apply_steady(
+    port: Port, holds: Sequence[Hold], ttls: Sequence[float], asked_at: float, jitter: float
+) -> Sequence[int]:
+    """Apply renewals of one ttl to leases that nothing may cut short; return the other numbers.
+
+    With very many leases this is most of what keeping them costs.
+    """
+    span, answered_at = ttls[0], port.now()
+    deadline = asked_at + validity(span)
+    if ttls.count(span) < len(ttls):
+        return range(len(holds))
+    done = [
+        hold
+        for hold in holds
+        if answered_at < hold.deadline < deadline
+        and (hold.open and hold.loss is None and hold.observer is None)
+        and not (hold.short or hold.failures)
+        and hold.steady == span <= hold.reach
+    ]
+    if done:
+        Hold.renew_together(done, deadline)
+        port.renewals.add_all(done, first_due(done[0], span, jitter, asked_at))
+    if len(done) == len(holds):
+        return ()
+    renewed = set(done)
+    return [number for number, hold in enumerate(holds) if hold not in renewed]
+
+
+async def notify_refused(port: Port, refused: Mapping[Hold, str], until: float) -> None:
+    """Notify of losses, with an operator's reason if the server tells one soon."""
+    full = [hold for hold in refused if not hold.terms.plain]
+    words: dict[Hold, bytes] = {}
+    if full:
+        keys = [hold.terms.keys.revoked for hold in full]
+        until = min(until, port.now() + REASON_SECONDS)
+        with suppress(NoReply, FencelockError):
+            words.update(zip(full, await port.call(REVOKED, keys, (), until), strict=True))
+    for hold, how in refused.items():
+        holders, _, reason = words.get(hold, b"").partition(b" ")
+        if hold.holder_id in (holders.split(b",") if hold.kind == SHARES else (holders,)):
+            lose(port, hold, "revoked", port.now(), reason.decode())
+        else:
+            lose(port, hold, how, port.now())
+
+
+def lose_all(port: Port, reason: str) -> None:
+    """Notify the holder of every scheduled lease that it is no longer renewed."""
+    with port.mutex:
+        holds = port.renewals.clear()
+    lost = [hold for hold in holds if lose(port, hold, reason, port.now()) and not hold.dropped]
+    if lost:
+        text = "%d lease(s) were still held and are no longer renewed: %s (%s)"
+        names = (hold.name for hold in lost if not hold.partial)
+        log.warning(text, len(lost), reason, listed(names))
+
+
+def log_loss(hold: Hold) -> None:
+    """Log a loss with its cause; the leases that a closed client gives up share one record."""
+    reason, _, detail = hold.loss or (hold.end, 0.0, "")
+    if reason == "closed":
+        return
+    tell = log.info if hold.partial or hold.dropped else log.warning
+    why = f"{reason}: {detail}" if detail else reason
+    tell("lost lease of %r, fence %d: %s", hold.name, hold.fence, why)

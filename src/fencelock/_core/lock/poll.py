@@ -41,9 +41,8 @@ async def poll_once(port: Port, attempt: Attempt, give_up_at: float) -> Grant | 
         attempt.begin()
         if attempt.sent:
             await port.call(*release_call(attempt), until, attempt)
-        if not port.lines.releases:
-            # Asked once whether this client may release what it takes: a ServerError if not. It is
-            # of an id that holds nothing: a late copy must not release what this try takes.
+        if not port.lines.releases:  # a ServerError unless this client may release what it takes
+            # Of an id that holds nothing: a late copy must not release what this try took.
             await port.call(POLL_RELEASE, attempt.keys.plain, (port.new_id(),), until, attempt)
             port.lines.releases = True
         asked_at = port.now()
@@ -83,11 +82,8 @@ async def poll(port: Port, attempt: Attempt, tries: int | None = None) -> Grant 
             again_at = port.now() + attempt.terms.options.interval * (0.875 + port.jitter() / 4)
             await port.sleep(min(again_at, give_up_at))
         if left == 0 or port.now() >= give_up_at:
-            await _refuse_other_kinds(port, attempt)
-            return None
-
-
-async def _refuse_other_kinds(port: Port, attempt: Attempt) -> None:
-    """Raise WRONGTYPE for a key of another kind: SET NX says nil for that, too."""
+            break
+    # Raise WRONGTYPE for a key of another kind: SET NX says nil for that, too.
     key, until = attempt.keys.lock, answer_by(port, port.now(), port.now())
     await persist(port, lambda: port.command((b"GET", key), key, until), until, Seat())
+    return None

@@ -1,10 +1,7 @@
-"""Renew leases, and notify their holders in time of a loss.
+"""Renew leases at their holder's request: one, or all of a multi in parallel.
 
 Rules of this file:
 
-- One renewal schedule for all leases of a client; one thread or task works through it (N1).
-- A renewal counts from the instant before it was sent (I2), uses the holder's own id, and never
-  outlives its hold (I11).
 - One renewal of a hold at a time. Only the holder's own ``renew(ttl)`` may shorten a lease. From
   before it is sent, and as long as it may still run, the lease counts for no longer than this
   renewal can leave it, whatever a later renewal brings.
@@ -16,190 +13,41 @@ Rules of this file:
 - The holder's renewal reserves the hold in the section that sees it still held. Until it ends, the
   turn is not passed on and the lease is not kept, because both go on under the same holder id.
 - A release does not wait for a renewal. It closes the hold; no later answer changes a closed hold.
-- A hold is in the schedule, under way, or over. ``close`` and pushed messages find it there, also
-  one whose handle was dropped: it is not renewed, and is notified of its loss.
-- A missing answer is not a refusal: the renewal is retried while the lease lasts (N6). A refusal is
-  a loss, whether or not the server can be asked for an operator's reason.
-- The holder is notified of a loss once, and at the local deadline at the latest (I8): see
-  ``Hold.lose``.
+- All leases without an answer are renewed at once, and each answer counts by itself: a silent node
+  holds up only its own leases.
+- A background renewal that is under way is waited for, but not if there are several leases: it may
+  be at the silent node; see ``HolderRenewal``.
+- For each lease the rules of ``maintain.py`` hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from math import inf
 
 from fencelock._core import events
 from fencelock._core.deadlines import over_at, validity
-from fencelock._core.error_messages import describes_errors
+from fencelock._core.error_messages import describe_error, describes_errors
 from fencelock._core.lock.hold import Hold, Keeper, first_due
-from fencelock._core.lock.release import release_call
-from fencelock._core.lock.renew_batch import renew_batch
-from fencelock._core.lock.renew_request import (
-    LOOK_SECONDS,
+from fencelock._core.lock.maintain import (
+    CALL_SECONDS_MAX,
     NEVER,
     Answer,
+    apply_renewal,
+    notify_refused,
+    refusals,
+    renew_confirmed,
+    renewal_request,
 )
-from fencelock._core.lock.terms import SHARES
 from fencelock._core.port import Port
-from fencelock._core.retry import give_up, persist
+from fencelock._core.retry import Together, give_up, persist
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, NoReply, Reply
-from fencelock._runtime.log import listed, log
 from fencelock.errors import ClientClosed, FencelockError, NotHeld, ServerError
-from fencelock.scripts import CLOCK, REVOKED
+from fencelock.scripts import CLOCK
 
-# A lease of a quorum was renewed when it has grown by this part of its ttl.
-LEAST_GROWTH = 0.1
 # How often to check whether the other renewal of the same hold has ended.
 TURN_SECONDS = 0.005
-# How long the loss of a refused lease may wait for an operator's reason.
-REASON_SECONDS = 0.1
-
-
-def apply_renewal(
-    port: Port,
-    holds: Sequence[Hold],
-    ttls: Sequence[float],
-    asked_at: float,
-    refused: Mapping[int, str],
-) -> None:
-    """Apply successful renewals. Leases of one length stay together, at one new instant."""
-    answered_at, jitter = port.now(), port.jitter()
-    groups: dict[float, list[Hold]] = {}
-    usual: dict[float, list[Hold]] = {}  # by ttl; holds near a limit are handled separately
-    late: list[Hold] = []
-    before = _proved(holds) if events.hooks else ()
-    with port.mutex:
-        left = range(len(holds)) if refused else _apply_steady(port, holds, ttls, asked_at, jitter)
-        for number in left:
-            hold, ttl = holds[number], ttls[number]
-            if not hold.open or number in refused:
-                continue
-            options = hold.terms.options
-            if hold.loss is not None or answered_at >= hold.deadline:
-                late.append(hold)
-                continue
-            if ttl == LOOK_SECONDS:
-                groups.setdefault(hold.deadline, []).append(hold)
-                continue
-            ttl = hold.counted(ttl, asked_at)
-            deadline = asked_at + validity(ttl)
-            hold.renewed()
-            alike = ttl == options.ttl and options.max_hold is None and options.max_renewals is None
-            alike = alike and deadline > hold.deadline
-            hold.move_deadline(max(hold.deadline, deadline))
-            group = usual.get(ttl) if alike else None
-            if group is None:
-                group = groups.setdefault(first_due(hold, ttl, jitter, asked_at), [])
-                if alike:
-                    usual[ttl] = group
-            group.append(hold)
-        for when, group in groups.items():
-            port.renewals.add_all(group, when)
-    for hold in late:
-        end_late(port, hold)
-    if before:
-        _report(holds, before, answered_at - asked_at)
-
-
-def _proved(holds: Sequence[Hold]) -> list[float]:
-    """Return until when the users' leases are proved."""
-    return [hold.whole.deadline for hold in holds]
-
-
-def _report(holds: Sequence[Hold], before: Sequence[float], took: float) -> None:
-    """Report the renewals that have prolonged a user's lease.
-
-    That of a quorum grows with the renewal that completes a majority, and by little afterwards.
-    """
-    after, told = _proved(holds), []
-    for hold, was, now in zip(holds, before, after, strict=True):
-        if now != was and (not hold.partial or now - was > hold.ttl * LEAST_GROWTH):
-            told.append(hold.whole)
-    events.renewed(told, took=took)
-
-
-def _apply_steady(
-    port: Port, holds: Sequence[Hold], ttls: Sequence[float], asked_at: float, jitter: float
-) -> Sequence[int]:
-    """Apply renewals of one ttl to leases that nothing may cut short; return the other numbers.
-
-    With very many leases this is most of what keeping them costs.
-    """
-    span, answered_at = ttls[0], port.now()
-    deadline = asked_at + validity(span)
-    if ttls.count(span) < len(ttls):
-        return range(len(holds))
-    done = [
-        hold
-        for hold in holds
-        if answered_at < hold.deadline < deadline
-        and (hold.open and hold.loss is None and hold.observer is None)
-        and not (hold.short or hold.failures)
-        and hold.steady == span <= hold.reach
-    ]
-    if done:
-        Hold.renew_together(done, deadline)
-        port.renewals.add_all(done, first_due(done[0], span, jitter, asked_at))
-    if len(done) == len(holds):
-        return ()
-    renewed = set(done)
-    return [number for number, hold in enumerate(holds) if hold not in renewed]
-
-
-def end_late(port: Port, hold: Hold) -> None:
-    """Release a lease that was renewed after its loss was reported: a lost lease stays lost."""
-    lose(port, hold, hold.end, hold.deadline)
-    if hold.open:
-        port.run_in_background(*release_call(hold, hold.fence))
-
-
-async def notify_refused(port: Port, refused: Mapping[Hold, str], until: float) -> None:
-    """Notify of losses, with an operator's reason if the server tells one soon."""
-    full = [hold for hold in refused if not hold.terms.plain]
-    words: dict[Hold, bytes] = {}
-    if full:
-        keys = [hold.terms.keys.revoked for hold in full]
-        until = min(until, port.now() + REASON_SECONDS)
-        with suppress(NoReply, FencelockError):
-            words.update(zip(full, await port.call(REVOKED, keys, (), until), strict=True))
-    for hold, how in refused.items():
-        holders, _, reason = words.get(hold, b"").partition(b" ")
-        if hold.holder_id in (holders.split(b",") if hold.kind == SHARES else (holders,)):
-            lose(port, hold, "revoked", port.now(), reason.decode())
-        else:
-            lose(port, hold, how, port.now())
-
-
-def lose_all(port: Port, reason: str) -> None:
-    """Notify the holder of every scheduled lease that it is no longer renewed."""
-    with port.mutex:
-        holds = port.renewals.tracked()
-        port.renewals.clear()
-    lost = [hold for hold in holds if lose(port, hold, reason, port.now()) and not hold.dropped]
-    if lost:
-        text = "%d lease(s) were still held and are no longer renewed: %s (%s)"
-        names = (hold.name for hold in lost if not hold.partial)
-        log.warning(text, len(lost), reason, listed(names))
-
-
-def lose(port: Port, hold: Hold, reason: str, since: float, detail: str = "") -> bool:
-    """End the renewal of a lost hold; return True if nothing else reports its loss."""
-    with port.mutex:
-        port.renewals.discard(hold)
-    return hold.lose(reason, since, detail)
-
-
-def log_loss(hold: Hold) -> None:
-    """Log a loss with its cause; the leases that a closed client gives up share one record."""
-    reason, _, detail = hold.loss or (hold.end, 0.0, "")
-    if reason == "closed":
-        return
-    tell = log.info if hold.partial or hold.dropped else log.warning
-    why = f"{reason}: {detail}" if detail else reason
-    tell("lost lease of %r, fence %d: %s", hold.name, hold.fence, why)
 
 
 @describes_errors
@@ -214,50 +62,7 @@ async def renew_now(port: Keeper, hold: Hold, ttl: float | None, *, shortens: bo
     if ttl is None and hold.terms.options.fixed_end:
         return
     check_tended(hold)
-    await port.renew(hold, ttl, shortens)
-
-
-async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -> None:  # noqa: FBT001 - passed on as it came
-    """Renew a lease of one server; ends as ``renew_now``."""
-    until = min(port.now() + port.server_timeout, hold.deadline)
-    renewal = await reserve(port, hold, ttl, until, shortens=shortens)
-    log = Seat()
-
-    async def once() -> tuple[float, Answer]:
-        if renewal.asks_clock:
-            try:
-                asked_at, clock = port.now(), await port.call(*renewal.clock_call(), until)
-            except NoReply as silence:  # nothing was sent that changes the lease
-                raise NoReply(str(silence), sent=False) from silence.__cause__
-            renewal.bound(clock, asked_at, port.now(), until)
-        sent_at = port.now()
-        renewal.within_limits(sent_at)  # a repeated request comes later, and so nearer to them
-        rely_on(port, renewal)
-        end = hold.deadline
-        return sent_at, await renew_batch(port, [hold], [renewal.ttl], until, end, renewal.until_us)
-
-    try:
-        until = renewal.answered_by(until)
-        try:
-            sent_at, answer = await persist(port, once, until, log)
-        except (ClientClosed, ServerError) as error:
-            renewal.failed(may_run=log.sent)
-            events.renewed([hold], error)
-            raise
-        renewal.answered(repeated=log.sent)
-        refused, missing = answer
-        del answer
-        if missing is not None:
-            try:
-                raise missing
-            finally:
-                del missing
-        apply_renewal(port, [hold], [renewal.ttl], sent_at, refused)
-        if refused:
-            await notify_refused(port, {hold: refused[0]}, until)
-    finally:
-        track_renewed(port, renewal)
-    check_tended(hold)
+    await port.renew([hold], ttl, shortens=shortens)
 
 
 def check_tended(hold: Hold) -> None:
@@ -341,6 +146,10 @@ class HolderRenewal:
         """Return the request for the clock of the server that has the lease."""
         return CLOCK, self.hold.terms.keys.plain, ()
 
+    def request(self) -> Call:
+        """Return the request that renews the lease."""
+        return renewal_request([self.hold], [self.ttl], shortens_until=self.until_us)
+
     def bound(self, clock: Reply, asked_at: float, now: float, until: float) -> None:
         """Let it shorten the lease until its caller gives up, and not later."""
         left = max(0.0, until - asked_at)
@@ -397,3 +206,140 @@ def track_renewed(port: Port, renewal: HolderRenewal) -> None:
         now = port.now()
         left = min(renewal.ttl, hold.reach)
         port.move(hold, max(now, first_due(hold, left, port.jitter(), renewal.asked_at)))
+
+
+# -- several at once -----------------------------------------------------------------------------
+
+
+async def renew(
+    port: Port, holds: Sequence[Hold], ttl: float | None, *, shortens: bool = True
+) -> None:
+    """Renew leases, all nodes in parallel; one after the other where replicas acknowledge.
+
+    Raises LeaseLost when one of them was lost or is refused; otherwise, once all others are
+    renewed, as ``renew_now`` when no answer came for one.
+    """
+    for hold in holds:
+        check_tended(hold)
+    holds = [hold for hold in holds if ttl is not None or not hold.terms.options.fixed_end]
+    if not holds:
+        return
+    until = min(port.now() + port.server_timeout, *[hold.deadline for hold in holds])
+    renewals: list[HolderRenewal] = []
+    together, waits = _Renewals(port), len(holds) == 1
+    try:
+        for hold in holds:
+            renewals.append(  # noqa: PERF401 - if one is refused, the others are known
+                await reserve(port, hold, ttl, until, shortens=shortens, waits=waits)
+            )
+        together.until = until = min(renewal.answered_by(until) for renewal in renewals)
+        await persist(port, lambda: together.ask(renewals, together.send), until, Seat())
+    except FencelockError as error:
+        left = together.left(renewals)
+        for renewal in left:  # one that was never sent changes nothing
+            renewal.failed(may_run=renewal in together.unsure)
+        if isinstance(error, (ClientClosed, ServerError)):
+            events.renewed([renewal.hold for renewal in left], error)
+        describe_error(port, error, ", ".join(renewal.hold.name for renewal in left))
+        raise
+    finally:
+        for renewal in renewals:
+            track_renewed(port, renewal)
+    for renewal in renewals:
+        check_tended(renewal.hold)
+    together.check()
+
+
+class _Renewals(Together[HolderRenewal]):
+    """The renewals that the holder of one lease or several requests at once."""
+
+    def __init__(self, port: Port) -> None:
+        super().__init__()
+        self._port = port
+        self._sent_at = self.until = 0.0
+
+    async def took(self, parts: Sequence[HolderRenewal]) -> None:
+        """Apply what was answered; raise a loss at once, but not that of one that was silent."""
+        port, unsure = self._port, self.unsure
+        for renewal in parts:
+            hold = renewal.hold
+            if renewal in self.answers:
+                refused, missing = self.answers[renewal]
+                renewal.answered(repeated=renewal in unsure)
+                if missing is not None:
+                    self.refused[renewal] = missing
+                    continue
+                apply_renewal(port, [hold], [renewal.ttl], self._sent_at, refused)
+                if refused:
+                    await notify_refused(port, {hold: refused[0]}, self.until)
+            elif renewal in self.refused:
+                renewal.failed(may_run=renewal in unsure)
+                events.renewed([hold], self.refused[renewal])
+        for renewal in parts:
+            loss = renewal.hold.loss
+            if renewal in self.answers or (loss is not None and loss.reason != "expired"):
+                renewal.hold.check()
+
+    async def send(self, left: Sequence[HolderRenewal]) -> Sequence[Answer | Exception]:
+        """Ask for these, as far as their servers told the clocks that they need."""
+        port = self._port
+        answers = await self._bound([each for each in left if each.asks_clock])
+        sure = [each for each in left if each not in answers]
+        self._sent_at = port.now()
+        for renewal in sure:
+            renewal.within_limits(self._sent_at)  # a repeated one is nearer to them
+            rely_on(port, renewal)
+        ask = _at_once if port.replicas is None else _one_by_one
+        answers |= zip(sure, await ask(port, sure, self.until) if sure else (), strict=True)
+        return [answers[each] for each in left]
+
+    async def _bound(
+        self, renewals: Sequence[HolderRenewal]
+    ) -> dict[HolderRenewal, Answer | Exception]:
+        """Bound when these may run; return the error of each whose server told no clock."""
+        if not renewals:
+            return {}
+        asked_at, silent = self._port.now(), dict[HolderRenewal, Answer | Exception]()
+        calls = [each.clock_call() for each in renewals]
+        clocks = await self._port.side_by_side(calls, self.until)
+        for renewal, clock in zip(renewals, clocks, strict=True):
+            if isinstance(clock, NoReply):  # nothing was sent that changes the lease
+                silent[renewal] = NoReply(str(clock), sent=False)
+            elif isinstance(clock, Exception):
+                silent[renewal] = clock
+            else:
+                renewal.bound(clock, asked_at, self._port.now(), self.until)
+        return silent
+
+
+async def _at_once(
+    port: Port, renewals: Sequence[HolderRenewal], until: float
+) -> list[Answer | Exception]:
+    """Return the answer for each renewal, or the error of its request."""
+    replies = await port.side_by_side([each.request() for each in renewals], until)
+    return [
+        reply if isinstance(reply, Exception) else (refusals([renewal.hold], reply), None)
+        for renewal, reply in zip(renewals, replies, strict=True)
+    ]
+
+
+async def _one_by_one(
+    port: Port, renewals: Sequence[HolderRenewal], until: float
+) -> list[Answer | Exception]:
+    """Ask one after the other, because replicas acknowledge; ask a silent node only once."""
+    silent: dict[object, NoReply] = {}
+    answers: list[Answer | Exception] = []
+    for renewal in renewals:
+        place = port.node_of(renewal.hold.terms.keys.lock)
+        if place is not None and place in silent:
+            answers.append(NoReply(str(silent[place]), sent=False))
+            continue
+        hold, by = renewal.hold, min(until, port.now() + CALL_SECONDS_MAX)
+        try:
+            asked = renewal.request()
+            answers.append(await renew_confirmed(port, [hold], asked, by, hold.deadline))
+        except (NoReply, FencelockError) as error:
+            answers.append(error)
+            if isinstance(error, NoReply):
+                silent[place] = error
+    return answers

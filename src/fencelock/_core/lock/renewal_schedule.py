@@ -71,7 +71,7 @@ class RenewalSchedule:
         return now or any(self._buckets.values())
 
     def watch(self, kept: Any, when: float) -> None:
-        """Look at a lease that is kept while it is idle (kept.py) at an instant."""
+        """Look at a lease that is kept while it is idle (tenure.py) at an instant."""
         self._watches += 1
         heappush(self.watched, (when, self._watches, kept))
 
@@ -159,10 +159,12 @@ class RenewalSchedule:
             self.discard(hold)
         self.add_all(waiting, when)
 
-    def clear(self) -> None:
-        """Forget all holds."""
+    def clear(self) -> list[Hold]:
+        """Forget all holds, and return them."""
+        holds = self.tracked()
         self._buckets, self._order, self.under_way = {}, [], {}
         self.watched, self.young = [], {}
+        return holds
 
     def next_at(self) -> float | None:
         """Return when the next hold is due, or the next lease that may be idle."""

@@ -13,7 +13,7 @@ Rules of this file (DESIGN §9; I1, I3, I5, I8, I9):
   asked    a waiter     any     None    the front asks the server for all
   passed   a waiter     any     a lease a turn was given to the front, which has not begun it
   held     a hold       None    None    the turn lasts
-  kept     None         None    a lease the lease is not in use; see kept.py
+  kept     None         None    a lease the lease is not in use
   ======== ============ ======= ======= ==========================================================
 
 - Most are alone, and need none of this: they stand in the client's table themselves, first the
@@ -32,6 +32,18 @@ Rules of this file (DESIGN §9; I1, I3, I5, I8, I9):
   to the next waiter.
 - A loss, a revocation, or a deadline that passes ends the tenure for all: the next waiter asks the
   server.
+
+Leases that stay with their client for a moment after a release (``linger``; I7):
+
+- A lease is kept only by the release of a turn for which no waiter of this client waits, and only
+  while this client hears recalls. Little of it is left on the server: a client that dies or freezes
+  stops the others for ``HANDOFF_TTL_SECONDS`` at most.
+- The next turn begins without a command, and only while the lease proves enough.
+- A recall is answered by a release if the lease is idle. If it is in use, this turn is the last.
+- After ``RECALLS_IN_VAIN`` recalls (see waiting.py) without a turn of this client in between,
+  a lock is not kept for ``PAUSE_SECONDS``: others want it more often than this client does.
+- A recall may come before the grant that it is about: it is remembered.
+- A message is a hint: if it is lost, an idle lease ends after ``linger`` all the same.
 """
 
 from __future__ import annotations
@@ -40,10 +52,11 @@ from collections import deque
 from collections.abc import Hashable
 from math import inf
 
+from fencelock._core import events
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.terms import Asked, Terms
+from fencelock._core.lock.terms import TRIES, Asked, Terms
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.port import Port
 from fencelock._core.seat import Stray
@@ -51,6 +64,7 @@ from fencelock._core.types import Call
 from fencelock._core.wire import Wire
 from fencelock._runtime.records import NamedTuple
 from fencelock.options import Cohort
+from fencelock.scripts import ANSWER
 from fencelock.scripts.constants import FENCE_ROOM
 
 # A turn begins with at least this part of the lease that the server granted: a renewed lease has
@@ -338,7 +352,7 @@ class Tenure:
             asks.waits_since, asks.releases, asks.eager = heir.arrived_at, hold, True
             return asks
 
-    # -- a lease that is not in use; see kept.py ----------------------------------------------
+    # -- a lease that is not in use -----------------------------------------------------------
 
     def keep(self, port: Port, hold: Hold) -> bool:
         """End a turn and keep its lease; False when it must be released."""
@@ -478,3 +492,62 @@ def revoke(tenures: dict[Hashable, Tenure | Attempt | Hold], holder: bytes, reas
         if isinstance(one, Tenure) and source is not None and source.holder_id == holder:
             one.revoked = holder, reason
             one.give_up()
+
+
+# -- recalls, and leases that were idle for too long ----------------------------------------------
+
+
+def recall(port: Port, holder: bytes, channel: bytes, who: bytes) -> None:
+    """Take a recall: release an idle lease at once, and answer a try if the lease is in use."""
+    lines = port.lines
+    with port.mutex:
+        line = lines.recalls.tenures.get(holder)
+        if line is None:
+            lines.recalls.early(holder)
+            return
+        kept = line.recall(port.now())
+        about = line.front if kept is None else kept.source
+    if events.hooks and about is not None:
+        events.recalled(port, about)
+    if kept is not None:
+        port.run_in_background(*kept.release)
+    elif who.startswith(TRIES):
+        port.run_in_background(ANSWER, line.terms.keys.plain, (channel, who, b"busy"))
+
+
+def asked(port: Port, holder: bytes, channel: bytes, who: bytes) -> None:
+    """Answer whether the lease of a tenure is in use; of one that is not known, nothing."""
+    with port.mutex:
+        line = port.lines.recalls.tenures.get(holder)
+    if line is not None:
+        port.run_in_background(ANSWER, line.terms.keys.plain, (channel, who, _state(line)))
+
+
+def _state(line: Tenure) -> bytes:
+    return b"idle" if line.kept is not None else b"busy"
+
+
+def known_idle(port: Port, holder: bytes) -> bool | None:
+    """Return True if this client keeps this lease, False if it uses it, None if it has none."""
+    with port.mutex:
+        line = port.lines.recalls.tenures.get(holder)
+        idle = None if line is None else line.kept is not None
+    return idle
+
+
+def give_up_due(port: Port, now: float) -> None:
+    """Release the idle leases whose time is up."""
+    with port.mutex:
+        lines = port.renewals.overdue(now)
+        released = [kept for line in lines if (kept := line.overdue(port, now)) is not None]
+    for kept in released:
+        port.run_in_background(*kept.release)
+
+
+def give_up_all(port: Port) -> None:
+    """Release all idle leases."""
+    with port.mutex:
+        lines = list(port.lines.recalls.tenures.values())
+        released = [kept for line in lines if (kept := line.give_up()) is not None]
+    for kept in released:
+        port.run_in_background(*kept.release)

@@ -199,7 +199,7 @@ class Terms:
         return ABANDON, self.keys.grant, args
 
     def probe(self, one: Asked, holder: bytes, text: bytes) -> Call:  # noqa: ARG002 - shares need it
-        """Return the request that sends a probe on to the clients that hold it; see chase.py."""
+        """Return the request that sends a probe to the clients that hold it; see unit_waits.py."""
         return PROBE, self.keys.renew, (holder, text)
 
     def release(self, one: Asked, fence: int = 0, asker: bytes = b"") -> Call:

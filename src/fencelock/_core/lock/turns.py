@@ -12,8 +12,7 @@ Rules of this file (DESIGN §9):
 
 from __future__ import annotations
 
-from fencelock._core.deadlock.chase import error_of, look, own_cycle
-from fencelock._core.deadlock.unit_waits import entered, is_certain, is_edge
+from fencelock._core.deadlock.unit_waits import entered, error_of, look, own_cycle, waits_for_itself
 from fencelock._core.lock.acquire import FOR_EVER, begin, drop, line_up, queue, try_once
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, step_down
@@ -166,7 +165,7 @@ async def _become_front(  # noqa: C901 - one turn of the wait looks at all that 
             if now >= front.deadline:
                 tenure.succeed(port, front)
                 continue
-            if give_up_at == FOR_EVER and front is not asked and _waits_for_itself(front, attempt):
+            if give_up_at == FOR_EVER and front is not asked and waits_for_itself(wait, front):
                 asked = front  # it may just have been revoked: the server knows
                 if await _is_held(port, front):
                     raise own_cycle(port, wait, front)
@@ -178,16 +177,6 @@ async def _become_front(  # noqa: C901 - one turn of the wait looks at all that 
         await port.wait(attempt, until)
     wait.cycle = None  # the hold that it waited for is gone
     return True
-
-
-def _waits_for_itself(front: Hold, attempt: Attempt) -> bool:
-    """Return True if a thread or task waits for a hold that only it can release."""
-    return (
-        attempt.unit is not None
-        and front.unit is attempt.unit
-        and is_certain(front, attempt.wait.frames(own=True))
-        and is_edge(front)
-    )
 
 
 async def _is_held(port: Port, front: Hold) -> bool:

@@ -25,7 +25,6 @@ from fencelock._core.deadlines import (
 )
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.terms import Asked
-from fencelock._core.objects.state import LATER_WAITER_SECONDS, StateWait
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call
 from fencelock.scripts import Script
@@ -33,9 +32,8 @@ from fencelock.scripts import Script
 # How many entries of one line a heartbeat covers: the first ones; later ones follow in their turn.
 ENTRIES_PER_HEARTBEAT = 64
 LOCKS_PER_HEARTBEAT = 100
-# Given-up requests that are remembered, so that a late grant can be given back. Likewise
-# revocations that came before their grant was known.
-GONE_MAX = REVOKED_MAX = 1000
+# A client's first waiter asks for all of them; later ones wait this much longer before they ask.
+LATER_WAITER_SECONDS = 0.5
 # The first waiter's client asks about an expired lease this long after its end.
 EXPIRY_SLACK = 0.005
 # Clients further back wait a little longer: not all should ask at once when a holder dies.
@@ -44,17 +42,22 @@ STAGGER_MAX = 1.0
 
 
 class Line:
-    """What this client knows of one lock's line. Its waiters are in order of arrival."""
+    """What this client knows of one lock's line, or of those that wait for a state.
 
-    __slots__ = ("foreign", "heartbeat_at", "pause", "proved_at", "waiters")
+    Its waiters are in order of arrival.
+    """
+
+    __slots__ = ("foreign", "heartbeat_at", "owes", "pause", "proved_at", "waiters")
 
     def __init__(self, proved_at: float = 0.0) -> None:
-        self.waiters: dict[Attempt, None] = {}
+        self.waiters: dict[Any, None] = {}
         self.heartbeat_at: float = 0.0
         self.pause: float = HEARTBEAT_SECONDS  # the usual time between two heartbeats
         self.foreign: bool = False  # the holder is no fencelock client
         # When the server last heard of all waiters: an arrival or a heartbeat.
         self.proved_at: float = proved_at
+        # Of a state: a waiter that left has kept our channel on the list, for the others.
+        self.owes: bool = False
 
     def postpone(
         self,
@@ -71,9 +74,11 @@ class Line:
         ``jitter`` in [0, 1) takes off up to a quarter: clients that arrived together drift apart.
         ``crowd`` is the number of this client's lines with a foreign holder.
         """
-        self.foreign = foreign
-        self.pause = foreign_pause(position, crowd) if foreign else HEARTBEAT_SECONDS
-        if foreign:
+        self.foreign, self.pause = foreign, HEARTBEAT_SECONDS
+        if foreign:  # it announces no release: one command covers so many locks in each pause
+            pause = FOREIGN_SECONDS if position <= 0 else FOREIGN_LATER_SECONDS
+            pause = max(pause, FOREIGN_SECONDS * crowd / LOCKS_PER_HEARTBEAT)
+            self.pause = min(HEARTBEAT_SECONDS, pause)
             self.heartbeat_at = now + self.pause
             return
         self.heartbeat_at = now + HEARTBEAT_SECONDS * (1 - jitter / 4)
@@ -81,19 +86,10 @@ class Line:
             behind = min(STAGGER_MAX, STAGGER_SECONDS * max(0, position))
             self.heartbeat_at = min(self.heartbeat_at, now + pttl_ms / 1000 + EXPIRY_SLACK + behind)
 
-    def bound(self, waiter: Attempt) -> float:
+    def bound(self, waiter: Seat) -> float:
         """Return until when this waiter may sleep: until a heartbeat is due."""
         first = next(iter(self.waiters), waiter)
         return self.heartbeat_at if waiter is first else self.heartbeat_at + LATER_WAITER_SECONDS
-
-
-def foreign_pause(position: int, crowd: int) -> float:
-    """Return the time between two polls of a line whose holder announces no release.
-
-    In each ``FOREIGN_SECONDS`` a client asks about at most as many locks as one command covers.
-    """
-    pause = FOREIGN_SECONDS if position <= 0 else FOREIGN_LATER_SECONDS
-    return min(HEARTBEAT_SECONDS, max(pause, FOREIGN_SECONDS * crowd / LOCKS_PER_HEARTBEAT))
 
 
 # A line with a heartbeat due, and its first waiters.
@@ -104,7 +100,8 @@ Due = tuple[Line, list[Attempt]]
 # to 60 s after the recall of a delegation.
 RECALLS_IN_VAIN = 2
 PAUSE_SECONDS = 30.0
-# How many recalls, and how many locks that were recalled, are remembered.
+# So many recalls are remembered, and locks that were recalled; given-up requests, so that a late
+# grant can be given back; and revocations that came before their grant was known.
 REMEMBERED_MAX = 1000
 
 
@@ -162,16 +159,16 @@ class Lines:
     """The lines of this client's waiters, by the lock's key, and the states it waits for."""
 
     __slots__ = (
-        *("_gone", "by_key", "closed", "cohorts", "crowded", "foreign", "puzzled"),
+        *("by_key", "closed", "cohorts", "crowded", "foreign", "gone", "puzzled"),
         *("recalls", "releases", "revoked", "watches"),
     )
 
     def __init__(self) -> None:
         self.by_key: dict[bytes, Line] = {}
         self.foreign: int = 0  # lines with a foreign holder, when they were last counted
-        self._gone: dict[bytes, Call] = {}
+        self.gone: dict[bytes, Call] = {}  # what undoes a request that was given up, by its id
         self.revoked: dict[bytes, str] = {}  # holder ids and reasons: their holds have not begun
-        self.watches: dict[bytes, StateWait] = {}
+        self.watches: dict[bytes, Line] = {}  # by the key of a state
         # What of this client holds or wants a lock: one that is alone, or a tenure; see tenure.py.
         self.cohorts: dict[Hashable, Any] = {}
         # The tenures that have waiters, which are counted whenever the renewal thread rests.
@@ -215,19 +212,13 @@ class Lines:
 
     def give_up(self, one: Asked) -> None:
         """Remember what undoes a request that was given up: a frozen server may still grant it."""
-        self._gone[one.id] = one.terms.abandon(one)
-        if len(self._gone) > GONE_MAX:
-            del self._gone[next(iter(self._gone))]
-
-    def gave_up(self, who: bytes) -> Call | None:
-        """Return what undoes the given-up request of this id, once."""
-        return self._gone.pop(who, None)
+        self.gone[one.id] = one.terms.abandon(one)
+        _shorten(self.gone)
 
     def remember_revoked(self, holder: bytes, reason: str) -> None:
         """Remember a revocation that no hold is known for; call under the mutex."""
         self.revoked[holder] = reason
-        if len(self.revoked) > REVOKED_MAX:
-            del self.revoked[next(iter(self.revoked))]
+        _shorten(self.revoked)
 
     def due(
         self,
@@ -243,21 +234,18 @@ class Lines:
         """
         self.foreign = sum(line.foreign for line in self.by_key.values())
         mine = None if own is None else self.by_key.get(own.key)
-        soon = (each for each in self.by_key.values() if each.heartbeat_at <= now + each.pause / 4)
-        fit = [
-            line
-            for line in soon
-            for first in list(line.waiters)[:1]
-            if first.terms.alive is alive and (near is None or near(first.key))
-        ]
-        chosen: list[Due] = []
-        for line in nsmallest(
+        fit: list[Line] = []
+        for line in self.by_key.values():
+            if line.heartbeat_at <= now + line.pause / 4 and line.waiters:
+                first = next(iter(line.waiters))
+                if first.terms.alive is alive and (near is None or near(first.key)):
+                    fit.append(line)
+        fit = nsmallest(
             LOCKS_PER_HEARTBEAT, fit, key=lambda each: (each is not mine, each.heartbeat_at)
-        ):
-            line.heartbeat_at = now + HEARTBEAT_SECONDS
-            line.proved_at = now
-            chosen.append((line, list(line.waiters)[:ENTRIES_PER_HEARTBEAT]))
-        return chosen
+        )
+        for line in fit:
+            line.heartbeat_at, line.proved_at = now + HEARTBEAT_SECONDS, now
+        return [(line, list(line.waiters)[:ENTRIES_PER_HEARTBEAT]) for line in fit]
 
     def close(self, wake: Callable[[Attempt], None]) -> None:
         """Wake those that wait for their cohort, for an error; call under the mutex."""

@@ -1,7 +1,7 @@
 """Ask clients what the server cannot know: whether a lease is in use, and who waits inside them.
 
-A client takes and gives back a lease that it keeps without a command: see kept.py. And of a cohort
-the server knows only the front.
+A client takes and gives back a lease that it keeps without a command: see tenure.py. And of a
+cohort the server knows only the front.
 
 Rules of this file:
 
@@ -20,8 +20,7 @@ from functools import partial
 from math import inf
 
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.kept import known_idle
-from fencelock._core.lock.tenure import Tenure
+from fencelock._core.lock.tenure import Tenure, known_idle
 from fencelock._core.port import Port
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, NoReply

@@ -25,7 +25,7 @@ from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import SignalKeys
 from fencelock._core.lock.terms import milliseconds
 from fencelock._core.objects import state_wait
-from fencelock._core.objects.state import StateWaiter
+from fencelock._core.objects.state_wait import StateWaiter
 from fencelock._core.port import Port
 from fencelock._core.retry import answer_by, ask
 from fencelock._core.types import Args, Call, Reply

@@ -26,9 +26,8 @@ from fencelock._core.description import described
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import ELECTION_KINDS, LockKeys, derived
 from fencelock._core.lock.acquire import revoked_before
-from fencelock._core.lock.hold import Hold, Registry
+from fencelock._core.lock.hold import Hold, Registry, lose
 from fencelock._core.lock.release import lost_as, release_in_background, retire, settled, undo_owed
-from fencelock._core.lock.renew import lose
 from fencelock._core.lock.waiting import EXPIRY_SLACK
 from fencelock._core.objects.state_wait import ask_listening
 from fencelock._core.port import Port

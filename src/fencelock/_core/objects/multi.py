@@ -20,8 +20,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Sequence
 
 from fencelock._core import events
 from fencelock._core.deadlines import validity
@@ -41,15 +40,12 @@ from fencelock._core.lock.release import (
 from fencelock._core.lock.terms import LOCKS, Asked, Terms, milliseconds, too_late
 from fencelock._core.objects.semaphore_rwlock import lost_nested
 from fencelock._core.port import Port
-from fencelock._core.retry import answer_by, ask, passes, persist
+from fencelock._core.retry import Together, answer_by, ask, persist
 from fencelock._core.seat import Seat
-from fencelock._core.types import Call, NoReply, Reply
+from fencelock._core.types import Call, Reply
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError
 from fencelock.scripts import MULTI_ACQUIRE, MULTI_RELEASE
 
-Part = TypeVar("Part")
-# Asks for these parts, and returns the answer or the error of each.
-Send = Callable[[Sequence[Part]], Awaitable[Sequence[Any]]]
 # Makes fresh attempts, one for each lock, in the order of their keys.
 Attempts = Callable[[], Sequence[Attempt]]
 APART = "CROSSSLOT"  # the server's answer when the locks lie in several slots
@@ -71,7 +67,12 @@ async def acquire_all(port: Port, attempts: Attempts, timeout: float | None) -> 
             attempt.at_once, attempt.give_up_at = at_once, give_up_at
         try:
             if events.hooks:
-                events.all_requested(port, asked, asked[0].who, waits=not at_once)
+                group: int | None = None  # that of the first one
+                for attempt in asked:
+                    event = events.requested(
+                        port, attempt, attempt.who, waits=not at_once, group=group
+                    )
+                    group = event.group
             granted = await _acquire_once(port, asked, seat, timeout, give_up_at)
             holds = _held(asked)
             if not granted or not any(hold.lost for hold in holds):
@@ -106,7 +107,6 @@ def _undo(port: Port, attempts: Sequence[Attempt], seat: Seat) -> None:
         seat.began = False
     for attempt in reversed(attempts):
         if attempt.hold is not None:
-            retire(port, attempt.hold)
             release_in_background(port, attempt.hold)
             attempt.registry.remove(attempt.hold)
             attempt.hold = None
@@ -197,9 +197,9 @@ async def _drop(port: Port, attempts: Sequence[Attempt], give_up_at: float) -> N
 
 
 def _request(attempts: Sequence[Attempt]) -> Call:
-    keys = [key for attempt in attempts for key in attempt.keys.grant]
-    words: list[bytes | int] = []
+    keys, words = list[bytes](), list[bytes | int]()
     for one in attempts:
+        keys += one.keys.grant
         words += (one.holder_id, milliseconds(one.ttl), one.terms.words + one.info)
     return MULTI_ACQUIRE, keys, words
 
@@ -208,62 +208,6 @@ def _release(parts: Sequence[Asked]) -> Call:
     keys = [key for part in parts for key in part.terms.keys.all]
     words = (parts[0].terms.client_channel, *[part.holder_id for part in parts])
     return MULTI_RELEASE, keys, words
-
-
-class Together(Generic[Part]):
-    """Requests for the parts of a joint lease that go out at once: each answer counts by itself.
-
-    A silent node holds up only its own parts.
-    """
-
-    def __init__(self) -> None:
-        self.answers: dict[Part, Any] = {}
-        self.refused: dict[Part, ServerError] = {}
-        self.unsure: set[Part] = set()  # an earlier request had no answer and may have run
-
-    def left(self, parts: Iterable[Part]) -> list[Part]:
-        """Return the parts that have no answer yet."""
-        return [each for each in parts if each not in self.answers and each not in self.refused]
-
-    async def ask(self, parts: Iterable[Part], send: Send[Part]) -> None:
-        """Ask once for each that is left; raise the first error of one without an answer."""
-        left = self.left(parts)
-        trouble: NoReply | ServerError | None = None
-        answers = await send(left)
-        for part, answer in zip(left, answers, strict=True):
-            if isinstance(answer, NoReply):
-                if answer.sent:
-                    self.unsure.add(part)
-                trouble = trouble or answer
-            elif isinstance(answer, ServerError):
-                if passes(answer):
-                    trouble = trouble or answer
-                else:
-                    self.refused[part] = answer
-            elif isinstance(answer, Exception):  # the client is closed, or this is a bug
-                try:
-                    raise answer
-                finally:
-                    del answer, answers
-            else:
-                self.answers[part] = answer
-        await self.took(left)
-        if trouble is not None:
-            try:
-                raise trouble
-            finally:
-                del answer, answers, trouble
-
-    async def took(self, parts: Sequence[Part]) -> None:
-        """Take note of what came of these, before an error of theirs is raised."""
-
-    def check(self) -> None:
-        """Raise the first refusal."""
-        for refusal in self.refused.values():
-            try:
-                raise refusal
-            finally:
-                del refusal
 
 
 def _post_rest(
@@ -305,7 +249,13 @@ async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
             for each in joined(hold):
                 undo_owed(port, each)
     try:
-        _judge(port, ours, lost, given)
+        errors = [hold.lost_error() for hold in lost]
+        for hold in ours:
+            told = given.answers[hold]
+            if told != 1 and hold not in given.unsure and hold not in lost:
+                errors.append(lost_as(port, hold, told))
+        if errors:
+            raise errors.pop(0)
     finally:
         _end(holds)
 
@@ -345,13 +295,3 @@ def _by_one_script(port: Port, terms: Sequence[Terms]) -> bool:
     """Return True if one script can acquire or release all of these, as far as is known."""
     plain = all(each.batch == LOCKS for each in terms)
     return plain and len(port.by_slot(terms, lambda each: each.keys.lock)) == 1
-
-
-def _judge(port: Port, holds: Sequence[Hold], lost: Sequence[Hold], given: Together[Hold]) -> None:
-    errors = [hold.lost_error() for hold in lost]
-    for hold in holds:
-        told = given.answers[hold]
-        if told != 1 and hold not in given.unsure and hold not in lost:
-            errors.append(lost_as(port, hold, told))
-    if errors:
-        raise errors.pop(0)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, cast
 from fencelock._core import events
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import ONCE_KINDS, LockKeys, derived
-from fencelock._core.lock.acknowledge import ask_confirmed
+from fencelock._core.lock.acknowledge import confirmed
 from fencelock._core.lock.acquire import FOR_EVER, acquire, begin, queue, try_once
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, Registry
@@ -125,7 +125,9 @@ async def finish(
         registry.remove(hold)
         until = port.now() + port.server_timeout
         done = ONCE_FINISH, keys.finish, args
-        reply, missing = await ask_confirmed(port, hold, done, until, answer)
+        reply, missing = await persist(
+            port, lambda: confirmed(port, hold, done, until), until, answer
+        )
     except BaseException as error:
         if not settled(error):
             retire(port, hold)

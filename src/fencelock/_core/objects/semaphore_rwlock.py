@@ -19,9 +19,8 @@ from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.hold import Hold, lose
 from fencelock._core.lock.release import judge, retire, settled, take_and_release
-from fencelock._core.lock.renew import lose
 from fencelock._core.lock.terms import SHARES, Asked, Terms
 from fencelock._core.port import Port
 from fencelock._core.retry import ask

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
-from fencelock._core.objects.state import StateWait, StateWaiter, WaitableState
+from fencelock._core.keys import SignalKeys
+from fencelock._core.lock.waiting import Line
 from fencelock._core.port import Port
 from fencelock._core.retry import again, answer_by, persist
-from fencelock._core.seat import Seat
+from fencelock._core.seat import Seat, Stray
 from fencelock._core.types import Call, NoReply, Reply
 from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
 
@@ -30,6 +31,83 @@ FOR_EVER = float("inf")
 # How many waiters of one client one command asks about; the others follow when they are first. If
 # a heartbeat counts only for the waiters that it names, several commands are sent.
 WAITERS_PER_CHECK = 1000
+# How many ended generations are remembered until the waiter knows its own.
+HEARD_MAX = 16
+
+
+class WaitableState(Protocol):
+    """A state that clients wait for: how to ask for it, and what the answers mean."""
+
+    @property
+    def keys(self) -> SignalKeys:
+        """Return its keys."""
+
+    @property
+    def lists_channels(self) -> bool:
+        """Return True if its list has channels, and a heartbeat counts for all waiters of one.
+
+        Else it has the waiters, and a heartbeat counts for those that it names.
+        """
+
+    def first(self, watcher: StateWaiter, asked_us: int) -> Call:
+        """Ask for the first time, or again without an answer so far."""
+
+    def check(self, watchers: list[StateWaiter]) -> Call:
+        """Ask for several waiters that know their generation."""
+
+    def leave(self, watcher: StateWaiter, *, late: bool, shared: bool) -> Call:
+        """Ask one last time; ``late``: time is up; ``shared``: others need the waiter's channel."""
+
+    def learn(self, watcher: StateWaiter, reply: Reply) -> None:
+        """Take a waiter's part of a reply: its verdict, or its generation."""
+
+    def hear(self, watcher: StateWaiter, outcome: bytes) -> None:
+        """Take the message that the waiter's generation ended."""
+
+
+class StateWaiter(Seat):
+    """One wait for a state. ``verdict`` is how it ended; its type depends on the state."""
+
+    verdict: Any = None
+    trip: float = 0.0  # how long its last answer took
+    # Those of its seat, which type checkers want to see again where they are set.
+    id: bytes
+    key: bytes
+    owed: tuple[Stray, ...]
+    news: bool
+    gen: bytes = b""  # the generation whose end it waits for
+    place: Any = None  # what else the state was given for it, such as an index
+
+    def __init__(self, signal: WaitableState, who: bytes) -> None:
+        self.id = who
+        self.signal: WaitableState = signal
+        self.key = signal.keys.state
+        self.heard: dict[bytes, bytes] = {}
+
+    def owe(self, strays: tuple[Stray, ...]) -> None:
+        """Note connections that may still bring a copy of a request: it is undone there, too."""
+        self.owed += tuple(stray for stray in strays if stray not in self.owed)
+
+    def note(self, broken: NoReply) -> None:
+        """Remember that an attempt got no answer; what it may still bring is undone later."""
+        super().note(broken)
+        if self.signal.lists_channels and broken.undo_connection is not None:
+            self.owe((Stray(broken.undo_connection, self.channel),))
+
+    def settle(self, gen: bytes) -> None:
+        """Note the generation to wait for; its end may have been announced before this reply."""
+        self.gen = gen
+        if gen in self.heard:
+            self.signal.hear(self, self.heard[gen])
+
+    def on_message(self, gen: bytes, outcome: bytes) -> None:
+        """Take a message. One of another generation is a reason to ask the server."""
+        if gen == self.gen:
+            self.signal.hear(self, outcome)
+        elif not self.gen and len(self.heard) < HEARD_MAX:
+            self.heard[gen] = outcome
+        if gen != self.gen or self.verdict is not None:
+            self.news = True
 
 
 def signalled(port: Port, gen: bytes, outcome: bytes, key: bytes) -> None:
@@ -57,7 +135,11 @@ async def wait_for(
     give_up_at = FOR_EVER if timeout is None else port.now() + timeout
     watcher = StateWaiter(signal, port.new_id())
     try:
-        watch = _join(port, watcher)
+        with port.mutex:
+            watch = port.lines.watches.setdefault(watcher.key, Line())
+            if not watch.waiters:  # one answered earlier must not ask again at once
+                watch.heartbeat_at = port.now() + HEARTBEAT_SECONDS
+            watch.waiters[watcher] = None
         await _ask_first(port, watcher, give_up_at, listen=timeout is None or timeout > 0)
         while watcher.verdict is None:
             now = port.now()
@@ -89,21 +171,14 @@ async def wait_for(
     return watcher.verdict
 
 
-def _join(port: Port, watcher: StateWaiter) -> StateWait:
-    with port.mutex:
-        watch = port.lines.watches.setdefault(watcher.signal.keys.state, StateWait(port.now()))
-        watch.waiters[watcher] = None
-    return watch
-
-
 def _part(port: Port, watcher: StateWaiter) -> None:
     """Remove a watcher; a second call finishes what an interrupt left half done."""
     with port.mutex:
-        watch = port.lines.watches.get(watcher.signal.keys.state)
+        watch = port.lines.watches.get(watcher.key)
         if watch is not None:
             watch.waiters.pop(watcher, None)
             if not watch.waiters:
-                port.lines.watches.pop(watcher.signal.keys.state, None)
+                port.lines.watches.pop(watcher.key, None)
 
 
 async def _ask_first(
@@ -121,12 +196,12 @@ async def _ask_first(
     _learn(watcher, reply)
 
 
-async def _look(port: Port, watcher: StateWaiter, watch: StateWait, give_up_at: float) -> None:
+async def _look(port: Port, watcher: StateWaiter, watch: Line, give_up_at: float) -> None:
     """Ask for every waiter of this state that knows its generation; others ask by themselves."""
     watcher.news = False
     with port.mutex:
         others = [each for each in watch.waiters if each.gen and each is not watcher]
-        watch.check_at = port.now() + HEARTBEAT_SECONDS
+        watch.heartbeat_at = port.now() + HEARTBEAT_SECONDS
     others = [each for each in others if each.verdict is None]
     size = WAITERS_PER_CHECK - 1
     for start in range(0, max(1, len(others)), size):
@@ -163,9 +238,9 @@ async def _answer(
     asked_at, reply = await ask_listening(port, watcher, until, question, listen=listen, ends=ends)
     watcher.trip = port.now() - asked_at
     with port.mutex:
-        watch = port.lines.watches[watcher.signal.keys.state]
+        watch = port.lines.watches[watcher.key]
         if next(iter(watch.waiters)) is watcher:
-            watch.check_at = max(watch.check_at, asked_at + HEARTBEAT_SECONDS)
+            watch.heartbeat_at = max(watch.heartbeat_at, asked_at + HEARTBEAT_SECONDS)
     return reply
 
 
@@ -200,7 +275,7 @@ def _last_request(port: Port, watcher: StateWaiter, *, late: bool) -> Call:
     """Return the last request; tasks of one client share a channel, which others may need."""
     _part(port, watcher)
     with port.mutex:
-        watch = port.lines.watches.get(watcher.signal.keys.state)
+        watch = port.lines.watches.get(watcher.key)
         waiters = watch.waiters if watch is not None else ()
         shared = any(each.channel == watcher.channel and not each.verdict for each in waiters)
         if watch is not None:

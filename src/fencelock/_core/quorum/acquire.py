@@ -32,15 +32,18 @@ from fencelock._core.quorum.broadcast import (
     QuorumPort,
     ask_nodes,
     broadcast,
+    claim,
     failures_of,
+    give_up_claim,
     granted,
+    longest_of,
     not_reached,
+    refresh,
     retry_in_background,
     undo,
 )
 from fencelock._core.quorum.lease import Majority, node_terms
 from fencelock._core.quorum.membership import Claimant
-from fencelock._core.quorum.refresh import claim, give_up_claim, longest_of, refresh
 from fencelock._core.quorum.votes import SUSPECT_SECONDS, order, proved_until
 from fencelock._core.retry import answer_by
 from fencelock._core.types import closed
@@ -204,7 +207,6 @@ class QuorumAttempt(Claimant):
     def fail(self, node: int, error: Exception) -> None:
         """Note that a node failed; one that was silent is avoided for a while."""
         self.failures[node] = error
-        self.refused = [each for each in self.refused if each != node]
         if not isinstance(error, ServerError) or isinstance(error, ServerUnreachable):
             self.port.suspect[node] = self.port.now() + SUSPECT_SECONDS
 
@@ -255,7 +257,7 @@ class QuorumAttempt(Claimant):
             self.count(more)
             if len(grants) < port.needed:
                 await self._stay(more, latest)
-        hold = await self._taken()
+        hold = await self._begin()
         if hold is not None:
             if len(self.asks) >= len(grants):  # some of the votes were refused
                 undo(port, [ask for ask in self.asks if ask.node not in grants], all_of_them=True)
@@ -318,16 +320,6 @@ class QuorumAttempt(Claimant):
 
     # -- a lease of the grants ----------------------------------------------------------------
 
-    async def _taken(self) -> Hold | None:
-        """Make a hold of the grants; return None if they are no majority."""
-        port, grants = self.port, self.grants.values()
-        fence = max(grants).fence  # which a grant begins with
-        if not self._voting() or not await self._written(fence):
-            return None
-        if proved_until([each.deadline for each in grants], port.needed) <= port.now():
-            raise too_late(self.attempt.ttl)
-        return self._begin(fence)
-
     def _voting(self) -> bool:
         """Drop the grants of nodes that were restarted meanwhile; True if a majority is left."""
         port, now, grants = self.port, self.port.now(), self.grants
@@ -355,9 +347,15 @@ class QuorumAttempt(Claimant):
         self.failures.update(failures_of(asks))
         return len(good) >= lacking
 
-    def _begin(self, fence: int) -> Hold:
-        """Make each node's grant an ordinary hold of that node, and all of them one hold."""
-        port, attempt, registry = self.port, self.attempt, self.attempt.registry
+    async def _begin(self) -> Hold | None:
+        """Make each grant an ordinary hold of its node, and of all one; None without a majority."""
+        port, attempt, grants = self.port, self.attempt, self.grants.values()
+        fence = max(grants).fence  # which a grant begins with
+        if not self._voting() or not await self._written(fence):
+            return None
+        if proved_until([each.deadline for each in grants], port.needed) <= port.now():
+            raise too_late(attempt.ttl)
+        registry = attempt.registry
         hold = registry.hold_type(port, attempt, fence, -inf, attempt.who)
         parts = hold.parts = Majority(port, hold, first=next(iter(self.grants)))
         attempt.hold = hold  # from here on ``withdraw`` finds it, and its parts

@@ -1,4 +1,4 @@
-"""Ask several nodes of a quorum at once.
+"""Ask several nodes of a quorum at once, and keep them informed of each other.
 
 Rules of this file:
 
@@ -12,25 +12,36 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from math import inf
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from math import ceil, inf
+from typing import Any, Protocol, TypeVar
 
+from fencelock._core.deadlines import DRIFT_RATE
+from fencelock._core.keys import LockKeys
 from fencelock._core.lock.terms import Asked
 from fencelock._core.port import Port
-from fencelock._core.quorum.membership import Membership
-from fencelock._core.quorum.votes import SUSPECT_SECONDS, UNDECIDED_FACTOR, decided
+from fencelock._core.quorum.membership import (
+    CLAIMED_TTLS,
+    KEPT_SECONDS,
+    LONG_SECONDS,
+    Claimant,
+    Membership,
+)
+from fencelock._core.quorum.votes import SUSPECT_SECONDS, UNDECIDED_FACTOR, agreed, decided
 from fencelock._core.seat import Question
-from fencelock._core.types import Call, NoReply, Reply, closed
+from fencelock._core.types import Args, Call, NoReply, Reply, closed
+from fencelock._runtime.log import log
 from fencelock.errors import (
     ClientClosed,
     FencelockError,
     OutcomeUnknown,
     QuorumNotReached,
     ServerUnreachable,
+    ServerUnsuitable,
 )
-from fencelock.scripts import bulk, head
+from fencelock.scripts import MEMBERSHIP, SHOW, bulk, head
 
+T = TypeVar("T")
 Good = Callable[["Ballot"], bool]
 
 
@@ -170,6 +181,15 @@ async def _once_more(
         await port.exchange(broken, latest, limit)
 
 
+def _note_ill(port: QuorumPort, asks: Sequence[Ballot]) -> None:
+    """Avoid the nodes that failed for a while; those that answered are healthy."""
+    for ask in asks:
+        if isinstance(ask.error, (NoReply, ServerUnreachable)):
+            port.suspect[ask.node] = port.now() + SUSPECT_SECONDS
+        else:
+            port.suspect.pop(ask.node, None)
+
+
 async def ask_nodes(
     port: QuorumPort,
     asks: Sequence[Ballot],
@@ -202,15 +222,6 @@ def granted(ask: Ballot) -> bool:
     return isinstance(ask.reply, bytes)
 
 
-def _note_ill(port: QuorumPort, asks: Sequence[Ballot]) -> None:
-    """Avoid the nodes that failed for a while; those that answered are healthy."""
-    for ask in asks:
-        if isinstance(ask.error, (NoReply, ServerUnreachable)):
-            port.suspect[ask.node] = port.now() + SUSPECT_SECONDS
-        else:
-            port.suspect.pop(ask.node, None)
-
-
 def undo(port: QuorumPort, asks: Iterable[Ballot], *, all_of_them: bool = False) -> None:
     """Release in the background on nodes that did not answer, or on all of them."""
     for ask in asks:
@@ -222,21 +233,17 @@ def undo(port: QuorumPort, asks: Iterable[Ballot], *, all_of_them: bool = False)
             ask.undone = True
 
 
-def described(error: Exception) -> Exception:
-    """Return the error as a user may see it."""
-    if not isinstance(error, NoReply):
-        return error
-    made = OutcomeUnknown(str(error)) if error.sent else ServerUnreachable(str(error))
-    made.__cause__ = error.__cause__
-    return made
-
-
 def not_reached(port: QuorumPort, what: str, failures: dict[int, Exception]) -> FencelockError:
     """Return the error for a missing majority, with one cause per node."""
-    for error in failures.values():
+    causes: dict[str, Exception] = {}
+    for node, error in sorted(failures.items()):
         if isinstance(error, ClientClosed):
             return error
-    causes = {port.labels[node]: described(error) for node, error in sorted(failures.items())}
+        made = error
+        if isinstance(error, NoReply):  # as a user may see it
+            made = OutcomeUnknown(str(error)) if error.sent else ServerUnreachable(str(error))
+            made.__cause__ = error.__cause__
+        causes[port.labels[node]] = made
     told_apart = ((label, str(error)) for label, error in causes.items())
     words = "; ".join(text if label in text else f"{label}: {text}" for label, text in told_apart)
     return QuorumNotReached(f"{what}: no majority of {len(port.nodes)} nodes: {words}", causes)
@@ -249,3 +256,183 @@ def retry_in_background(
     for ask in asks:
         if isinstance(ask.error, (NoReply, ServerUnreachable, ClientClosed)):
             port.nodes[ask.node].run_in_background(*repeated(ask.about), ask.follow())
+
+
+# -- its members; the rules are in membership.py ---------------------------------------------------
+
+
+def longest_of(one: Asked) -> float:
+    """Return the longest lease that an attempt or a hold may bring, in seconds."""
+    options = one.terms.options
+    return max(one.ttl, options.ttl if options.renew else 0.0)
+
+
+def claim(port: QuorumPort, claimant: Claimant, ttl: float) -> None:
+    """Note a holder or request of leases of this length, before a node is asked for one."""
+    if ttl > LONG_SECONDS:
+        with port.mutex:
+            port.membership.claimants.add(claimant)
+
+
+def give_up_claim(port: QuorumPort, *claimants: Claimant) -> None:
+    """Note that these have no lease any more; after the last of them, give up the claim."""
+    membership = port.membership
+    if not membership.claimants:
+        return
+    with port.mutex:
+        membership.claimants.difference_update(claimants)
+        number = membership.drop_claim()
+    if number:
+        port.run_in_background(
+            MEMBERSHIP, (port.membership_key,), _words(0.0, port.client_channel, number, 0.0, 0.0)
+        )
+
+
+def _words(ttl: float, client: bytes, number: int, claimed: float, lasts: float) -> Args:
+    spans = [ceil(seconds * 1000) for seconds in (KEPT_SECONDS, ttl, claimed, lasts)]
+    return (*spans[:2], client, number, *spans[2:])
+
+
+async def refresh(
+    port: QuorumPort,
+    one: Asked,
+    latest: float,
+    renewed: float = 0.0,
+    *,
+    again: bool = False,
+) -> None:
+    """Make sure that a majority knows the voters and the longest lease; it nearly always does.
+
+    ``renewed`` is a ttl that was requested later; with ``again`` a claim is renewed in good time.
+    Raises QuorumNotReached when no majority answers by ``latest``.
+    """
+    now = port.now()
+    ttl = max(longest_of(one), renewed)
+    with port.mutex:
+        if not port.membership.stale(ttl, now) and not again:
+            return
+        first = not port.membership.met
+        asks_all = first or port.membership.unsure(now)
+    if asks_all:
+        await _ask(port, one, ttl, None, latest, all_of_them=first)
+        with port.mutex:
+            twins = port.membership.twins()
+            if twins:
+                port.membership.met = False  # so it is checked every time
+            else:
+                port.membership.judge()
+        if twins:  # the vote of one server would count twice
+            labels = ", ".join(sorted(port.labels[node] for node in twins))
+            raise ServerUnsuitable(
+                f"the nodes of a quorum must be different servers, but these are the same: {labels}"
+            )
+    with port.mutex:
+        voters = port.membership.voters(port.now())
+    await _ask(port, one, ttl, voters, latest)
+    with port.mutex:
+        if ttl <= LONG_SECONDS:
+            port.membership.longest = max(port.membership.longest, ttl)
+        port.membership.written, port.membership.written_at = voters, port.now()
+
+
+async def _ask(
+    port: QuorumPort,
+    one: Asked,
+    ttl: float,
+    voters: Collection[bytes] | None,
+    latest: float,
+    *,
+    all_of_them: bool = False,
+) -> None:
+    """Ask the nodes, and write the voters to them; with None, only ask.
+
+    With ``all_of_them``, wait for each node as long as for an undecided vote: if all servers are
+    new, a distant one would otherwise leave the others without a vote.
+    """
+    now, membership = port.now(), port.membership
+    claims_too = voters is not None and ttl > LONG_SECONDS
+    with port.mutex:
+        number, claimed, until = membership.claim(ttl, now) if claims_too else (0, 0.0, now)
+    # On a clock that runs faster than ours it must not end sooner.
+    lasts = (until - now) * (1 + 2 * DRIFT_RATE) + 1 if claims_too else 0.0
+    short = ttl if ttl <= LONG_SECONDS else 0.0
+    words = _words(short, port.client_channel, number, claimed, lasts)
+    call: Call = (MEMBERSHIP, (port.membership_key,), (*words, *(voters or ())))
+    nodes = range(len(port.nodes)) if voters is None else healthy(port, now)
+    asks = [Ballot(node, one, call) for node in nodes]
+    needed = len(asks) if all_of_them else port.needed
+    good = await ask_nodes(port, asks, needed, latest, patient=not all_of_them)
+    claims: list[tuple[float, float]] = []
+    with port.mutex:
+        for ask in good:
+            longest, longest_claimed, left, *run_ids = ask.reply
+            membership.read(ask.node, longest / 1000, run_ids)
+            claims.append((longest_claimed / 1000, left / 1000))
+        if len(good) >= port.needed:
+            membership.read_claims(claims, port.now())
+            if claims_too:
+                membership.claim_holds(claimed, until)
+                for claimant in membership.claimants:
+                    claimant.claim_renewed()
+    if len(good) < port.needed:
+        raise not_reached(port, f"{one.terms.keys.name!r} was not asked for", failures_of(asks))
+
+
+async def refresh_while_held(port: QuorumPort, one: Asked) -> None:
+    """Keep the membership records alive while leases are held; retry a failure with the next."""
+    now, ttl = port.now(), longest_of(one)
+    again = ttl > LONG_SECONDS and port.membership.claim_until < now + (CLAIMED_TTLS - 0.5) * ttl
+    try:
+        await refresh(port, one, now + port.node_timeout, again=again)
+    except FencelockError as error:
+        log.info("the nodes of a quorum could not be informed about each other: %s", error)
+
+
+# -- what people ask: a majority must answer -----------------------------------------------------
+
+
+async def is_idle(_port: QuorumPort, _keys: LockKeys, _holder: bytes) -> bool:
+    """Return False: no lease of a quorum is kept while it is idle."""
+    return False
+
+
+async def local_rows(
+    _port: QuorumPort, _homes: Mapping[bytes, LockKeys], _until: float
+) -> Sequence[Any]:
+    """Return nothing: each waiter of a quorum stands in a node's line."""
+    return ()
+
+
+async def replies(port: QuorumPort, name: str, calls: Sequence[Call]) -> list[list[Reply]]:
+    """Return for each question the answers of the nodes, at least of a majority."""
+    answers: list[list[Reply]] = []
+    for call in calls:
+        now = port.now()
+        asks = [Ballot(node, None, call) for node in healthy(port, now)]
+        good = await ask_nodes(port, asks, port.needed, now + port.server_timeout)
+        if len(good) < port.needed:
+            raise not_reached(port, f"no node answers about {name!r}", failures_of(asks))
+        answers.append([ask.reply for ask in good])
+    return answers
+
+
+async def holder_of(port: QuorumPort, keys: LockKeys) -> bytes | None:
+    """Return the id of the present holder on a majority, or None."""
+    (found,) = await replies(port, keys.name, [(SHOW, keys.grant, (0,))])
+    if any(shown[0] not in {b"string", b"none"} for _, shown in found):
+        raise ServerUnsuitable(f"{keys.name!r} is another kind of object", code="WRONGTYPE")
+    return agreed([shown[1] for _, shown in found], port.needed)
+
+
+async def on_each(port: QuorumPort, name: str, flow: Callable[[Port], Awaitable[T]]) -> Sequence[T]:
+    """Run a flow on one node after the other; raise when it fails on too many."""
+    done: list[T] = []
+    failures: dict[int, Exception] = {}
+    for number, node in enumerate(port.nodes):
+        try:
+            done.append(await flow(node))
+        except FencelockError as error:
+            failures[number] = error
+    if len(done) < port.needed:
+        raise not_reached(port, name, failures)
+    return done

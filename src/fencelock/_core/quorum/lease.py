@@ -2,34 +2,58 @@
 
 Rules of this file:
 
-- Each part is an ordinary lease of its node, renewed and ended by that node's port.
+- Each part is an ordinary lease of its node, renewed and ended by that node's port. This file
+  notifies of a lost majority (I8).
 - The lease is proved until the k-th largest deadline of its parts; a part that was lost is gone.
 - A lease that once could not be proved stays lost, whatever is renewed later (I8).
 - When the lease is lost, its remaining parts are no longer renewed (I11). They are released with
   the hold, or expire. Until then they keep the next client out, because a body that has not checked
   yet may rely on the deadline that it saw last. Only a revoked lease is released at once.
+- A node that lost its part while the majority holds is asked for it again, at the interval of
+  renewals, and with another id: the undo of the last one may arrive late (see acquire.py).
+- A release goes to all parts, the first node last: the next holder there finds the others free.
+  Silent nodes are released in the background.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-from fencelock._core.deadlines import renewal_delay
+from fencelock._core.deadlines import renewal_delay, validity
 from fencelock._core.lock.acquire import ROUNDING_SECONDS, revoked_before
 from fencelock._core.lock.attempt import Attempt, Grant
-from fencelock._core.lock.hold import Hold, Observer, first_due
-from fencelock._core.lock.release import release_call, retire
-from fencelock._core.lock.renew import lose
+from fencelock._core.lock.hold import Hold, Observer, first_due, lose
+from fencelock._core.lock.maintain import apply_renewal
+from fencelock._core.lock.release import lost_as, release_call, retire, undo_owed
+from fencelock._core.lock.renew import HolderRenewal, rely_on, reserve, track_renewed
 from fencelock._core.lock.terms import Terms
 from fencelock._core.port import Port
+from fencelock._core.quorum.broadcast import (
+    Ballot,
+    QuorumPort,
+    ask_nodes,
+    broadcast,
+    claim,
+    failures_of,
+    give_up_claim,
+    granted,
+    longest_of,
+    not_reached,
+    refresh,
+    refresh_while_held,
+    retry_in_background,
+    undo,
+)
 from fencelock._core.quorum.membership import LONG_SECONDS, Claimant, Membership
-from fencelock._core.quorum.refresh import claim, give_up_claim
 from fencelock._core.quorum.votes import order, proved_until
+from fencelock._core.seat import Seat
+from fencelock._core.types import NoReply
+from fencelock.errors import ServerError
 
-if TYPE_CHECKING:
-    from fencelock._core.quorum.broadcast import QuorumPort
+# How many leases are re-acquired in one go: a node that forgot many gets them back gradually.
+REACQUIRED_AT_ONCE = 50
 
 
 class Majority(list[Hold | None], Observer, Claimant):
@@ -185,10 +209,7 @@ class Majority(list[Hold | None], Observer, Claimant):
                 reason, detail = "revoked", part.loss.detail
         end = whole.deadline
         lose(port, whole, reason, since if end == -inf else end, detail)
-        if reason == "revoked":
-            drop_node_leases(port, whole)
-        else:
-            end_node_leases(port, whole)
+        end_node_leases(port, whole, drops=reason == "revoked")
 
 
 def majority_of(hold: Hold) -> Majority:
@@ -233,23 +254,221 @@ def adopted(port: Port, attempt: Attempt, ttl: float, hold_type: type[Hold]) -> 
     return hold
 
 
-def end_node_leases(port: QuorumPort, hold: Hold) -> list[tuple[int, Hold]]:
-    """End the renewal of a lost hold's parts; return those that had not ended, with their nodes.
+def end_node_leases(port: QuorumPort, hold: Hold, *, drops: bool) -> None:
+    """End the renewal of a lost hold's parts; with ``drops`` release them, too.
 
     When the client is closed they are left to expire.
     """
     if port.closing:
-        return []
+        return
     with port.mutex:
         parts = [(node, part) for node, part in enumerate(hold.parts) if part and not part.released]
     give_up_claim(port, majority_of(hold))
     for node, part in parts:
         retire(port.nodes[node], part)
-    return parts
-
-
-def drop_node_leases(port: QuorumPort, hold: Hold) -> None:
-    """End and release the parts of a hold that proves nothing any more."""
-    for node, part in end_node_leases(port, hold):
-        if not part.forked:
+        if drops and not part.forked:
             port.nodes[node].run_in_background(*release_call(part, part.fence))
+
+
+# -- what is due, and its end --------------------------------------------------------------------
+
+
+async def maintain(port: QuorumPort) -> None:
+    """Do what is due: notify of losses, re-acquire missing parts. Never raises a server's error."""
+    now = port.now()
+    with port.mutex:
+        due = port.renewals.due(now)
+    try:
+        lasting = [hold for hold in due if not _lost(port, hold, now)]
+        heals = [hold for hold in lasting if now >= majority_of(hold).reacquire_at]
+        for hold in heals[:REACQUIRED_AT_ONCE]:
+            await _reacquire(port, hold)
+        if due:
+            await refresh_while_held(port, max(due, key=longest_of))
+    finally:  # cancelled, or a bug: no hold may be lost from the schedule
+        with port.mutex:
+            port.renewals.settle(due)
+            for hold in due:
+                if hold.open and not hold.notified:
+                    port.renewals.add(hold, majority_of(hold).next_due())
+
+
+def _lost(port: QuorumPort, hold: Hold, now: float) -> bool:
+    if hold.loss is None and now < hold.deadline:
+        return False
+    majority_of(hold).final()
+    lose(port, hold, hold.end, hold.deadline)
+    end_node_leases(port, hold, drops=True)
+    return True
+
+
+async def _reacquire(port: QuorumPort, hold: Hold) -> None:
+    """Re-acquire this hold's lease on the nodes that lack it."""
+    now, parts = port.now(), majority_of(hold)
+    ttl = hold.next_ttl(now)
+    terms = node_terms(port, hold.terms)
+    asks: list[Ballot] = []
+    for node in parts.missing() if hold.open and ttl > 0 else ():
+        if port.suspect.get(node, 0.0) <= now:
+            attempt = Attempt(terms[node], parts.another_id(), hold.info)
+            attempt.ttl = ttl
+            packed = attempt.terms.vote(attempt, ttl, hold.fence)
+            asks.append(Ballot(node, attempt, packed, granted))
+    try:
+        if asks:
+            for ask in await broadcast(port, asks, len(asks)):
+                grant = Grant(hold.fence, ask.asked_at + validity(ttl), ttl)
+                parts.check_gap(port.now())
+                parts.begin({ask.node: cast("Attempt", ask.about)}, {ask.node: grant})
+    finally:  # what is no part of the hold is undone, also after an interrupt
+        joined = {part.id for part in parts if part is not None}
+        undo(port, [ask for ask in asks if ask.id not in joined], all_of_them=True)
+        port.put_back(asks)
+        parts.plan_reacquire(port.now())
+
+
+async def give_back(port: QuorumPort, hold: Hold, log: Seat) -> int:  # noqa: ARG001 - each node's request has its own
+    """Release a hold on all its nodes.
+
+    Raises when no majority confirmed it: LeaseLost if the nodes say so, and QuorumNotReached if too
+    few answered. It is repeated in the background.
+    """
+    parts, lost = majority_of(hold), hold.lost
+    retire(port, hold)
+    if lost:
+        if not (hold.forked or hold.closed):
+            release_in_background(port, hold, None)
+        raise hold.lost_error()
+    asks: list[Ballot] = []
+    # A lost part may still be held on its node: releasing it does no harm.
+    for node, part in parts.in_release_order():
+        asks.append(Ballot(node, part, part.terms.packed_release(part), _released))
+    try:
+        for group, needed in ((asks[:-1], port.needed - 1), (asks[-1:], 1)):
+            await broadcast(port, group, needed)
+        retry_in_background(port, asks, release_call)
+    finally:
+        port.put_back(asks)
+    given = sum([ask.good for ask in asks])
+    if given >= port.needed:
+        return 0
+    failed = failures_of(asks)
+    if given + len(failed) >= port.needed:
+        raise not_reached(port, f"release of {hold.name!r} was not confirmed", failed)
+    words = [ask.reply[1] for ask in asks if ask.error is None and not ask.good]
+    # Report the most specific reason: revoked, then taken, then expired.
+    word = max((word for word in words if word is not None), key=len, default=None)
+    raise lost_as(port, hold, word)
+
+
+def release_in_background(port: QuorumPort, hold: Hold, undo_connection: object) -> None:  # noqa: ARG001 - as of one server
+    """Release a hold in the background, on each node with the id that the node knows."""
+    for node, part in majority_of(hold).in_release_order():
+        port.nodes[node].run_in_background(*release_call(part, hold.fence))
+
+
+async def hand_back(port: QuorumPort, holds: Sequence[Hold], until: float) -> Sequence[Hold]:
+    """Release leases that ended with their client; return those that no majority confirmed.
+
+    Each on all its nodes, the first one last. What is for a silent node is sent in the background,
+    so that it holds up no other node.
+    """
+    silent: set[int] = set()
+    left: list[Hold] = []
+    for hold in holds:
+        retire(port, hold)
+        given = 0
+        for number, part in majority_of(hold).in_release_order():
+            node, asked = port.nodes[number], release_call(part, hold.fence)
+            if number not in silent:
+                try:
+                    await node.call(*asked, min(until, port.now() + node.server_timeout))
+                    given += 1
+                    continue
+                except (NoReply, ServerError):
+                    silent.add(number)
+            node.run_in_background(*asked)
+        if given < port.needed:
+            left.append(hold)
+    return left
+
+
+def clean_up(port: QuorumPort, hold: Hold) -> None:
+    """Undo what may still come of the requests of a hold that has ended."""
+    give_up_claim(port, majority_of(hold))
+    for node, part in zip(port.nodes, hold.parts, strict=True):
+        if part is not None and part.owed:
+            undo_owed(node, part)
+
+
+def _released(ask: Ballot) -> bool:
+    """Return True if a release ran: "not the holder" means so, when it had to be repeated (I4)."""
+    return bool(ask.reply == 1) or ask.sent
+
+
+async def renew(
+    port: QuorumPort, holds: Sequence[Hold], ttl: float | None, *, shortens: bool = True
+) -> None:
+    """Renew a lease on all its nodes; raises LeaseLost, or QuorumNotReached without a majority."""
+    (hold,) = holds  # a quorum has no multi
+    whole = majority_of(hold)
+    span = hold.next_ttl(port.now()) if ttl is None else ttl
+    # Claim the longer ttl before renewing: a node that restarts later must abstain so long.
+    claim(port, whole, span)
+    await refresh(port, hold, min(port.now() + port.server_timeout, hold.deadline), span)
+    whole.cover(span)
+    until = min(port.now() + port.server_timeout, hold.deadline)
+    parts: dict[int, HolderRenewal] = {}
+    try:
+        for node, part in enumerate([*whole]):
+            if part is not None and part.loss is None:
+                at = port.nodes[node]
+                parts[node] = await reserve(at, part, ttl, until, shortens=shortens, waits=False)
+        # What may shorten a part is bounded by its node's clock; without that it shortens nothing.
+        bounded = {node: each for node, each in parts.items() if each.asks_clock}
+        if bounded:
+            clocks = [Ballot(node, each.hold, each.clock_call()) for node, each in bounded.items()]
+            asked_at = port.now()
+            good = await ask_nodes(port, clocks, port.needed, until)
+            for ask in clocks:
+                each = bounded[ask.node]
+                if ask in good:
+                    each.bound(ask.reply, asked_at, ask.answered_at, each.answered_by(until))
+                else:
+                    each.keep()
+        asks = await _renew_parts(port, whole, parts)
+    finally:
+        for node, renewal in parts.items():
+            track_renewed(port.nodes[node], renewal)
+        port.move(hold, whole.next_due())
+    if sum(ask.error is None and ask.reply == [] for ask in asks) < port.needed:
+        hold.check()
+        raise not_reached(port, f"renewal of {hold.name!r}", failures_of(asks))
+    hold.check()
+
+
+async def _renew_parts(
+    port: QuorumPort, whole: Majority, parts: dict[int, HolderRenewal]
+) -> list[Ballot]:
+    """Renew all parts; return the requests to their nodes."""
+    end = whole.hold.deadline
+    for node, renewal in parts.items():
+        rely_on(port.nodes[node], renewal)
+    port.move(whole.hold, whole.next_due())
+    asks = [
+        Ballot(node, renewal.hold, renewal.request(), lambda ask: ask.reply == [])
+        for node, renewal in parts.items()
+    ]
+    good = await ask_nodes(port, asks, port.needed, end)
+    for ask in asks:
+        renewal, at = parts[ask.node], port.nodes[ask.node]
+        part = renewal.hold
+        if ask.error is not None:
+            renewal.failed(may_run=ask.sent)
+            continue
+        renewal.answered(repeated=ask.sent)
+        if ask in good:
+            apply_renewal(at, [part], [renewal.ttl], ask.asked_at, {})
+        else:
+            lose(at, part, ask.reply[1].decode(), port.now())
+    return asks

@@ -1,4 +1,4 @@
--- Fragment: how a client is asked for a lease that it keeps beyond its use (`linger`, see kept.py).
+-- Fragment: how a client is asked for a lease that it keeps beyond its use (`linger`, see tenure.py).
 -- Included by each script that finds a lock held.
 
 -- Publishes a recall to the holder's client, if its lease is one of these; returns true if it is.

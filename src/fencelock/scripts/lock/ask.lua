@@ -1,4 +1,4 @@
--- Asks the holder's client whether it uses its lease, which it may keep while it is idle; see kept.py.
+-- Asks the holder's client whether it uses its lease, which it may keep while it is idle; see tenure.py.
 -- Changes nothing.
 --
 -- KEYS  lock record   (see _lock.lua)

@@ -1,5 +1,5 @@
 -- Sends a probe on to the client that holds a lock: perhaps its thread or task waits, too, and a cycle of
--- waiters closes; see chase.py. Changes nothing.
+-- waiters closes; see unit_waits.py. Changes nothing.
 --
 -- KEYS  lock record   (see _lock.lua)
 -- ARGV  1 the holder that it is for, or '' for any   2 probe

@@ -1,5 +1,5 @@
 -- Sends a probe on to the clients that hold so many permits that a waiter cannot be granted while one of
--- them holds: perhaps their threads or tasks wait, too, and a cycle of waiters closes; see chase.py.
+-- them holds: perhaps their threads or tasks wait, too, and a cycle of waiters closes; see unit_waits.py.
 -- Changes nothing.
 --
 -- KEYS  lock record queue alive holds   (see _shares.lua)
