@@ -360,11 +360,6 @@ def deadlock_after(value: Any, usual: float | None = None) -> float | None:
     return None if value is None else positive("deadlock_after", value)
 
 
-def side_ttl(what: str, value: Any) -> float | None:
-    """Return the ttl of one side of a reader/writer lock, or None for the client's."""
-    return None if value is None else lease_ttl(value, what)
-
-
 def lease_ttl(value: Any, what: str = "ttl", least: float = TTL_MIN) -> float:
     """Return the ttl in seconds, within what a lease can be."""
     seconds = span(what, value)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import socket
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, TypeAlias, TypeVar
 
@@ -96,6 +96,12 @@ def lease_options(
         _refuse_linger(chosen)
         chosen = chosen._replace(linger=options.linger(linger, chosen.first_ttl()))
     return chosen._replace(lone_timeout=bool(chosen.timeout) and ttl is None)
+
+
+def options_of(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a lease among the arguments of a factory, its ``locals()``."""
+    known: dict[str, Any] = lease_options.__kwdefaults__  # type: ignore[assignment]  # it has some
+    return {name: call[name] for name in known if name in call}
 
 
 def _refuse_linger(chosen: LeaseOptions) -> None:
