@@ -20,6 +20,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from fencelock import options
 from fencelock._core import events
+from fencelock._core.engine import holder_of
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, step_down
@@ -298,6 +299,11 @@ class Holds:
             stacklevel=calling_level(),
         )
 
+    @property
+    def title(self) -> object:
+        """Return what a message about a release calls the lock."""
+        return self.keys.name
+
     def about(self) -> dict[str, str]:
         """Return what errors carry apart from their message: the lock's name and its server."""
         return {"name": self.keys.name, "server": self.options.server}
@@ -339,6 +345,15 @@ class Holds:
     def holder_ids(self) -> set[bytes]:
         """Return the ids under which this handle may be known to the server."""
         return {each for hold in tuple(self._now()) for each in hold.ids}
+
+    async def is_owned(self, port: Port) -> bool:
+        """Ask whether this handle holds the lock now; sends nothing when it holds nothing."""
+        mine = self.holder_ids()
+        return bool(mine) and await holder_of(port, self.keys) in mine
+
+    async def is_busy(self, port: Port) -> bool:
+        """Ask whether the lock would have to be waited for now."""
+        return await holder_of(port, self.keys) is not None
 
     def take(self, unit: object, taken: list[Hold], *, only_own: bool = False) -> None:
         """Take out the hold that a release by ``unit`` means; NotHeld when there is none.

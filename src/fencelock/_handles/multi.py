@@ -6,17 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from fencelock import options
-from fencelock._core.engine import holder_of
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, joined
-from fencelock._core.objects.semaphore_rwlock import held_of
 from fencelock._core.port import Port
 from fencelock._handles.body import Body, unsure
 from fencelock._handles.lock import Caller, Holds
 from fencelock._handles.multi_lease import BaseMultiLease
-from fencelock._handles.rwlock import SideHolds
-from fencelock._handles.semaphore import SemaphoreHolds
 from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
 from fencelock.options import LeaseOptions
 
@@ -60,23 +56,6 @@ def _part_of(prefix: str, each: Any, port: object, kinds: tuple[type, ...]) -> L
 
 def _keys_of(part: LockKeys | Holds) -> LockKeys:
     return part.keys if isinstance(part, Holds) else part
-
-
-async def is_busy(port: Port, part: Holds) -> bool:
-    """Ask whether a part would have to be waited for now."""
-    if isinstance(part, (SideHolds, SemaphoreHolds)):
-        return await part.busy(port)
-    return await holder_of(port, part.keys) is not None
-
-
-async def is_owned(port: Port, part: Holds) -> bool:
-    """Ask whether the handle holds a part now; sends nothing when it holds nothing."""
-    mine = tuple(part.holder_ids())
-    if not mine:
-        return False
-    if isinstance(part, (SideHolds, SemaphoreHolds)):
-        return await held_of(port, part.keys, mine) > 0
-    return await holder_of(port, part.keys) in mine
 
 
 class MultiHolds(Holds):
@@ -143,6 +122,11 @@ class MultiHolds(Holds):
         for hold in known:
             self.remove(hold)
         return left
+
+    @property
+    def title(self) -> object:
+        """Return what a message about a release calls the locks."""
+        return self.names
 
     def about(self) -> dict[str, str]:
         """Return what errors carry apart from their message: the server, but no one name."""

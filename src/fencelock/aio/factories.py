@@ -254,7 +254,7 @@ class AsyncFactories(ProcessBound):
 
         read = holds("read", READ, read_ttl, again=True)
         write = holds("write", WRITE, write_ttl, again=bool(reentrant))
-        return AsyncRWLock(self._port, keys, read, write)
+        return AsyncRWLock(self._port, read, write)
 
     def event(self, name: str, *, idle_ttl: Seconds = options.IDLE_TTL) -> AsyncEvent:
         """Return a handle of the event ``name``; sends nothing.

@@ -195,7 +195,7 @@ class AsyncOnceLock(AsyncLock):
         """Return the lease for the body."""
         body = Body(sys._getframe().f_back, caller())  # noqa: SLF001 - see body.py
         body.held = hold
-        return self._entered(body, hold)
+        return self._entered(body, hold)  # type: ignore[no-any-return]  # as in lock.py
 
     async def begin(self) -> Hold | FinishedOnce | None:
         """Start the run, or return its result; None when time is up."""

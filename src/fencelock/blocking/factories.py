@@ -255,7 +255,7 @@ class Factories(ProcessBound):
 
         read = holds("read", READ, read_ttl, again=True)
         write = holds("write", WRITE, write_ttl, again=bool(reentrant))
-        return RWLock(self._port, keys, read, write)
+        return RWLock(self._port, read, write)
 
     def event(self, name: str, *, idle_ttl: Seconds = options.IDLE_TTL) -> Event:
         """Return a handle of the event ``name``; sends nothing.
