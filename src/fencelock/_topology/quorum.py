@@ -20,7 +20,7 @@ from fencelock._core.keys import membership_key
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.quorum.acquire import take
-from fencelock._core.quorum.inspect import holder_of, is_idle, local_rows, on_each, replies
+from fencelock._core.quorum.inspect import holder_of, on_each, replies
 from fencelock._core.quorum.maintain import (
     clean_up,
     give_back,
@@ -54,8 +54,6 @@ class QuorumPortRules(Engine):
     replies = replies
     on_each = on_each
     value_of = holder_of
-    is_idle = is_idle
-    local_rows = local_rows
 
     nodes: Sequence[Any]
     labels: Sequence[str]

@@ -11,16 +11,26 @@ Rules of this file (DESIGN §9; I1, I7):
   a lock is not kept for ``PAUSE_SECONDS``: others want it more often than this client does.
 - A recall may come before the grant that it is about: it is remembered.
 - A message is a hint: if it is lost, an idle lease ends after ``linger`` all the same.
+- Whether a lease is idle is asked of its client, by a message to its channel. Without an answer,
+  in a moment, it counts as used.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fencelock._core import events
+from fencelock._core.keys import LockKeys
 from fencelock._core.lock.terms import TRIES
 from fencelock._core.port import Port
-from fencelock.scripts import ANSWER
+from fencelock._core.seat import Seat
+from fencelock._core.types import Call, NoReply
+from fencelock.errors import ServerError
+from fencelock.scripts import ANSWER, ASK
+
+# How long an answer of another client may take.
+ANSWER_SECONDS = 0.25
 
 
 def recall(port: Port, holder: bytes, channel: bytes, who: bytes) -> None:
@@ -53,12 +63,40 @@ def _state(line: Any) -> bytes:
     return b"idle" if line.kept is not None else b"busy"
 
 
-def known_idle(port: Port, holder: bytes) -> bool | None:
-    """Return True if this client keeps this lease, False if it uses it, None if it has none."""
+async def is_idle(port: Port, keys: LockKeys, holder: bytes) -> bool:
+    """Return True if the holder's client says that it does not use its lease."""
     with port.mutex:
         line = port.lines.recalls.tenures.get(holder)
-        idle = None if line is None else line.kept is not None
-    return idle
+        known = None if line is None else line.kept is not None
+    if known is not None:  # it is this client's
+        return known
+    asks = [(keys, lambda waiter: (ASK, keys.renew, (holder, waiter.channel, waiter.id)))]
+    (waiter,) = await answered(port, asks, ANSWER_SECONDS, far=0.0)
+    return waiter.idle
+
+
+async def answered(
+    port: Port, asks: Sequence[tuple[LockKeys, Callable[[Seat], Call]]], span: float, far: float
+) -> Sequence[Seat]:
+    """Ask clients, and wait a moment for their answers; return the waiters that may have them."""
+    waiters = [Seat.of(keys, port.new_id()) for keys, _ in asks]
+    ends = [0.0] * len(waiters)
+    until = port.now() + port.server_timeout
+    try:
+        for number, (waiter, (_, question)) in enumerate(zip(waiters, asks, strict=True)):
+            if not port.open_now(waiter, listen=True):
+                await port.open(waiter, until, listen=True)
+            sent = await port.call(*question(waiter), until, waiter)
+            ends[number] = port.now() + (span if sent else far)
+        for waiter, end in zip(waiters, ends, strict=True):
+            if not waiter.news and port.now() < end:
+                await port.wait(waiter, min(until, end))
+    except (NoReply, ServerError):
+        pass  # what the server knows is shown
+    finally:
+        for waiter in waiters:
+            port.close(waiter)
+    return waiters
 
 
 def give_up_due(port: Port, now: float) -> None:

@@ -6,9 +6,7 @@ was just waited for or renewed. A SCAN now and then finds the locks of all other
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import inf
-from typing import Any
 
 from fencelock._core.keys import LockKeys, index_key
 from fencelock._core.look import LISTED
@@ -93,17 +91,11 @@ class Overview:
         since = b"%d" % max(0, self._noted_us - AGAIN_US)
         limits = (b"LIMIT", 0, LOCKS_MAX)
         words = (b"ZREVRANGEBYSCORE", key, b"+inf", since, b"WITHSCORES", *limits)
-        reply = await command(port, words, key)
-        pairs = _pairs(reply)
+        pairs = await command(port, words, key)
+        if pairs and not isinstance(pairs[0], list):  # RESP2 does not pair members and scores
+            pairs = list(zip(pairs[::2], pairs[1::2], strict=True))
         noted = {name.decode(errors="replace") for name, _ in pairs}
-        return (pairs[0][1] if pairs else 0.0), {name for name in noted if _is_lock(name)}
-
-
-def _pairs(reply: Sequence[Any]) -> list[tuple[bytes, float]]:
-    """Return members and scores, which RESP3 pairs and RESP2 does not."""
-    if reply and not isinstance(reply[0], list):
-        reply = list(zip(reply[::2], reply[1::2], strict=True))
-    return [(name, float(score)) for name, score in reply]
+        return (float(pairs[0][1]) if pairs else 0.0), {name for name in noted if _is_lock(name)}
 
 
 def _is_lock(name: str) -> bool:

@@ -5,8 +5,8 @@ All nodes are asked at once; without a majority of answers the result is QuorumN
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from fencelock._core.keys import LockKeys
 from fencelock._core.port import Port
@@ -24,18 +24,6 @@ from fencelock.errors import FencelockError, ServerUnsuitable
 from fencelock.scripts import SHOW
 
 T = TypeVar("T")
-
-
-async def is_idle(_port: QuorumPort, _keys: LockKeys, _holder: bytes) -> bool:
-    """Return False: no lease of a quorum is kept while it is idle."""
-    return False
-
-
-async def local_rows(
-    _port: QuorumPort, _homes: Mapping[bytes, LockKeys], _until: float
-) -> Sequence[Any]:
-    """Return nothing: each waiter of a quorum stands in a node's line."""
-    return ()
 
 
 async def replies(port: QuorumPort, name: str, calls: Sequence[Call]) -> list[list[Reply]]:
