@@ -42,7 +42,7 @@ def candidate_name(value: Any) -> str:
 
 
 class Uses(Bodies):
-    """Who relies on the leadership: bodies of ``with``, and threads or tasks that campaigned."""
+    """What relies on the leadership: bodies of ``with``, threads and tasks that campaigned."""
 
     __slots__ = ()
 
