@@ -27,7 +27,6 @@ from fencelock._core.lock.hold import Hold, step_down
 from fencelock._core.lock.terms import Terms
 from fencelock._core.port import Port
 from fencelock._handles.body import Bodies, Body, unsure
-from fencelock._handles.quorum_limits import refuse
 from fencelock._runtime import process
 from fencelock._runtime.dates import datetime
 from fencelock._runtime.hints import calling_level
@@ -72,8 +71,8 @@ def lease_options(
     if not isinstance(wait, (Queue, Poll)):
         raise TypeError(f"wait must be Queue() or Poll(...), not {wait!r}")
     plain = isinstance(wait, Poll)
-    refuse(given.quorum and plain, "Poll")
-    refuse(given.quorum and owner is not None, "owner")
+    options.refuse_over_quorum(given.quorum and plain, "Poll")
+    options.refuse_over_quorum(given.quorum and owner is not None, "owner")
     chosen = given._replace(
         ttl=span,
         renew=bool(renew) and instant is None,

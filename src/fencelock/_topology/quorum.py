@@ -41,7 +41,7 @@ Identified = Callable[[bytes, float, float], None]
 class QuorumPortRules(Engine):
     """The common part of the three ports of a quorum; each adds how it waits for several nodes.
 
-    What a quorum refuses (``quorum_limits.py``) is left as on one server, and never called.
+    What a quorum refuses (see ``options.py``) is left as on one server, and never called.
     """
 
     take = take

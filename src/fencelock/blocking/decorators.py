@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 from fencelock import options
 from fencelock._core.keys import LockKeys
 from fencelock._handles.lock import Holds, options_of
-from fencelock._handles.quorum_limits import refuse
 from fencelock._runtime import process
 from fencelock._runtime.dates import datetime
 from fencelock._runtime.later import Later
@@ -233,7 +232,7 @@ class Decorators(Factories):
         """
         from fencelock._handles.decorator import once_settings
 
-        refuse(self._defaults.quorum, "once")
+        options.refuse_over_quorum(self._defaults.quorum, "once")
         given = options_of(locals())
         chosen, run_settings = once_settings(
             self._defaults, self._within, within=within, lease=lease, cancels=ASYNCHRONOUS, **given

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from fencelock import options
 from fencelock._core.keys import LockKeys, SignalKeys
 from fencelock._handles.lock import Holds, ReentrantHolds, lease_options, options_of
-from fencelock._handles.quorum_limits import refuse
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._runtime.dates import datetime
 from fencelock._runtime.later import Later
@@ -68,7 +67,7 @@ class Factories(ProcessBound):
         return LockKeys(self._prefix, options.lock_name(name))
 
     def _signal_keys(self, kind: str, name: str) -> SignalKeys:
-        refuse(self._defaults.quorum, kind)
+        options.refuse_over_quorum(self._defaults.quorum, kind)
         return SignalKeys(self._prefix, options.lock_name(name))
 
     def _options(self, call: Mapping[str, Any], **also: Any) -> LeaseOptions:
@@ -77,7 +76,7 @@ class Factories(ProcessBound):
 
     def _without_cohort(self, kind: str, call: Mapping[str, Any]) -> LeaseOptions:
         """Check the same for an object whose waiters each stand in line for themselves."""
-        refuse(self._defaults.quorum, kind)
+        options.refuse_over_quorum(self._defaults.quorum, kind)
         return self._options(call, cohort=None, kind=kind)
 
     def lock(
@@ -242,7 +241,7 @@ class Factories(ProcessBound):
         from fencelock._core.objects.semaphore_rwlock import READ, WRITE
         from fencelock._handles.rwlock import SideHolds, SideTable
 
-        refuse(self._defaults.quorum, "rwlock")
+        options.refuse_over_quorum(self._defaults.quorum, "rwlock")
         call, keys = locals(), self._keys(name)
         # one of several threads is first
         sides: SideTable = vars(self).setdefault("_sides", SideTable())
