@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from fencelock import options
-from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, joined
 from fencelock._core.port import Port
@@ -21,27 +19,27 @@ NAMES_MAX: Final = 100
 
 
 def parts_of(
-    prefix: str, value: Any, *, port: object, kinds: tuple[type, ...]
-) -> list[LockKeys | Holds]:
-    """Return the 1 to 100 different parts of a multi: keys of locks, holds of handles.
+    value: Any, named: Callable[[str], Holds], *, port: object, kinds: tuple[type, ...]
+) -> list[Holds]:
+    """Return the 1 to 100 different parts of a multi: holds of the locks ``named``, and of handles.
 
     ``kinds`` are the handles that can be parts; they must belong to the client of ``port``.
     """
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise TypeError(f"names must be a list of names, not {value!r}")
-    parts = [_part_of(prefix, each, port, kinds) for each in value]
+    parts = [
+        named(each) if isinstance(each, str) else _held_by(each, port, kinds) for each in value
+    ]
     if not 1 <= len(parts) <= NAMES_MAX:
         raise ValueError(f"names must be 1 to {NAMES_MAX} names, not {len(parts)}")
-    names = [_keys_of(each).name for each in parts]
+    names = [each.keys.name for each in parts]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"names must be different: {', '.join(map(repr, twice))}")
     return parts
 
 
-def _part_of(prefix: str, each: Any, port: object, kinds: tuple[type, ...]) -> LockKeys | Holds:
-    if isinstance(each, str):
-        return LockKeys(prefix, options.lock_name(each))
+def _held_by(each: Any, port: object, kinds: tuple[type, ...]) -> Holds:
     if not isinstance(each, kinds):
         known = ", ".join(kind.__name__ for kind in kinds)
         raise TypeError(f"name must be str, or a handle of this client ({known}), not {each!r}")
@@ -54,10 +52,6 @@ def _part_of(prefix: str, each: Any, port: object, kinds: tuple[type, ...]) -> L
     return holds  # type: ignore[no-any-return]  # of one of these kinds
 
 
-def _keys_of(part: LockKeys | Holds) -> LockKeys:
-    return part.keys if isinstance(part, Holds) else part
-
-
 class MultiHolds(Holds):
     """The holds of one handle, lock by lock; of each lease the first one stands for all."""
 
@@ -65,23 +59,21 @@ class MultiHolds(Holds):
 
     def __init__(
         self,
-        parts: Sequence[LockKeys | Holds],
+        parts: Sequence[Holds],
         chosen: LeaseOptions,
-        hold_types: tuple[type[Hold], type[BaseMultiLease]],
+        lease_type: Callable[[Sequence[Hold]], BaseMultiLease],
     ) -> None:
-        hold_type, self._type = hold_types
-        self.names: tuple[str, ...] = tuple(_keys_of(each).name for each in parts)
+        self._type = lease_type
+        self.names: tuple[str, ...] = tuple(each.keys.name for each in parts)
         self._on_lost = chosen.on_lost
         if callable(self._on_lost):
             chosen = chosen._replace(on_lost=self._lost)
         made = [  # a part has its own template, unless the multi has one
             each.part(chosen._replace(template=chosen.template or each.options.template))
-            if isinstance(each, Holds)
-            else Holds(each, chosen, hold_type)
             for each in parts
         ]
         made.sort(key=lambda each: each.keys.lock)
-        super().__init__(made[0].keys, chosen, hold_type)
+        super().__init__(made[0].keys, chosen, made[0].hold_type)
         self.parts: dict[str, Holds] = {each.keys.name: each for each in made}
 
     def attempts(self, port: Port, caller: Caller) -> list[Attempt]:

@@ -6,7 +6,8 @@ Rules of this file:
 - What few programs use is imported when its factory is first called: a command of the shell pays
   for each module when it starts.
 - An option that several factories take is explained in ``lock``, and checked in
-  ``handles.lease_options``.
+  ``handles.lease_options``. A factory names it once, in its signature: what it was called with,
+  its ``locals()``, goes to the check as it is.
 """
 # ruff: noqa: PLC0415 - as said above
 
@@ -345,9 +346,12 @@ class AsyncFactories(ProcessBound):
 
         chosen = self._without_cohort("multi", locals())
         kinds = (AsyncLock, AsyncReadLock, AsyncWriteLock, AsyncSemaphore)
-        parts = parts_of(self._prefix, names, port=self._port, kinds=kinds)
-        holds = MultiHolds(parts, chosen, (AsyncHold, AsyncMultiLease))
-        return AsyncMultiLock(self._port, holds)
+
+        def named(name: str) -> Holds:
+            return Holds(self._keys(name), chosen, AsyncHold)
+
+        parts = parts_of(names, named, port=self._port, kinds=kinds)
+        return AsyncMultiLock(self._port, MultiHolds(parts, chosen, AsyncMultiLease))
 
     def election(
         self,
