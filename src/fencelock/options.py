@@ -511,9 +511,7 @@ def acquire_timeout(timeout: Any, *, blocking: bool) -> float | None:
         return None
     if seconds < 0:
         raise ValueError("timeout value must be a non-negative number")
-    if seconds > TIMEOUT_MAX:
-        raise OverflowError("timeout value is too large")
-    return seconds
+    return wait_timeout(seconds)
 
 
 def semaphore_timeout(timeout: Any, *, blocking: bool) -> float | None:
