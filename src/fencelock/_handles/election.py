@@ -54,7 +54,9 @@ class Uses(Bodies):
 class CandidateHolds(Holds):
     """The leadership of one candidate; its entry in the line contains its name."""
 
-    __slots__ = ("_ending", "campaigning", "cancels", "candidate", "election")
+    __slots__ = ("_ending", "campaigning", "cancels", "candidate")
+
+    keys: ElectionKeys
 
     def __init__(
         self, keys: ElectionKeys, chosen: LeaseOptions, hold_type: type[Hold], candidate: object
@@ -65,7 +67,6 @@ class CandidateHolds(Holds):
         super().__init__(keys, chosen, hold_type)
         self.bodies = Uses()
         self._ending: Hold | None = None  # the last user is leaving it just now
-        self.election: ElectionKeys = keys
         self.candidate: str = candidate_name(candidate)
         self.campaigning: Body | None = None
 

@@ -116,7 +116,7 @@ class AsyncElection(AsyncHolder):
                 holds.rely(use, hold)
         finally:
             holds.campaigning = None
-        announce(port, holds.election)
+        announce(port, holds.keys)
         if self._on_elected is not None:
             try:
                 await awaited(self._on_elected(hold))  # type: ignore[arg-type]  # it is of our type
@@ -135,7 +135,7 @@ class AsyncElection(AsyncHolder):
                 background, and the leadership ends by its ttl at the latest.
         """
         await self._give_back()
-        announce(self._port(), self._holds.election)
+        announce(self._port(), self._holds.keys)
 
     async def hand_over(self, candidate: str) -> None:
         """Hand the leadership over to a waiting candidate, whatever its place in line.
@@ -152,7 +152,7 @@ class AsyncElection(AsyncHolder):
         """
         name = options.text("candidate", candidate)
         holds, hold = self._holds, self._holds.leading()
-        if not await hand_over(self._port(), hold, holds.election, holds, name):
+        if not await hand_over(self._port(), hold, holds.keys, holds, name):
             raise LookupError(f"{name!r} is not waiting to be elected to {self.name!r}")
 
     async def leader(self) -> Leader | None:
@@ -161,7 +161,7 @@ class AsyncElection(AsyncHolder):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return await leader(self._port(), self._holds.election)
+        return await leader(self._port(), self._holds.keys)
 
     async def candidates(self) -> list[str]:
         """Ask the server for the waiting candidates, in the order of the line; the first hundred.
@@ -252,7 +252,7 @@ class AsyncElection(AsyncHolder):
             return  # resigned, or handed over, in this moment
         except FencelockError as trouble:
             raise_release_error(trouble, error, f"to resign from {self.name!r}", stopped=stopped)
-        announce(port, holds.election)
+        announce(port, holds.keys)
 
     def __repr__(self) -> str:
         """Show name, candidate and whether it leads, as this process knows it."""
@@ -270,7 +270,7 @@ class AsyncLeaderChanges:
     ) -> None:
         self._port = port()
         self._timeout = timeout
-        self._watch = LeaderCursor(port().new_id(), holds.election)
+        self._watch = LeaderCursor(port().new_id(), holds.keys)
 
     def __aiter__(self) -> AsyncIterator[Leader | None]:
         return self

@@ -161,6 +161,15 @@ class AsyncLockBase(AsyncHandle):
         """
         return await self._holds.is_owned(self._port())
 
+    async def _leave(self) -> int:
+        """Leave once what this task entered; the last time gives it back."""
+        hold = self._holds.of(caller())
+        if hold is not None and hold.count > 1:
+            hold.count -= 1
+            hold.check()
+            return hold.count
+        return await self._give_back(only_own=True)
+
     async def _enter(self, body: Body, seconds: float | None) -> Hold | None:
         """Acquire, or enter once more; the frame that called undoes it after an interrupt."""
         holds, port, unit = self._holds, self._port(), body.unit
@@ -326,14 +335,8 @@ class AsyncRLock(AsyncLockBase):
             LeaseLost: the lease had ended before; another client may hold the lock.
             OutcomeUnknown, ServerUnreachable: no answer came; see ``AsyncLock.release``.
         """
-        task = caller()
-        hold = self._holds.of(task)
-        if hold is not None and hold.count > 1:
-            hold.count -= 1
-            hold.check()
-            return hold.count
         if self._holds.options.owner is None:
-            return await self._give_back(only_own=True)
+            return await self._leave()
         if self._holds.newest() is not None:
             return await self._give_back()
         # The owner id travelled here: another handle or process acquired.

@@ -62,12 +62,7 @@ class AsyncRWLockSide(AsyncLockBase):
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the lease ends by its ttl at the latest.
         """
-        hold = self._holds.of(caller())
-        if hold is not None and hold.count > 1:
-            hold.count -= 1
-            hold.check()
-            return hold.count
-        return await self._give_back(only_own=True)
+        return await self._leave()
 
     async def locked(self) -> bool:
         """Ask the server whether this side would have to be waited for now.

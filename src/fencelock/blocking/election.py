@@ -118,7 +118,7 @@ class Election(Holder):
                 holds.rely(use, hold)
         finally:
             holds.campaigning = None
-        announce(port, holds.election)
+        announce(port, holds.keys)
         if self._on_elected is not None:
             try:
                 awaited(self._on_elected(hold))  # type: ignore[arg-type]  # it is of our type
@@ -137,7 +137,7 @@ class Election(Holder):
                 background, and the leadership ends by its ttl at the latest.
         """
         self._give_back()
-        announce(self._port, self._holds.election)
+        announce(self._port, self._holds.keys)
 
     def hand_over(self, candidate: str) -> None:
         """Hand the leadership over to a waiting candidate, whatever its place in line.
@@ -154,7 +154,7 @@ class Election(Holder):
         """
         name = options.text("candidate", candidate)
         holds, hold = self._holds, self._holds.leading()
-        if not run_blocking(hand_over(self._port, hold, holds.election, holds, name)):
+        if not run_blocking(hand_over(self._port, hold, holds.keys, holds, name)):
             raise LookupError(f"{name!r} is not waiting to be elected to {self.name!r}")
 
     def leader(self) -> Leader | None:
@@ -163,7 +163,7 @@ class Election(Holder):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return run_blocking(leader(self._port, self._holds.election))
+        return run_blocking(leader(self._port, self._holds.keys))
 
     def candidates(self) -> list[str]:
         """Ask the server for the waiting candidates, in the order of the line; the first hundred.
@@ -254,7 +254,7 @@ class Election(Holder):
             return  # resigned, or handed over, in this moment
         except FencelockError as trouble:
             raise_release_error(trouble, error, f"to resign from {self.name!r}", stopped=stopped)
-        announce(port, holds.election)
+        announce(port, holds.keys)
 
     def __repr__(self) -> str:
         """Show name, candidate and whether it leads, as this process knows it."""
@@ -270,7 +270,7 @@ class LeaderChanges:
     def __init__(self, port: BlockingPort, holds: CandidateHolds, timeout: float | None) -> None:
         self._port = port
         self._timeout = timeout
-        self._watch = LeaderCursor(port.new_id(), holds.election)
+        self._watch = LeaderCursor(port.new_id(), holds.keys)
 
     def __iter__(self) -> Iterator[Leader | None]:
         return self

@@ -158,6 +158,15 @@ class LockBase(Handle):
         """
         return run_blocking(self._holds.is_owned(self._port))
 
+    def _leave(self) -> int:
+        """Leave once what this thread entered; the last time gives it back."""
+        hold = self._holds.of(here.unit)
+        if hold is not None and hold.count > 1:
+            hold.count -= 1
+            hold.check()
+            return hold.count
+        return self._give_back(only_own=True)
+
     def _enter(self, body: Body, seconds: float | None) -> Hold | None:
         """Acquire, or enter once more; the frame that called undoes it after an interrupt."""
         holds, port, unit = self._holds, self._port, body.unit
@@ -318,14 +327,8 @@ class RLock(LockBase):
             LeaseLost: the lease had ended before; another client may hold the lock.
             OutcomeUnknown, ServerUnreachable: no answer came; see ``Lock.release``.
         """
-        thread = here.unit
-        hold = self._holds.of(thread)
-        if hold is not None and hold.count > 1:
-            hold.count -= 1
-            hold.check()
-            return hold.count
         if self._holds.options.owner is None:
-            return self._give_back(only_own=True)
+            return self._leave()
         if self._holds.newest() is not None:
             return self._give_back()
         # The owner id travelled here: another handle or process acquired.

@@ -166,7 +166,7 @@ class Once(ProcessBound, Generic[Given]):
             if not isinstance(begun, Hold):
                 if begun is None and self._run_settings.wait:
                     raise holds.timed_out()
-                by = None if begun else run_blocking(run_by(self._port, holds.once))
+                by = None if begun else run_blocking(run_by(self._port, holds.keys))
                 return Outcome(name, begun, running=by)
             mark.put()
             value = result_of(body(run.entered(begun)), plan.function)

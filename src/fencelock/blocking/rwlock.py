@@ -60,12 +60,7 @@ class RWLockSide(LockBase):
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the lease ends by its ttl at the latest.
         """
-        hold = self._holds.of(here.unit)
-        if hold is not None and hold.count > 1:
-            hold.count -= 1
-            hold.check()
-            return hold.count
-        return self._give_back(only_own=True)
+        return self._leave()
 
     def locked(self) -> bool:
         """Ask the server whether this side would have to be waited for now.

@@ -58,7 +58,9 @@ class Overview:
 
         A lease that its client may keep while it is idle counts as held: asking would take time.
         """
-        self._names |= await self._noted(port)
+        each = await port.on_each("", self._noted_at)
+        self._noted_us = max([self._noted_us, *(newest for newest, _ in each)])
+        self._names |= {name for _, noted in each for name in noted if matches(name, self._match)}
         begun = port.now()
         if begun >= self._scan_at:
             try:
@@ -79,14 +81,8 @@ class Overview:
             return self._scan_every
         return min(self._scan_every, max(SOON_SECONDS, took / SCAN_SHARE))
 
-    async def _noted(self, port: Port) -> set[str]:
-        """Return the names that were noted since the last time."""
-        each = await port.on_each("", self._noted_at)
-        self._noted_us = max([self._noted_us, *(newest for newest, _ in each)])
-        found: set[str] = set().union(*(noted for _, noted in each))
-        return {name for name in found if matches(name, self._match)}
-
     async def _noted_at(self, port: Port) -> tuple[float, set[str]]:
+        """Return when a server noted the newest name, and the names noted since the last time."""
         key = index_key(self._prefix)
         since = b"%d" % max(0, self._noted_us - AGAIN_US)
         limits = (b"LIMIT", 0, LOCKS_MAX)
