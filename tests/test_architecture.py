@@ -184,7 +184,6 @@ def test_the_engine_loads_what_people_ask_for_only_when_they_ask():
     core = {name: path.read_text() for name, path in MODULES.items() if name.startswith("_core")}
     outside = {name: text for name, text in core.items() if not name.startswith(LOOK)}
     assert {name for name, text in outside.items() if looks(name, text)} == {
-        "_core.engine",  # a port's methods, which a Cluster or a quorum replaces
         "_core.objects.once",  # which process runs it
         "_core.pushes",  # a client answers what others ask it
     }

@@ -46,42 +46,26 @@ if TYPE_CHECKING:
     from fencelock import embedded as embedded
     from fencelock._core.objects.election import Leader
     from fencelock._handles.once import Outcome
-    from fencelock.aio import (
-        AsyncBarrier,
-        AsyncBoundedSemaphore,
-        AsyncClient,
-        AsyncEvent,
-        AsyncLatch,
-        AsyncLease,
-        AsyncLock,
-        AsyncReadLock,
-        AsyncRLock,
-        AsyncRWLock,
-        AsyncSemaphore,
-        AsyncWriteLock,
-    )
+    from fencelock.aio.barrier import AsyncBarrier
+    from fencelock.aio.client import AsyncClient
     from fencelock.aio.election import AsyncElection
-    from fencelock.aio.lease import AsyncMultiLease
+    from fencelock.aio.event_latch import AsyncEvent, AsyncLatch
+    from fencelock.aio.lease import AsyncLease, AsyncMultiLease
+    from fencelock.aio.lock import AsyncLock, AsyncRLock
     from fencelock.aio.multi import AsyncMultiLock
     from fencelock.aio.once import AsyncOnce
-    from fencelock.blocking import (
-        Barrier,
-        BoundedSemaphore,
-        Client,
-        Event,
-        Latch,
-        Lease,
-        Lock,
-        ReadLock,
-        RLock,
-        RWLock,
-        Semaphore,
-        WriteLock,
-    )
+    from fencelock.aio.rwlock import AsyncReadLock, AsyncRWLock, AsyncWriteLock
+    from fencelock.aio.semaphore import AsyncBoundedSemaphore, AsyncSemaphore
+    from fencelock.blocking.barrier import Barrier
+    from fencelock.blocking.client import Client
     from fencelock.blocking.election import Election
-    from fencelock.blocking.lease import MultiLease
+    from fencelock.blocking.event_latch import Event, Latch
+    from fencelock.blocking.lease import Lease, MultiLease
+    from fencelock.blocking.lock import Lock, RLock
     from fencelock.blocking.multi import MultiLock
     from fencelock.blocking.once import Once
+    from fencelock.blocking.rwlock import ReadLock, RWLock, WriteLock
+    from fencelock.blocking.semaphore import BoundedSemaphore, Semaphore
     from fencelock.closing import ashutdown, shutdown
     from fencelock.status import HistoryEntry, HolderStatus, LockStatus, SignalStatus, WaiterStatus
 
@@ -155,25 +139,25 @@ __all__ = [
     "shutdown",
 ]
 
-# Kept apart from the two clients: these take longer to import, and few programs use them.
-_APART = {
-    "AsyncElection": "fencelock.aio.election",
-    "AsyncMultiLease": "fencelock.aio.lease",
-    "AsyncMultiLock": "fencelock.aio.multi",
-    "AsyncOnce": "fencelock.aio.once",
-    "Election": "fencelock.blocking.election",
-    "Leader": "fencelock._core.objects.election",
-    "MultiLease": "fencelock.blocking.lease",
-    "MultiLock": "fencelock.blocking.multi",
-    "HistoryEntry": "fencelock.status",
-    "HolderStatus": "fencelock.status",
-    "LockStatus": "fencelock.status",
-    "SignalStatus": "fencelock.status",
-    "WaiterStatus": "fencelock.status",
-    "Once": "fencelock.blocking.once",
-    "Outcome": "fencelock._handles.once",
-    "ashutdown": "fencelock.closing",
-    "shutdown": "fencelock.closing",
+# What is public in the modules of each face; a name of ``aio`` begins with ``Async``.
+_OF_FACES: dict[str, tuple[str, ...]] = {
+    "barrier": ("Barrier",),
+    "client": ("Client",),
+    "election": ("Election",),
+    "event_latch": ("Event", "Latch"),
+    "lease": ("Lease", "MultiLease"),
+    "lock": ("Lock", "RLock"),
+    "multi": ("MultiLock",),
+    "once": ("Once",),
+    "rwlock": ("ReadLock", "RWLock", "WriteLock"),
+    "semaphore": ("BoundedSemaphore", "Semaphore"),
+}
+# What else few programs use, and takes long to import.
+_APART: dict[str, tuple[str, ...]] = {
+    "_core.objects.election": ("Leader",),
+    "_handles.once": ("Outcome",),
+    "closing": ("ashutdown", "shutdown"),
+    "status": ("HistoryEntry", "HolderStatus", "LockStatus", "SignalStatus", "WaiterStatus"),
 }
 
 
@@ -190,8 +174,10 @@ def __getattr__(name: str) -> Any:
 
     if name == "embedded":
         return import_module("fencelock.embedded")
-    face = "fencelock.aio" if name.startswith("Async") else "fencelock.blocking"
-    found = globals()[name] = getattr(import_module(_APART.get(name, face)), name)
+    face, bare = "aio" if name.startswith("Async") else "blocking", name.removeprefix("Async")
+    places = _APART | {f"{face}.{module}": names for module, names in _OF_FACES.items()}
+    place = next(each for each, names in places.items() if bare in names)
+    found = globals()[name] = getattr(import_module(f"fencelock.{place}"), name)
     return found
 
 

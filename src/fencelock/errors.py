@@ -63,13 +63,17 @@ def _again(kind: type[FencelockError], args: tuple[Any, ...]) -> FencelockError:
     return error
 
 
-class NotAcquired(FencelockError):
-    """The lock was not granted: other clients hold it, and the call has stopped waiting."""
+class _OfObject(FencelockError):
+    """What is raised about one lock or other object."""
 
     def __init__(self, message: str, *, name: str = "", server: str = "") -> None:
         super().__init__(message)
-        self.name = name
-        self.server = server
+        self.name: str = name
+        self.server: str = server
+
+
+class NotAcquired(_OfObject):
+    """The lock was not granted: other clients hold it, and the call has stopped waiting."""
 
 
 class AcquireTimeout(NotAcquired, TimeoutError):
@@ -115,7 +119,7 @@ class Deadlock(NotAcquired):
         super().__init__(text, name=name, server=server)
 
 
-class LeaseLost(FencelockError):
+class LeaseLost(_OfObject):
     """The lease was held, and has ended or may have ended.
 
     ``reason`` is one of ``expired``, ``taken``, ``revoked``, ``max_hold``, ``forked``, ``closed``;
@@ -134,9 +138,8 @@ class LeaseLost(FencelockError):
         server: str = "",
     ) -> None:
         extra = f": {detail}" if detail else ""
-        super().__init__(f"lease of {name!r} (fence {fence}) is lost: {reason}{extra}")
-        self.name = name
-        self.server = server
+        text = f"lease of {name!r} (fence {fence}) is lost: {reason}{extra}"
+        super().__init__(text, name=name, server=server)
         self.fence = fence
         self.reason = reason
         self.since = since
@@ -157,29 +160,19 @@ class Stale(FencelockError):
         self.seen = seen
 
 
-class NotRenewable(FencelockError, RuntimeError):
+class NotRenewable(_OfObject, RuntimeError):
     """The lock was granted and given back: no thread can be started to renew its lease.
 
     The process has too many threads, or the interpreter is shutting down. A lease with
     ``renew=False`` and without ``on_lost`` needs no thread.
     """
 
-    def __init__(self, message: str, *, name: str = "", server: str = "") -> None:
-        super().__init__(message)
-        self.name: str = name
-        self.server: str = server
 
-
-class NotHeld(FencelockError, RuntimeError):
+class NotHeld(_OfObject, RuntimeError):
     """The caller asked to release or renew something that it does not hold."""
 
-    def __init__(self, message: str, *, name: str = "", server: str = "") -> None:
-        super().__init__(message)
-        self.name = name
-        self.server = server
 
-
-class BarrierBroken(FencelockError, RuntimeError):
+class BarrierBroken(_OfObject, RuntimeError):
     """The barrier is broken, or broke before all parties had arrived.
 
     It is ``threading.BrokenBarrierError`` too when it comes from ``Client``, and
@@ -188,10 +181,8 @@ class BarrierBroken(FencelockError, RuntimeError):
     """
 
     def __init__(self, message: str, *, name: str = "", reason: str = "", server: str = "") -> None:
-        super().__init__(message)
-        self.name = name
+        super().__init__(message, name=name, server=server)
         self.reason = reason
-        self.server = server
 
 
 class OverReleased(NotHeld, ValueError):

@@ -360,11 +360,6 @@ def deadlock_after(value: Any, usual: float | None = None) -> float | None:
     return None if value is None else positive("deadlock_after", value)
 
 
-def side_ttl(what: str, value: Any) -> float | None:
-    """Return the ttl of one side of a reader/writer lock, or None for the client's."""
-    return None if value is None else lease_ttl(value, what)
-
-
 def lease_ttl(value: Any, what: str = "ttl", least: float = TTL_MIN) -> float:
     """Return the ttl in seconds, within what a lease can be."""
     seconds = span(what, value)
@@ -432,47 +427,37 @@ def callback(
         return None
     if not callable(value):
         raise TypeError(f"{what} must be a callable{also} or None, not {value!r}")
-    call = _Call(value, 1 if given else 0)
-    if not asynchronous and call.flags & _CO_COROUTINE:
+    flags, fits = _called(value, 1 if given else 0)
+    if not asynchronous and flags & _CO_COROUTINE:
         raise TypeError(f"{what} must not be async here: Client calls it in a thread; {value!r}")
-    if not call.fits():
+    if not fits:
         with_what = f"one argument, {given}" if given else "no arguments"
         raise TypeError(f"{what} is called with {with_what}: {value!r} cannot be")
     return value
 
 
-class _Call:
-    """A call by position of a function, method, partial or object; ``inspect`` is slow to load."""
+def _called(value: Any, given: int) -> tuple[int, bool]:
+    """Return the flags of what runs, and False if the call would be a TypeError before that.
 
-    def __init__(self, value: Any, given: int) -> None:
-        self.given = given
-        self.named: set[str] = set()
-        while isinstance(value, partial):
-            self.given += len(value.args)
-            self.named |= set(value.keywords)
-            value = value.func
-        if not isinstance(value, type) and not hasattr(value, "__code__"):
-            value = value if hasattr(value, "__func__") else getattr(value, "__call__", None)  # noqa: B004 - the method is wanted
-        self.given += hasattr(value, "__func__")  # the object of a method
-        self.function = getattr(value, "__func__", value)
-        self.code = getattr(self.function, "__code__", None)  # what is written in C has none
-        self.flags: int = getattr(self.code, "co_flags", 0)
-
-    def fits(self) -> bool:
-        """Return False if the call would be a TypeError before anything runs."""
-        code = self.code
-        if code is None:
-            return True
-        names = code.co_varnames
-        optional = {
-            *names[code.co_argcount - len(self.function.__defaults__ or ()) : code.co_argcount],
-            *(self.function.__kwdefaults__ or ()),
-            *self.named,
-        }
-        most = math.inf if self.flags & _CO_VARARGS else code.co_argcount
-        missing = names[self.given : code.co_argcount + code.co_kwonlyargcount]
-        keyword_only = names[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-        return self.given <= most and not {*missing, *keyword_only} - optional
+    A function, method, partial or object is called by position; ``inspect`` is slow to load.
+    """
+    named: set[str] = set()
+    while isinstance(value, partial):
+        given += len(value.args)
+        named |= set(value.keywords)
+        value = value.func
+    if not isinstance(value, type) and not hasattr(value, "__code__"):
+        value = value if hasattr(value, "__func__") else getattr(value, "__call__", None)  # noqa: B004 - the method is wanted
+    given += hasattr(value, "__func__")  # the object of a method
+    function = getattr(value, "__func__", value)
+    code = getattr(function, "__code__", None)
+    if code is None:  # it is written in C
+        return 0, True
+    names, last = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], code.co_argcount
+    optional = {*names[last - len(function.__defaults__ or ()) : last], *named}
+    missing = {*names[given:], *names[last:]} - optional - {*(function.__kwdefaults__ or ())}
+    too_many = given > last and not code.co_flags & _CO_VARARGS
+    return code.co_flags, not missing and not too_many
 
 
 def template(value: Any) -> str:
@@ -526,9 +511,7 @@ def acquire_timeout(timeout: Any, *, blocking: bool) -> float | None:
         return None
     if seconds < 0:
         raise ValueError("timeout value must be a non-negative number")
-    if seconds > TIMEOUT_MAX:
-        raise OverflowError("timeout value is too large")
-    return seconds
+    return wait_timeout(seconds)
 
 
 def semaphore_timeout(timeout: Any, *, blocking: bool) -> float | None:
@@ -567,3 +550,24 @@ def wait_timeout(timeout: Any) -> float | None:
     if seconds > TIMEOUT_MAX:
         raise OverflowError("timeout value is too large")
     return max(0.0, seconds)
+
+
+# What a quorum of servers cannot support, and why.
+# N servers with `limit` permits each have N * limit votes: enough for more than `limit` majorities.
+NOT_OVER_QUORUM: Final = {
+    "rwlock": "each server has a line of its own, so readers could keep a writer out for ever",
+    "semaphore": "with 5 servers and a limit of 3, five holders could have three votes each",
+    "Poll": "Poll has no line and no fence, which a quorum needs",
+    "owner": "the count of an explicit owner's holds is on one server",
+}
+OTHERWISE: Final = "its state is on one server, and a majority cannot agree on it by votes"
+
+
+def refuse_over_quorum(quorum: object, what: str) -> None:
+    """Raise ValueError for ``what`` if there is a quorum."""
+    if quorum:
+        raise ValueError(
+            f"{what} does not work over a quorum: {NOT_OVER_QUORUM.get(what, OTHERWISE)};"
+            f" use lock, rlock without owner or locked there, or {what} with one server,"
+            " Sentinels or a Cluster"
+        )

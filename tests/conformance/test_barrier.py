@@ -13,7 +13,7 @@ from fencelock._runtime.clock import now
 from tests.conformance.world import needs_no_server, straight
 from tests.waiting import machine_seconds
 
-pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorum_limits.py
+pytestmark = pytest.mark.no_quorum  # a quorum has none: see options.py
 
 PARTY = """
 import sys, fencelock

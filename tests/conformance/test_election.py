@@ -12,7 +12,7 @@ from fencelock._core.keys import ELECTION_KINDS, derived
 from fencelock._runtime.clock import now
 from tests.conformance.world import needs_no_server
 
-pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorum_limits.py
+pytestmark = pytest.mark.no_quorum  # a quorum has none: see options.py
 
 
 async def elected(world, name="e", candidate="ann", **options):

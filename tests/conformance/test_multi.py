@@ -9,7 +9,7 @@ from fencelock import AcquireTimeout, LeaseLost, NotAcquired, NotHeld, ServerUns
 from tests.conformance.world import cluster_node, needs_no_server
 
 pytestmark = [
-    pytest.mark.no_quorum,  # a quorum has none: see quorum_limits.py
+    pytest.mark.no_quorum,  # a quorum has none: see options.py
 ]
 
 NAMES = ["b", "a", "c"]

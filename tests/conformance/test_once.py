@@ -18,7 +18,7 @@ from fencelock._core.keys import ONCE_KINDS, derived
 from fencelock._handles.once import RESULT_BYTES_MAX
 from fencelock._runtime.clock import now
 
-pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorum_limits.py
+pytestmark = pytest.mark.no_quorum  # a quorum has none: see options.py
 
 HOUR = 3600
 

@@ -6,7 +6,7 @@ from fencelock import AcquireTimeout, LeaseLost, NotAcquired, NotHeld, ServerUns
 from fencelock._core.deadlines import validity
 from tests.conformance.world import cluster_node, needs_no_server
 
-pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorum_limits.py
+pytestmark = pytest.mark.no_quorum  # a quorum has none: see options.py
 
 
 class Visit:

@@ -6,7 +6,7 @@ import fencelock
 from fencelock import AcquireTimeout, LeaseLost, NotHeld, OverReleased, ServerUnsuitable
 from tests.conformance.world import needs_no_server
 
-pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorum_limits.py
+pytestmark = pytest.mark.no_quorum  # a quorum has none: see options.py
 
 
 async def test_no_more_permits_than_the_limit(world):

@@ -5,7 +5,7 @@ import pytest
 from fencelock import LeaseLost
 from fencelock.scripts import SHARES_BREAK
 
-pytestmark = pytest.mark.no_quorum  # a quorum has neither: see quorum_limits.py
+pytestmark = pytest.mark.no_quorum  # a quorum has neither: see options.py
 
 KINDS = pytest.mark.parametrize("kind", ["semaphore", "read", "write"])
 

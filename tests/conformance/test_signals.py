@@ -10,7 +10,7 @@ from fencelock._core.keys import SignalKeys
 from fencelock.scripts import LATCH
 from tests.conformance.world import needs_no_server
 
-pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorum_limits.py
+pytestmark = pytest.mark.no_quorum  # a quorum has none: see options.py
 
 WAITER = """
 import sys, fencelock

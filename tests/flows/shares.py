@@ -3,12 +3,13 @@
 import contextlib
 from dataclasses import dataclass
 
+from fencelock import scripts
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.objects.semaphore_rwlock import ALL, RWLOCK, release_part, set_limit
 from fencelock._core.retry import ask
 from fencelock.errors import FencelockError, LeaseLost
 from fencelock.options import LeaseOptions
-from fencelock.scripts import SHARES, SHARES_BREAK
+from fencelock.scripts import SHARES_BREAK
 from tests.flows.scenarios import FIXED, RENEWED, Role, Scenario
 from verification.simulator.actors import GAVE_UP, KEYS
 from verification.simulator.monitor import Violation
@@ -228,7 +229,8 @@ class Piecemeal(SharesMonitor):
 def one_at_a_time():
     """Return the scripts with that limit."""
     old, new = b"local GRANTS_MAX = 500", b"local GRANTS_MAX = 1"
-    return {each.name: each.source.replace(old, new) for each in SHARES if old in each.source}
+    files = [each for each in scripts.ALL if each.path.startswith("shares/")]
+    return {each.name: each.source.replace(old, new) for each in files if old in each.source}
 
 
 # -- a semaphore of two permits --------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import pytest
 
 import fencelock
-from fencelock._handles import event_latch
+from fencelock.blocking import event_latch
 
 
 @pytest.mark.parametrize(("opened", "left"), [(True, 0), (False, 2)])

@@ -7,7 +7,6 @@ never asks which servers it runs on.
 What few programs need is imported when it is first called: a command of the shell pays for each
 module when it starts.
 """
-# ruff: noqa: PLC0415 - as said above
 
 from __future__ import annotations
 
@@ -19,6 +18,7 @@ from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.idle import is_idle
 from fencelock._core.lock.maintain import CALL_SECONDS_MAX, maintain
 from fencelock._core.lock.release import hand_back, undo_owed
 from fencelock._core.lock.renew import renew
@@ -56,7 +56,7 @@ class Engine:
     async def value_of(self: Port, keys: LockKeys, /) -> bytes | None:
         """Return the id of the client that holds a lock and uses it, or None."""
         holder: bytes | None = await command(self, (b"GET", keys.lock), keys.lock)
-        if holder is not None and may_linger(holder) and await self.is_idle(keys, holder):
+        if holder is not None and may_linger(holder) and await is_idle(self, keys, holder):
             return None
         return holder
 
@@ -141,20 +141,6 @@ class Engine:
     ) -> Sequence[Any]:
         """Run a flow on the server."""
         return [await flow(self)]
-
-    async def is_idle(self: Port, keys: LockKeys, holder: bytes, /) -> bool:
-        """Ask the holder's client."""
-        from fencelock._core.look.clients import is_idle
-
-        return await is_idle(self, keys, holder)
-
-    async def local_rows(
-        self: Port, clients: Mapping[bytes, LockKeys], until: float, /
-    ) -> Sequence[Any]:
-        """Ask the clients who waits inside them."""
-        from fencelock._core.look.clients import local_rows
-
-        return await local_rows(self, clients, until)
 
 
 @describes_errors

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from fencelock._core.deadlock.unit_waits import Tables
@@ -66,12 +66,6 @@ class Port(Tables, Keeper, Protocol):
 
     async def value_of(self, keys: LockKeys, /) -> bytes | None:
         """Return the id of a lock's holder, or None, also for an idle lease that is kept."""
-
-    async def is_idle(self, keys: LockKeys, holder: bytes, /) -> bool:
-        """Return True if the client of a holder's id keeps its lease and does not use it."""
-
-    async def local_rows(self, clients: Mapping[bytes, LockKeys], until: float, /) -> Sequence[Any]:
-        """Ask the clients of these channels who waits inside them."""
 
     async def side_by_side(
         self, calls: Sequence[Call], until: float, /

@@ -105,34 +105,34 @@ def ending(begun: Sequence[Body], frame: FrameType | None, unit: object) -> Body
 class Bodies:
     """The open bodies of one handle, oldest first."""
 
-    __slots__ = ("_begun",)
+    __slots__ = ("begun",)
 
     def __init__(self) -> None:
-        self._begun: list[Body] = []
+        self.begun: list[Body] = []
 
     def begin(self, body: Body) -> None:
         """Note that a body begins, with its hold, which the end of the body releases."""
         for each in joined(body.held):
             each.frame = body.frame, body.code
             each.bound = each.bound or not body.roams
-        self._begun.append(body)
+        self.begun.append(body)
 
     def ending(self, frame: FrameType | None, unit: object) -> Body | None:
         """Return the body that a frame ends; see ``ending``."""
-        return ending(tuple(self._begun), frame, unit)
+        return ending(tuple(self.begun), frame, unit)
 
     def discard(self, body: Body) -> None:
         """Take a body out; harmless when that was done."""
-        if body in self._begun:
+        if body in self.begun:
             try:
-                self._begun.remove(body)
+                self.begun.remove(body)
             except ValueError:  # another thread did
                 return
 
     def hold(self, body: Body, held: object = None) -> bool:
         """Return True if a body other than this one holds the same, or what is given."""
         held = held or body.held
-        return any(each.held is held for each in tuple(self._begun) if each is not body)
+        return any(each.held is held for each in tuple(self.begun) if each is not body)
 
 
 def unsure(what: str, **about: str) -> NotHeld:

@@ -5,7 +5,7 @@ Rules of this file:
 - The candidate leads, and several threads or tasks may rely on that: each body of ``with``, and
   each thread or task that campaigned. The leadership is given up when the last of them has left.
 - ``resign`` and ``hand_over`` end it for all of them, as a loss does.
-- Code that changes ``_uses`` together with the hold does so under the port's mutex.
+- Code that changes ``bodies`` together with the hold does so under the port's mutex.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
 from fencelock._core.objects.election import CANDIDATE_BYTES_MAX, ElectionKeys, mark
 from fencelock._core.port import Port
-from fencelock._handles.body import Body, ending
+from fencelock._handles.body import Bodies, Body, ending
 from fencelock._handles.lock import Caller, Holds, describe
 from fencelock._runtime import process
 from fencelock.errors import NotAcquired
@@ -41,10 +41,22 @@ def candidate_name(value: Any) -> str:
     return name
 
 
+class Uses(Bodies):
+    """What relies on the leadership: bodies of ``with``, threads and tasks that campaigned."""
+
+    __slots__ = ()
+
+    def ending(self, frame: FrameType | None, unit: object) -> Body | None:
+        """Return the body that a frame ends; see ``ending``."""
+        return ending([each for each in tuple(self.begun) if each.inside], frame, unit)
+
+
 class CandidateHolds(Holds):
     """The leadership of one candidate; its entry in the line contains its name."""
 
-    __slots__ = ("_ending", "_uses", "campaigning", "cancels", "candidate", "election")
+    __slots__ = ("_ending", "campaigning", "cancels", "candidate")
+
+    keys: ElectionKeys
 
     def __init__(
         self, keys: ElectionKeys, chosen: LeaseOptions, hold_type: type[Hold], candidate: object
@@ -53,9 +65,8 @@ class CandidateHolds(Holds):
         if self.cancels:  # all bodies that rely on it, not one
             chosen = chosen._replace(on_lost=self._cancel)
         super().__init__(keys, chosen, hold_type)
-        self._uses: list[Body] = []
+        self.bodies = Uses()
         self._ending: Hold | None = None  # the last user is leaving it just now
-        self.election: ElectionKeys = keys
         self.candidate: str = candidate_name(candidate)
         self.campaigning: Body | None = None
 
@@ -83,28 +94,23 @@ class CandidateHolds(Holds):
     def rely(self, use: Body, lease: Hold) -> None:
         """Note that a thread or task relies on this leadership. Under the port's mutex."""
         use.held = lease
-        alike = [each for each in self._uses if each.unit == use.unit and each.held is lease]
+        alike = [each for each in self.bodies.begun if each.unit == use.unit and each.held is lease]
         if use.inside or all(each.inside for each in alike):
-            self._uses.append(use)
-
-    def ending(self, frame: FrameType | None, unit: object) -> Body | None:
-        """Return the body that a frame ends; see ``ending``."""
-        bodies = [each for each in tuple(self._uses) if each.inside]
-        return ending(bodies, frame, unit)
+            self.bodies.begun.append(use)
 
     def leave(self, use: Body) -> Hold | None:
         """Note the end of a body; return the hold to release if no other code relies on it.
 
         Done twice, it changes nothing. Under the port's mutex.
         """
-        if use in self._uses:
-            self._uses.remove(use)
-        alike = [each for each in self._uses if each.unit == use.unit and each.held is use.held]
+        self.bodies.discard(use)
+        left = tuple(self.bodies.begun)
+        alike = [each for each in left if each.unit == use.unit and each.held is use.held]
         if use.inside and not any(each.inside for each in alike):
             for each in alike:
-                self._uses.remove(each)
+                self.bodies.discard(each)
         hold: Hold | None = next((one for one in self._now() if one is use.held), None)
-        relied_on = any(each.held is use.held for each in self._uses)
+        relied_on = any(each.held is use.held for each in self.bodies.begun)
         if hold is None or relied_on or self.campaigning is not None:
             return None
         self._ending = hold
@@ -125,9 +131,9 @@ class CandidateHolds(Holds):
 
     def forget(self, hold: Hold) -> None:
         """Forget who relies on a leadership that is over. Its bodies end by themselves."""
-        for each in tuple(self._uses):
+        for each in tuple(self.bodies.begun):
             if each.held is hold and not each.inside:
-                self._uses.remove(each)
+                self.bodies.discard(each)
 
     def take_this(self, hold: Hold, taken: list[Hold]) -> None:
         """Take out one hold; NotHeld when it was given up already."""
@@ -136,7 +142,7 @@ class CandidateHolds(Holds):
 
     def _cancel(self, lease: Hold) -> None:
         """Cancel the bodies of a leadership that was lost."""
-        for use in tuple(self._uses):
+        for use in tuple(self.bodies.begun):
             if use.held is lease:
                 use.cancel(lease.name)
 

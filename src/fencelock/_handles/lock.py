@@ -14,19 +14,19 @@ from __future__ import annotations
 import socket
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, TypeAlias, TypeVar
 
 from fencelock import options
 from fencelock._core import events
+from fencelock._core.engine import holder_of
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, step_down
 from fencelock._core.lock.terms import Terms
 from fencelock._core.port import Port
 from fencelock._handles.body import Bodies, Body, unsure
-from fencelock._handles.quorum_limits import refuse
 from fencelock._runtime import process
 from fencelock._runtime.dates import datetime
 from fencelock._runtime.hints import calling_level
@@ -71,8 +71,8 @@ def lease_options(
     if not isinstance(wait, (Queue, Poll)):
         raise TypeError(f"wait must be Queue() or Poll(...), not {wait!r}")
     plain = isinstance(wait, Poll)
-    refuse(given.quorum and plain, "Poll")
-    refuse(given.quorum and owner is not None, "owner")
+    options.refuse_over_quorum(given.quorum and plain, "Poll")
+    options.refuse_over_quorum(given.quorum and owner is not None, "owner")
     chosen = given._replace(
         ttl=span,
         renew=bool(renew) and instant is None,
@@ -96,6 +96,12 @@ def lease_options(
         _refuse_linger(chosen)
         chosen = chosen._replace(linger=options.linger(linger, chosen.first_ttl()))
     return chosen._replace(lone_timeout=bool(chosen.timeout) and ttl is None)
+
+
+def options_of(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a lease among the arguments of a factory, its ``locals()``."""
+    known: dict[str, Any] = lease_options.__kwdefaults__  # type: ignore[assignment]  # it has some
+    return {name: call[name] for name in known if name in call}
 
 
 def _refuse_linger(chosen: LeaseOptions) -> None:
@@ -292,6 +298,11 @@ class Holds:
             stacklevel=calling_level(),
         )
 
+    @property
+    def title(self) -> object:
+        """Return what a message about a release calls the lock."""
+        return self.keys.name
+
     def about(self) -> dict[str, str]:
         """Return what errors carry apart from their message: the lock's name and its server."""
         return {"name": self.keys.name, "server": self.options.server}
@@ -333,6 +344,15 @@ class Holds:
     def holder_ids(self) -> set[bytes]:
         """Return the ids under which this handle may be known to the server."""
         return {each for hold in tuple(self._now()) for each in hold.ids}
+
+    async def is_owned(self, port: Port) -> bool:
+        """Ask whether this handle holds the lock now; sends nothing when it holds nothing."""
+        mine = self.holder_ids()
+        return bool(mine) and await holder_of(port, self.keys) in mine
+
+    async def is_busy(self, port: Port) -> bool:
+        """Ask whether the lock would have to be waited for now."""
+        return await holder_of(port, self.keys) is not None
 
     def take(self, unit: object, taken: list[Hold], *, only_own: bool = False) -> None:
         """Take out the hold that a release by ``unit`` means; NotHeld when there is none.

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from fencelock import options
-from fencelock._core.engine import holder_of
-from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, joined
-from fencelock._core.objects.semaphore_rwlock import held_of
 from fencelock._core.port import Port
 from fencelock._handles.body import Body, unsure
 from fencelock._handles.lock import Caller, Holds
 from fencelock._handles.multi_lease import BaseMultiLease
-from fencelock._handles.rwlock import SideHolds
-from fencelock._handles.semaphore import SemaphoreHolds
 from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
 from fencelock.options import LeaseOptions
 
@@ -25,27 +19,27 @@ NAMES_MAX: Final = 100
 
 
 def parts_of(
-    prefix: str, value: Any, *, port: object, kinds: tuple[type, ...]
-) -> list[LockKeys | Holds]:
-    """Return the 1 to 100 different parts of a multi: keys of locks, holds of handles.
+    value: Any, named: Callable[[str], Holds], *, port: object, kinds: tuple[type, ...]
+) -> list[Holds]:
+    """Return the 1 to 100 different parts of a multi: holds of the locks ``named``, and of handles.
 
     ``kinds`` are the handles that can be parts; they must belong to the client of ``port``.
     """
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise TypeError(f"names must be a list of names, not {value!r}")
-    parts = [_part_of(prefix, each, port, kinds) for each in value]
+    parts = [
+        named(each) if isinstance(each, str) else _held_by(each, port, kinds) for each in value
+    ]
     if not 1 <= len(parts) <= NAMES_MAX:
         raise ValueError(f"names must be 1 to {NAMES_MAX} names, not {len(parts)}")
-    names = [_keys_of(each).name for each in parts]
+    names = [each.keys.name for each in parts]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"names must be different: {', '.join(map(repr, twice))}")
     return parts
 
 
-def _part_of(prefix: str, each: Any, port: object, kinds: tuple[type, ...]) -> LockKeys | Holds:
-    if isinstance(each, str):
-        return LockKeys(prefix, options.lock_name(each))
+def _held_by(each: Any, port: object, kinds: tuple[type, ...]) -> Holds:
     if not isinstance(each, kinds):
         known = ", ".join(kind.__name__ for kind in kinds)
         raise TypeError(f"name must be str, or a handle of this client ({known}), not {each!r}")
@@ -58,27 +52,6 @@ def _part_of(prefix: str, each: Any, port: object, kinds: tuple[type, ...]) -> L
     return holds  # type: ignore[no-any-return]  # of one of these kinds
 
 
-def _keys_of(part: LockKeys | Holds) -> LockKeys:
-    return part.keys if isinstance(part, Holds) else part
-
-
-async def is_busy(port: Port, part: Holds) -> bool:
-    """Ask whether a part would have to be waited for now."""
-    if isinstance(part, (SideHolds, SemaphoreHolds)):
-        return await part.busy(port)
-    return await holder_of(port, part.keys) is not None
-
-
-async def is_owned(port: Port, part: Holds) -> bool:
-    """Ask whether the handle holds a part now; sends nothing when it holds nothing."""
-    mine = tuple(part.holder_ids())
-    if not mine:
-        return False
-    if isinstance(part, (SideHolds, SemaphoreHolds)):
-        return await held_of(port, part.keys, mine) > 0
-    return await holder_of(port, part.keys) in mine
-
-
 class MultiHolds(Holds):
     """The holds of one handle, lock by lock; of each lease the first one stands for all."""
 
@@ -86,23 +59,21 @@ class MultiHolds(Holds):
 
     def __init__(
         self,
-        parts: Sequence[LockKeys | Holds],
+        parts: Sequence[Holds],
         chosen: LeaseOptions,
-        hold_types: tuple[type[Hold], type[BaseMultiLease]],
+        lease_type: Callable[[Sequence[Hold]], BaseMultiLease],
     ) -> None:
-        hold_type, self._type = hold_types
-        self.names: tuple[str, ...] = tuple(_keys_of(each).name for each in parts)
+        self._type = lease_type
+        self.names: tuple[str, ...] = tuple(each.keys.name for each in parts)
         self._on_lost = chosen.on_lost
         if callable(self._on_lost):
             chosen = chosen._replace(on_lost=self._lost)
         made = [  # a part has its own template, unless the multi has one
             each.part(chosen._replace(template=chosen.template or each.options.template))
-            if isinstance(each, Holds)
-            else Holds(each, chosen, hold_type)
             for each in parts
         ]
         made.sort(key=lambda each: each.keys.lock)
-        super().__init__(made[0].keys, chosen, hold_type)
+        super().__init__(made[0].keys, chosen, made[0].hold_type)
         self.parts: dict[str, Holds] = {each.keys.name: each for each in made}
 
     def attempts(self, port: Port, caller: Caller) -> list[Attempt]:
@@ -143,6 +114,11 @@ class MultiHolds(Holds):
         for hold in known:
             self.remove(hold)
         return left
+
+    @property
+    def title(self) -> object:
+        """Return what a message about a release calls the locks."""
+        return self.names
 
     def about(self) -> dict[str, str]:
         """Return what errors carry apart from their message: the server, but no one name."""

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 from fencelock import options
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+_FORMAT = string.Formatter()
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -44,7 +45,7 @@ class NameTemplate:
         _check_kind(function, asynchronous=asynchronous)
         self.signature: inspect.Signature = inspect.signature(function)
         self.open: inspect.Signature = self._without_lease()
-        self._format = _checked(template, self.open)
+        _check(template, self.open)
 
     def _without_lease(self) -> inspect.Signature:
         """Return what callers see: the parameter that is given the lease is not theirs."""
@@ -65,17 +66,16 @@ class NameTemplate:
         except TypeError as error:
             raise TypeError(f"{_named(self.function)}() {error}") from None
         bound.apply_defaults()
-        name = options.lock_name(self._format.name(self.template, bound.arguments))
+        name = options.lock_name(_filled(self.template, bound.arguments))
         return DecoratedCall(name, partial(self._into, bound))
 
     def _into(self, bound: inspect.BoundArguments, lease: object) -> Any:
         """Call the function; give it the lease if it asked for that."""
-        if self.lease is None:
-            return self.function(*bound.args, **bound.kwargs)
-        given = {**bound.arguments, self.lease: lease}
-        ordered = {name: given[name] for name in self.signature.parameters if name in given}
-        whole = inspect.BoundArguments(self.signature, ordered)
-        return self.function(*whole.args, **whole.kwargs)
+        if self.lease is not None:
+            given = {**bound.arguments, self.lease: lease}
+            ordered = {name: given[name] for name in self.signature.parameters if name in given}
+            bound = inspect.BoundArguments(self.signature, ordered)
+        return self.function(*bound.args, **bound.kwargs)
 
     def dress(self, wrapper: Function) -> Function:
         """Make a wrapper look like the function, with the signature that callers see."""
@@ -85,24 +85,21 @@ class NameTemplate:
         return wrapper
 
 
-class _Format(string.Formatter):
-    """``str.format`` without private attributes, for values that print the same everywhere."""
-
-    def name(self, template: str, arguments: Mapping[str, Any]) -> str:
-        """Return the template with its fields filled in."""
-        parts = []
-        for literal, field, spec, conversion in self.parse(template):
-            parts.append(literal)
-            if field is not None:
-                value, _ = self.get_field(field, (), arguments)
-                text = format(self.convert_field(value, conversion), spec or "")
-                if not is_the_same_everywhere(value, text):
-                    raise TypeError(
-                        f"{{{field}}} is {value!r}, which prints differently in every process:"
-                        " use a value that is the same in all, such as one of its attributes"
-                    )
-                parts.append(text)
-        return "".join(parts)
+def _filled(template: str, arguments: Mapping[str, Any]) -> str:
+    """Return a template with its fields filled in."""
+    parts = []
+    for literal, field, spec, conversion in _FORMAT.parse(template):
+        parts.append(literal)
+        if field is not None:
+            value, _ = _FORMAT.get_field(field, (), arguments)
+            text = format(_FORMAT.convert_field(value, conversion), spec or "")
+            if not is_the_same_everywhere(value, text):
+                raise TypeError(
+                    f"{{{field}}} is {value!r}, which prints differently in every process:"
+                    " use a value that is the same in all, such as one of its attributes"
+                )
+            parts.append(text)
+    return "".join(parts)
 
 
 # How Python prints what has no text of its own: "<Order object at 0x7f...>", "<memory at 0x...>".
@@ -160,33 +157,28 @@ def template_of(name: Any) -> str:
     return name
 
 
-def _checked(template: str, signature: inspect.Signature) -> _Format:
+def _check(template: str, signature: inspect.Signature) -> None:
     """Check a template against the parameters that callers see."""
-    made = _Format()
     try:
-        parts = list(made.parse(template))
+        parts = list(_FORMAT.parse(template))
     except ValueError as error:
         raise ValueError(f"name {template!r}: {error}") from error
-    fields = [part for part in parts if part[1] is not None]
-    if not fields:
+    if all(field is None for _, field, _, _ in parts):
         options.lock_name(template.format())
-    for _, field, spec, _ in fields:
-        _check_field(template, field or "", spec or "", signature)
-    return made
-
-
-def _check_field(template: str, field: str, spec: str, signature: inspect.Signature) -> None:
-    first = field.split(".", maxsplit=1)[0].split("[", maxsplit=1)[0]
-    where = f"name {template!r}: {{{field}}}"
-    if not first or first.isdecimal():
-        raise ValueError(f"{where} has no name: fields are filled by name, as in {{order_id}}")
-    if first not in signature.parameters:
-        known = ", ".join(signature.parameters) or "none"
-        raise ValueError(f"{where} is not a parameter of the function; it has: {known}")
-    if any(part.startswith("_") for part in field.split(".")[1:]):
-        raise ValueError(f"{where} names a private attribute")
-    if "{" in spec:
-        raise ValueError(f"{where} has a field within its format")
+    for _, field, spec, _ in parts:
+        if field is None:
+            continue
+        first = field.split(".", maxsplit=1)[0].split("[", maxsplit=1)[0]
+        where = f"name {template!r}: {{{field}}}"
+        if not first or first.isdecimal():
+            raise ValueError(f"{where} has no name: fields are filled by name, as in {{order_id}}")
+        if first not in signature.parameters:
+            known = ", ".join(signature.parameters) or "none"
+            raise ValueError(f"{where} is not a parameter of the function; it has: {known}")
+        if any(part.startswith("_") for part in field.split(".")[1:]):
+            raise ValueError(f"{where} names a private attribute")
+        if "{" in (spec or ""):
+            raise ValueError(f"{where} has a field within its format")
 
 
 def _check_kind(function: Any, *, asynchronous: bool) -> None:

@@ -6,14 +6,12 @@ import json
 from typing import Any, Final, Generic, TypeVar
 
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
 from fencelock._core.objects.once import FinishedOnce, OnceKeys, RunningOnce
 from fencelock._core.port import Port
 from fencelock._handles.lock import Caller, Holds, describe
 from fencelock._runtime.hints import made_by_clients
 from fencelock.errors import AcquireTimeout
-from fencelock.options import LeaseOptions
 
 # Every waiter and every late host reads it: store larger data elsewhere, and its key here.
 RESULT_BYTES_MAX: Final = 65536
@@ -25,15 +23,13 @@ T_co = TypeVar("T_co", covariant=True)
 class OnceHolds(Holds):
     """The hold of a run; its entry in the line says that it waits for a result."""
 
-    __slots__ = ("once",)
+    __slots__ = ()
 
-    def __init__(self, keys: OnceKeys, options: LeaseOptions, hold_type: type[Hold]) -> None:
-        super().__init__(keys, options, hold_type)
-        self.once: OnceKeys = keys
+    keys: OnceKeys
 
     def attempt(self, port: Port, caller: Caller) -> Attempt:
         """Return a fresh attempt by a thread or task."""
-        terms = self.new_terms(Terms, port, question=self.once.question)
+        terms = self.new_terms(Terms, port, question=self.keys.question)
         # What ``show`` prints, and the mark that ``once_finish.lua`` looks for.
         info = describe(caller, self.options.label)[:-1] + b',"once":1}'
         return self.attempt_on(terms, port, caller, info)

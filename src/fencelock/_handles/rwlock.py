@@ -20,6 +20,7 @@ from fencelock._core.objects.semaphore_rwlock import (
     RWLOCK,
     WRITE,
     ShareTerms,
+    held_of,
     lost_nested,
     state,
 )
@@ -146,8 +147,13 @@ class SideHolds(Holds):
         elif attempt.under is not None:
             raise lost_nested(port, attempt.under)
 
-    async def busy(self, port: Port) -> bool:
-        """Return True if a thread or task that asks for this side now has to wait."""
+    async def is_owned(self, port: Port) -> bool:
+        """Ask whether this handle holds this side now; sends nothing when it holds nothing."""
+        mine = tuple(self.holder_ids())
+        return bool(mine) and await held_of(port, self.keys, mine) > 0
+
+    async def is_busy(self, port: Port) -> bool:
+        """Ask whether a thread or task that asks for this side now has to wait."""
         now = await state(port, self.keys, RWLOCK, ALL)
         if now.waiting:
             return True

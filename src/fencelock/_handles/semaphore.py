@@ -16,7 +16,13 @@ from fencelock import options
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.objects.semaphore_rwlock import SEMAPHORE, PermitCount, ShareTerms, state
+from fencelock._core.objects.semaphore_rwlock import (
+    SEMAPHORE,
+    PermitCount,
+    ShareTerms,
+    held_of,
+    state,
+)
 from fencelock._core.port import Port
 from fencelock._handles.body import Bodies, Body
 from fencelock._handles.lock import Caller, Holds
@@ -87,8 +93,13 @@ class SemaphoreHolds(Holds):
         """Return the semaphore's state on the server, for the limit that this handle names."""
         return await state(port, self.keys, SEMAPHORE, self._declared)
 
-    async def busy(self, port: Port) -> bool:
-        """Return True if a permit would have to be waited for."""
+    async def is_owned(self, port: Port) -> bool:
+        """Ask whether this handle holds a permit now; sends nothing when it holds nothing."""
+        mine = tuple(self.holder_ids())
+        return bool(mine) and await held_of(port, self.keys, mine) > 0
+
+    async def is_busy(self, port: Port) -> bool:
+        """Ask whether a permit would have to be waited for now."""
         now = await self.state(port)
         return now.waiting > 0 or now.taken >= now.limit
 

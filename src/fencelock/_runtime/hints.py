@@ -22,59 +22,57 @@ _CO_COROUTINE: Final = 0x80
 Kind = TypeVar("Kind", bound=type)
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_TTL: Final = ("ttl", "the length of a lease is ttl=")
-_TIMEOUT: Final = ("timeout", "how long to wait is timeout=")
-_TRIES: Final = ("wait", "waiters wait in line; to poll, pass wait=Poll(interval=, max_tries=)")
-_RENEW: Final = ("renew", "a lease is renewed automatically; renew=False turns that off")
-_PATIENCE: Final = (
-    "server_timeout",
-    "how long to retry a silent server is server_timeout=; a lock has a timeout= of its own",
-)
-_URL: Final = ("source", "the first argument has all of it, such as 'redis://user:pw@host:6379/0'")
-_THREADS: Final = ("name", "leave it out: each thread or task has a hold of its own")
-
-_ID: Final = ("owner", "the id that owns the lock is owner=")
-_ID_ELSEWHERE: Final = ("name", "an id that owns the lock belongs to rlock(name, owner=)")
-_PREFIX: Final = ("key_prefix", "the prefix of all keys is key_prefix=")
-_NAME: Final = ("name", "the name of the lock is the first argument")
-_SHARED: Final = ("name", "for shared access take a side of rwlock(name), .read or .write")
-_BLOCKING: Final = ("name", "it belongs to the call that waits: acquire(blocking=False)")
-_FAIR: Final = ("cohort", "all locks are fair; cohort=None grants strictly in order of arrival")
-_REENTRANT: Final = ("name", "a lock that its holder may acquire again is rlock(name)")
-_ERRORS: Final = ("name", "leave it out: what fails raises an error of its own type")
-
-# By the options that were written: ours, which the call must have, and what to say. Of several
-# that stand under one name, the first that fits the call.
-OPTIONS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
-    **dict.fromkeys(("expire", "expiry", "expires", "expiration", "ex", "px", "duration"), (_TTL,)),
-    **dict.fromkeys(("auto_release_time", "lock_timeout", "lease_time", "lease_timeout"), (_TTL,)),
-    **dict.fromkeys(("expire_time", "lock_ttl", "ttl_ms", "ttl_seconds", "lease"), (_TTL,)),
-    **dict.fromkeys(("lease_duration", "internal_lock_timeout", "lock_expire"), (_TTL,)),
-    **dict.fromkeys(
-        ("blocking_timeout", "acquire_timeout", "wait_timeout", "max_wait"), (_TIMEOUT,)
-    ),
-    **dict.fromkeys(("wait_time", "context_manager_timeout", "block_timeout"), (_TIMEOUT,)),
-    **dict.fromkeys(("sleep", "retry_delay", "retry_interval", "poll_interval"), (_TRIES,)),
-    **dict.fromkeys(("retry_delay_min", "retry_delay_max", "delay", "interval"), (_TRIES,)),
-    **dict.fromkeys(("retry_count", "retry_times", "retries", "max_retries"), (_TRIES,)),
-    **dict.fromkeys(("num_retries", "max_attempts", "retry", "backoff"), (_TRIES,)),
-    **dict.fromkeys(("auto_renewal", "auto_renew", "auto_extend", "renewal"), (_RENEW,)),
-    **dict.fromkeys(("host", "port", "db", "username", "password", "url", "redis_url"), (_URL,)),
-    **dict.fromkeys(("connection_pool", "redis", "client", "masters", "servers", "ssl"), (_URL,)),
-    **dict.fromkeys(("redis_client", "redis_connections", "connection_list"), (_URL,)),
-    "connection_details": (_URL,),
-    "num_extensions": (("max_renewals", "how often a lease is renewed is max_renewals="),),
-    "thread_local": (_THREADS,),
-    **dict.fromkeys(("blocking", "context_manager_blocking", "non_blocking"), (_BLOCKING,)),
-    **dict.fromkeys(("id", "token", "lock_identifier", "lock_id"), (_ID, _ID_ELSEWHERE)),
-    **dict.fromkeys(("prefix", "namespace", "lock_prefix", "key_namespace"), (_PREFIX,)),
-    **dict.fromkeys(("key", "resource", "lock_name", "lock_key"), (_NAME,)),
-    **dict.fromkeys(("shared", "exclusive"), (_SHARED,)),
-    "fair": (_FAIR,),
-    "reentrant": (_REENTRANT,),
-    **dict.fromkeys(("raise_on_release_error", "raise_on_redis_errors"), (_ERRORS,)),
-    **dict.fromkeys(("timeout", "socket_timeout", "socket_connect_timeout"), (_PATIENCE,)),
+# By our option, which the call must have, and what to say: what other libraries call it. Of several
+# hints for one name, the first that fits the call.
+HINTS: Final = {
+    ("ttl", "the length of a lease is ttl="): """
+        expire expiry expires expiration ex px duration auto_release_time lock_timeout lease_time
+        lease_timeout expire_time lock_ttl ttl_ms ttl_seconds lease lease_duration
+        internal_lock_timeout lock_expire
+    """,
+    ("timeout", "how long to wait is timeout="): """
+        blocking_timeout acquire_timeout wait_timeout max_wait wait_time context_manager_timeout
+        block_timeout
+    """,
+    ("wait", "waiters wait in line; to poll, pass wait=Poll(interval=, max_tries=)"): """
+        sleep retry_delay retry_interval poll_interval retry_delay_min retry_delay_max delay
+        interval retry_count retry_times retries max_retries num_retries max_attempts retry backoff
+    """,
+    ("renew", "a lease is renewed automatically; renew=False turns that off"): """
+        auto_renewal auto_renew auto_extend renewal
+    """,
+    ("source", "the first argument has all of it, such as 'redis://user:pw@host:6379/0'"): """
+        host port db username password url redis_url connection_pool redis client masters servers
+        ssl redis_client redis_connections connection_list connection_details
+    """,
+    ("max_renewals", "how often a lease is renewed is max_renewals="): "num_extensions",
+    ("name", "leave it out: each thread or task has a hold of its own"): "thread_local",
+    ("name", "it belongs to the call that waits: acquire(blocking=False)"): """
+        blocking context_manager_blocking non_blocking
+    """,
+    ("owner", "the id that owns the lock is owner="): "id token lock_identifier lock_id",
+    ("name", "an id that owns the lock belongs to rlock(name, owner=)"): """
+        id token lock_identifier lock_id
+    """,
+    ("key_prefix", "the prefix of all keys is key_prefix="): """
+        prefix namespace lock_prefix key_namespace
+    """,
+    ("name", "the name of the lock is the first argument"): "key resource lock_name lock_key",
+    ("name", "for shared access take a side of rwlock(name), .read or .write"): "shared exclusive",
+    ("cohort", "all locks are fair; cohort=None grants strictly in order of arrival"): "fair",
+    ("name", "a lock that its holder may acquire again is rlock(name)"): "reentrant",
+    ("name", "leave it out: what fails raises an error of its own type"): """
+        raise_on_release_error raise_on_redis_errors
+    """,
+    (
+        "server_timeout",
+        "how long to retry a silent server is server_timeout=; a lock has a timeout= of its own",
+    ): "timeout socket_timeout socket_connect_timeout",
 }
+OPTIONS: Final[dict[str, list[tuple[str, str]]]] = {}
+for _hint, _names in HINTS.items():
+    for _name in _names.split():
+        OPTIONS.setdefault(_name, []).append(_hint)
 
 # By the class, how a client makes its objects.
 MAKERS: Final = {
@@ -110,13 +108,9 @@ def with_hints(cls: Kind) -> Kind:
 
 def _hinted(function: FunctionType) -> Callable[..., Any]:
     """Return the function with our errors for calls that do not fit."""
-    code = function.__code__
-    known = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
 
     @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
-        if not known.issuperset(options):
-            raise TypeError(_wrong(function, args, options))
         try:
             return function(*args, **options)
         except TypeError as error:

@@ -18,7 +18,7 @@ from typing import Any
 from fencelock._core.engine import Engine
 from fencelock._core.keys import membership_key
 from fencelock._core.quorum.acquire import take
-from fencelock._core.quorum.broadcast import holder_of, is_idle, local_rows, on_each, replies
+from fencelock._core.quorum.broadcast import holder_of, on_each, replies
 from fencelock._core.quorum.lease import (
     clean_up,
     give_back,
@@ -40,7 +40,7 @@ Identified = Callable[[bytes, float, float], None]
 class QuorumPortRules(Engine):
     """The common part of the three ports of a quorum; each adds how it waits for several nodes.
 
-    What a quorum refuses (``quorum_limits.py``) is left as on one server, and never called.
+    What a quorum refuses (see ``options.py``) is left as on one server, and never called.
     """
 
     take = take
@@ -53,8 +53,6 @@ class QuorumPortRules(Engine):
     replies = replies
     on_each = on_each
     value_of = holder_of
-    is_idle = is_idle
-    local_rows = local_rows
 
     nodes: Sequence[Any]
     labels: Sequence[str]

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from fencelock import errors, options
-from fencelock._handles.barrier import BaseBarrier
-from fencelock.aio.caller import ASYNCHRONOUS
+from fencelock._core.objects.barrier import BarrierSpec, change, wait_at
+from fencelock._io.port_asyncio import AioPort
+from fencelock._runtime.hints import made_by_clients
+from fencelock._runtime.process import ProcessBound
+from fencelock.aio.caller import awaited
 
 
 class BarrierBroken(errors.BarrierBroken, asyncio.BrokenBarrierError):
     """As ``fencelock.BarrierBroken``, and as ``asyncio``'s."""
 
 
-class AsyncBarrier(BaseBarrier):
+class AsyncBarrier(ProcessBound):
     """A barrier, as ``asyncio.Barrier`` but for all processes of all hosts.
 
     Made by ``AsyncClient.barrier``. When all parties have arrived, all go on, and the
@@ -24,10 +27,31 @@ class AsyncBarrier(BaseBarrier):
     ``idle_ttl`` is forgotten: the next use starts afresh. It has no owner and no lease.
     """
 
-    __slots__ = ()
+    __slots__ = ("__weakref__", "_action", "_port", "_seen", "_spec", "_timeout")
 
-    _error = BarrierBroken
-    _asynchronous = ASYNCHRONOUS
+    @made_by_clients
+    def __init__(
+        self,
+        port: Callable[[], AioPort],
+        spec: BarrierSpec,
+        action: Callable[[], object] | None,
+        timeout: float | None,
+    ) -> None:
+        self._port = port
+        self._spec = spec
+        self._action = action
+        self._timeout = timeout
+        self._seen = (0, "")
+
+    @property
+    def name(self) -> str:
+        """Return the barrier's name, without the prefix."""
+        return self._spec.keys.name
+
+    @property
+    def parties(self) -> int:
+        """Return how many parties must arrive for all to go on."""
+        return self._spec.parties
 
     @property
     def n_waiting(self) -> Awaitable[int]:
@@ -65,7 +89,16 @@ class AsyncBarrier(BaseBarrier):
                 another number of parties, of which some have arrived.
             TypeError, ValueError, OverflowError: an invalid timeout.
         """
-        return await self._crossed(self._port(), timeout)
+        span = self._timeout if timeout is None else options.wait_timeout(timeout)
+        act = self._action
+        action = None if act is None else lambda: awaited(act())
+        try:
+            index = await wait_at(self._port(), self._spec, span, BarrierBroken, action)
+        except BarrierBroken as broken:
+            self._seen = (0, broken.reason)
+            raise
+        self._seen = (0, "")
+        return index
 
     async def reset(self) -> None:
         """Make the barrier ready again; it breaks for the parties that wait now.
@@ -74,7 +107,7 @@ class AsyncBarrier(BaseBarrier):
             ServerUnreachable, OutcomeUnknown: no answer came within ``server_timeout``.
             ServerError: as ``wait``.
         """
-        await self._changed(self._port(), b"reset")
+        await self._changed(b"reset")
 
     async def abort(self) -> None:
         """Break the barrier for waiting parties, and for all that arrive before a ``reset``.
@@ -82,7 +115,7 @@ class AsyncBarrier(BaseBarrier):
         Raises:
             ServerError, OutcomeUnknown: as ``reset``.
         """
-        await self._changed(self._port(), b"abort")
+        await self._changed(b"abort")
 
     async def delete(self) -> None:
         """Delete the barrier, as if it had never been used; it breaks for the parties that wait.
@@ -92,13 +125,17 @@ class AsyncBarrier(BaseBarrier):
         Raises:
             ServerError, OutcomeUnknown: as ``reset``, but for another number of parties.
         """
-        await self._changed(self._port(), b"delete")
+        await self._changed(b"delete")
 
     async def _count(self) -> int:
-        return (await self._changed(self._port(), b"look"))[0]
+        return (await self._changed(b"look"))[0]
 
     async def _is_broken(self) -> bool:
-        return bool((await self._changed(self._port(), b"look"))[1])
+        return bool((await self._changed(b"look"))[1])
+
+    async def _changed(self, what: bytes) -> tuple[int, str]:
+        self._seen = await change(self._port(), self._spec, what)
+        return self._seen
 
     async def __aenter__(self) -> int:
         """Wait for the others and return the index; see ``wait``."""
@@ -106,3 +143,9 @@ class AsyncBarrier(BaseBarrier):
 
     async def __aexit__(self, *_: object) -> None:
         """Do nothing: the barrier was passed at the beginning."""
+
+    def __repr__(self) -> str:
+        """Show the name and the state as this handle saw it last."""
+        waiting, why = self._seen
+        kind, state = type(self).__name__, "broken" if why else f"waiters={waiting}/{self.parties}"
+        return f"<fencelock.{kind} at {id(self):#x} name={self.name!r}: {state}>"

@@ -1,4 +1,5 @@
 """The client for asyncio."""
+# ruff: noqa: PLC0415 - few programs look, or keep a history
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
 from fencelock import options
-from fencelock._core.look import LISTED, introspection
+from fencelock._core.look import LISTED
 from fencelock._runtime.hints import absent, with_hints
 from fencelock._runtime.later import Later
 from fencelock.aio.caller import later, opened
@@ -101,7 +102,7 @@ class AsyncClient(AsyncDecorators):
         )
         kept = options.history(history)
         if kept is not None:
-            from fencelock._core.look.history import Recorder  # noqa: PLC0415 - few programs keep it
+            from fencelock._core.look.history import Recorder
 
             self._recorder = Recorder(self._prefix, kept, later)
         self._port, quorum, server = opened(
@@ -138,9 +139,10 @@ class AsyncClient(AsyncDecorators):
             ServerError: as from acquiring; ServerDenied without the permission for SCAN.
             QuorumNotReached: too few nodes answered.
         """
-        return await introspection.locks(
-            self._port(), self._prefix, match, names, waiters=waiters, recent=recent
-        )
+        from fencelock._core.look.show import locks
+
+        asked = (self._port(), self._prefix, match, names)
+        return await locks(*asked, waiters=waiters, recent=bool(recent))
 
     async def status(self, name: str, *, waiters: int = LISTED) -> LockStatus:
         """Return who holds the lock, semaphore or reader/writer lock ``name``, and who waits.
@@ -153,7 +155,10 @@ class AsyncClient(AsyncDecorators):
             ServerError: as from acquiring.
             QuorumNotReached: too few nodes answered.
         """
-        return await introspection.status(self._port(), self._prefix, name, waiters)
+        from fencelock._core.look.show import show
+
+        listed = options.count("waiters", waiters, least=0)
+        return await show(self._port(), self._keys(name), listed)
 
     async def revoke(
         self,
@@ -179,9 +184,9 @@ class AsyncClient(AsyncDecorators):
             OutcomeUnknown: the request may or may not have run; do it again.
             QuorumNotReached: too few nodes answered.
         """
-        return await introspection.revoke(
-            self._port(), self._prefix, name, reason, only=only, by=by
-        )
+        from fencelock._core.look.show import revoke
+
+        return await revoke(self._port(), self._keys(name), reason, only, by)
 
     async def signals(
         self, match: str = "*", *, names: Iterable[str] | None = None
@@ -195,8 +200,9 @@ class AsyncClient(AsyncDecorators):
             TypeError, ValueError: an argument that cannot work; nothing was sent.
             ServerError: as from acquiring; ServerDenied without the permission for SCAN.
         """
-        port, quorum = self._port(), self._defaults.quorum
-        return await introspection.signals(port, self._prefix, match, names, quorum=quorum)
+        from fencelock._core.look.states import signals
+
+        return await signals(self._port(), self._prefix, match, names)
 
     async def history(
         self, name: str | None = None, *, within: Seconds | None = None, limit: int = 1000
@@ -211,7 +217,9 @@ class AsyncClient(AsyncDecorators):
             ServerError: as from acquiring; ServerDenied without the permission for XREVRANGE.
             QuorumNotReached: too few nodes answered.
         """
-        return await introspection.history(self._port(), self._prefix, name, within, limit)
+        from fencelock._core.look.history import read
+
+        return await read(self._port(), self._prefix, name, within, limit)
 
     async def aclose(self, *, release: bool = False, timeout: Seconds = options.SHUTDOWN) -> None:
         """Close this loop's connection; leases that are still held end by their ttl.

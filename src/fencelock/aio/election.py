@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Callable
-from types import FrameType
-from typing import Any
 
 from fencelock import options
+from fencelock._core.lock.acquire import acquire
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.release import take_and_release
 from fencelock._core.objects.election import (
@@ -25,35 +24,14 @@ from fencelock._handles.election import CandidateHolds
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.tasks import run_release
 from fencelock._runtime.hints import made_by_clients
-from fencelock._runtime.process import ProcessBound
 from fencelock.aio.caller import awaited, caller, from_first_instruction, was_stopped, watch
 from fencelock.aio.lease import AsyncLease
-from fencelock.aio.lock import AsyncLock
+from fencelock.aio.lock import AsyncHolder
 from fencelock.errors import FencelockError, NotHeld
 from fencelock.options import Seconds
 
 
-class AsyncLeaderLock(AsyncLock):
-    """The lock that the leader holds."""
-
-    __slots__ = ()
-
-    _holds: CandidateHolds
-
-    async def obtain(self, use: Body, seconds: float | None) -> Hold | None:
-        """Stand for election; None when it was not elected in time."""
-        return await self._enter(use, seconds)
-
-    def undo(self, use: Body) -> None:
-        """Take back a campaign or body that was interrupted."""
-        port = self._port()
-        with port.mutex:
-            left = self._holds.take_back(use)
-        for hold in left:
-            give_up(port, hold)
-
-
-class AsyncElection(ProcessBound):
+class AsyncElection(AsyncHolder):
     """One candidate of an election; ``AsyncClient.election`` makes it. One leads at a time.
 
     Leadership is a lease on the lock of that name: it is renewed while it is held, and ends here
@@ -62,7 +40,9 @@ class AsyncElection(ProcessBound):
     a body resigns only when no other task relies on the leadership.
     """
 
-    __slots__ = ("__weakref__", "_holds", "_lock", "_on_elected", "_port")
+    __slots__ = ("_on_elected",)
+
+    _holds: CandidateHolds
 
     @made_by_clients
     def __init__(
@@ -72,9 +52,7 @@ class AsyncElection(ProcessBound):
         *,
         on_elected: Callable[[AsyncLease], object] | None,
     ) -> None:
-        self._port = port
-        self._holds = holds
-        self._lock = AsyncLeaderLock(port, holds)
+        super().__init__(port, holds)
         self._on_elected = on_elected
 
     @property
@@ -98,7 +76,7 @@ class AsyncElection(ProcessBound):
     @property
     def lease(self) -> AsyncLease | None:
         """Return the lease of this candidate's leadership, or None."""
-        return self._lock.lease
+        return self._holds.newest()  # type: ignore[return-value]  # it is of this type
 
     async def campaign(self, blocking: bool = True, timeout: Seconds = -1) -> bool:
         """Stand for election; True once elected, False when it was not elected in time.
@@ -117,7 +95,7 @@ class AsyncElection(ProcessBound):
         try:
             elected = await self._stand(use, seconds)
         except BaseException:
-            self._lock.undo(use)
+            self._undo(use)
             raise
         return elected
 
@@ -130,14 +108,15 @@ class AsyncElection(ProcessBound):
         for lost in holds.begin(use):
             give_up(port, lost)
         try:
-            hold = await self._lock.obtain(use, seconds)
+            attempt = use.attempt = holds.attempt(port, use.unit)
+            hold = use.held = await acquire(port, attempt, seconds)
             if hold is None:
                 return False
             with port.mutex:
                 holds.rely(use, hold)
         finally:
             holds.campaigning = None
-        announce(port, holds.election)
+        announce(port, holds.keys)
         if self._on_elected is not None:
             try:
                 await awaited(self._on_elected(hold))  # type: ignore[arg-type]  # it is of our type
@@ -155,8 +134,8 @@ class AsyncElection(ProcessBound):
             OutcomeUnknown, ServerUnreachable: no answer came; the request is repeated in the
                 background, and the leadership ends by its ttl at the latest.
         """
-        await self._lock.release()
-        announce(self._port(), self._holds.election)
+        await self._give_back()
+        announce(self._port(), self._holds.keys)
 
     async def hand_over(self, candidate: str) -> None:
         """Hand the leadership over to a waiting candidate, whatever its place in line.
@@ -173,7 +152,7 @@ class AsyncElection(ProcessBound):
         """
         name = options.text("candidate", candidate)
         holds, hold = self._holds, self._holds.leading()
-        if not await hand_over(self._port(), hold, holds.election, holds, name):
+        if not await hand_over(self._port(), hold, holds.keys, holds, name):
             raise LookupError(f"{name!r} is not waiting to be elected to {self.name!r}")
 
     async def leader(self) -> Leader | None:
@@ -182,7 +161,7 @@ class AsyncElection(ProcessBound):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return await leader(self._port(), self._holds.election)
+        return await leader(self._port(), self._holds.keys)
 
     async def candidates(self) -> list[str]:
         """Ask the server for the waiting candidates, in the order of the line; the first hundred.
@@ -220,7 +199,7 @@ class AsyncElection(ProcessBound):
             if self._holds.cancels:
                 watch(use)
         except BaseException:
-            self._lock.undo(use)
+            self._undo(use)
             raise
         return use.held  # type: ignore[no-any-return]  # it is of our type
 
@@ -234,18 +213,20 @@ class AsyncElection(ProcessBound):
                 body raised, its error goes on and this one is logged.
         """
         try:
-            use = self._holds.ending(sys._getframe().f_back, caller())  # noqa: SLF001 - as above
-            if use is not None:
-                await self._leave(use, error)
+            body = self._holds.bodies.ending(sys._getframe().f_back, caller())  # noqa: SLF001 - as above
+            if body is not None:
+                await self._leave(body, error)
         except BaseException:
             self._abandon(locals(), sys._getframe().f_back)  # noqa: SLF001 - as above
             raise
 
-    def _abandon(self, known: dict[str, Any], frame: FrameType | None) -> None:
-        """Take back what is left of a body whose end raised, perhaps before it was looked for."""
-        use = known["use"] if "use" in known else self._holds.ending(frame, caller())
-        if use is not None and use is not UNSURE:
-            self._lock.undo(use)
+    def _undo(self, body: Body) -> None:
+        """Take back a campaign or body that was interrupted."""
+        port = self._port()
+        with port.mutex:
+            left = self._holds.take_back(body)
+        for hold in left:
+            give_up(port, hold)
 
     async def _leave(self, use: Body, error: BaseException | None) -> None:
         """End a body; resign if no other code relies on the leadership."""
@@ -271,7 +252,7 @@ class AsyncElection(ProcessBound):
             return  # resigned, or handed over, in this moment
         except FencelockError as trouble:
             raise_release_error(trouble, error, f"to resign from {self.name!r}", stopped=stopped)
-        announce(port, holds.election)
+        announce(port, holds.keys)
 
     def __repr__(self) -> str:
         """Show name, candidate and whether it leads, as this process knows it."""
@@ -289,7 +270,7 @@ class AsyncLeaderChanges:
     ) -> None:
         self._port = port()
         self._timeout = timeout
-        self._watch = LeaderCursor(port().new_id(), holds.election)
+        self._watch = LeaderCursor(port().new_id(), holds.keys)
 
     def __aiter__(self) -> AsyncIterator[Leader | None]:
         return self

@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fencelock import options
-from fencelock._handles.event_latch import BaseEvent, BaseLatch
+from fencelock._core.objects.event_latch import (
+    EventSpec,
+    change_event,
+    change_latch,
+    wait_until_open,
+)
+from fencelock._io.port_asyncio import AioPort
+from fencelock._runtime.hints import made_by_clients, unnamed
+from fencelock._runtime.process import ProcessBound
 
 
-class AsyncEvent(BaseEvent):
+@unnamed
+class AsyncSignal(ProcessBound):
+    """What ``AsyncEvent`` and ``AsyncLatch`` share."""
+
+    __slots__ = ("__weakref__", "_answered", "_port", "_seen", "_spec")
+
+    @made_by_clients
+    def __init__(self, port: Callable[[], AioPort], spec: EventSpec) -> None:
+        self._port = port
+        self._spec = spec
+        self._seen: int = spec.of  # what is left of a latch; of an event, whether it is set
+        self._answered: list[bytes] = []  # requests that the server may forget
+
+
+class AsyncEvent(AsyncSignal):
     """An event, as ``asyncio.Event`` but for all processes of all hosts.
 
     Made by ``AsyncClient.event``. It is clear until a client sets it. An event that is not used for
@@ -15,13 +39,18 @@ class AsyncEvent(BaseEvent):
 
     __slots__ = ()
 
+    @property
+    def name(self) -> str:
+        """Return the event's name, without the prefix."""
+        return self._spec.keys.name
+
     async def is_set(self) -> bool:
         """Ask the server whether the event is set now.
 
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return await self._changed(self._port(), b"look")
+        return await self._changed(b"look")
 
     async def set(self) -> None:
         """Set the event: all waiters go on, and later ones do not wait until it is cleared.
@@ -32,7 +61,7 @@ class AsyncEvent(BaseEvent):
             ServerUnreachable, OutcomeUnknown: no answer came within ``server_timeout``.
             ServerError: the server refuses, or the name holds something else.
         """
-        await self._changed(self._port(), b"set")
+        await self._changed(b"set")
 
     async def clear(self) -> None:
         """Clear the event: later waiters wait for the next ``set``.
@@ -40,7 +69,7 @@ class AsyncEvent(BaseEvent):
         Raises:
             ServerError, OutcomeUnknown: as ``set``.
         """
-        await self._changed(self._port(), b"clear")
+        await self._changed(b"clear")
 
     async def delete(self) -> None:
         """Delete the event, as if it had never been used: it is clear. Waiters continue to wait.
@@ -48,7 +77,7 @@ class AsyncEvent(BaseEvent):
         Raises:
             ServerError, OutcomeUnknown: as ``set``.
         """
-        await self._changed(self._port(), b"delete")
+        await self._changed(b"delete")
 
     async def wait(self, timeout: options.Seconds | None = None) -> bool:
         """Wait until the event is set; True at once when it is, False when it was not in time.
@@ -62,10 +91,21 @@ class AsyncEvent(BaseEvent):
             ServerError: the server refuses, or the name holds something else.
             TypeError, ValueError, OverflowError: an invalid timeout.
         """
-        return await self._passed(self._port(), timeout)
+        span = options.wait_timeout(timeout)
+        self._seen = opened = await wait_until_open(self._port(), self._spec, span)
+        return opened
+
+    async def _changed(self, what: bytes) -> bool:
+        self._seen = now = await change_event(self._port(), self._spec, what, self._answered)
+        return now
+
+    def __repr__(self) -> str:
+        """Show the name and the state as this handle saw it last."""
+        kind, state = type(self).__name__, "set" if self._seen else "unset"
+        return f"<fencelock.{kind} at {id(self):#x} name={self.name!r}: {state}>"
 
 
-class AsyncLatch(BaseLatch):
+class AsyncLatch(AsyncSignal):
     """A latch: it opens when it was counted down to 0, and stays open.
 
     Made by ``AsyncClient.latch``. The first client to use the name, even by waiting, sets its
@@ -75,13 +115,18 @@ class AsyncLatch(BaseLatch):
 
     __slots__ = ()
 
+    @property
+    def name(self) -> str:
+        """Return the latch's name, without the prefix."""
+        return self._spec.keys.name
+
     async def count(self) -> int:
         """Ask the server how much is left to count down; 0 when the latch is open.
 
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return await self._changed(self._port(), b"look")
+        return await self._changed(b"look")
 
     async def count_down(self, n: int = 1) -> int:
         """Count down by ``n``, to 0 at most; return how much is left. At 0 all waiters go on.
@@ -95,7 +140,7 @@ class AsyncLatch(BaseLatch):
                 another count.
             TypeError, ValueError: ``n`` is not a whole number of at least 1.
         """
-        return await self._changed(self._port(), b"count_down", options.count("n", n))
+        return await self._changed(b"count_down", options.count("n", n))
 
     async def reset(self) -> None:
         """Close the latch again, with its full count. Waiters continue to wait.
@@ -103,7 +148,7 @@ class AsyncLatch(BaseLatch):
         Raises:
             ServerError, OutcomeUnknown: as ``count_down``.
         """
-        await self._changed(self._port(), b"reset")
+        await self._changed(b"reset")
 
     async def delete(self) -> None:
         """Delete the latch: the next use starts afresh, with any count. Waiters continue to wait.
@@ -111,7 +156,7 @@ class AsyncLatch(BaseLatch):
         Raises:
             ServerError, OutcomeUnknown: as ``count_down``, but for another count.
         """
-        await self._changed(self._port(), b"delete")
+        await self._changed(b"delete")
 
     async def wait(self, timeout: options.Seconds | None = None) -> bool:
         """Wait until the latch is open; True at once when it is, False when it was not in time.
@@ -124,4 +169,16 @@ class AsyncLatch(BaseLatch):
             ServerError: as ``count_down``.
             TypeError, ValueError, OverflowError: an invalid timeout.
         """
-        return await self._passed(self._port(), timeout)
+        span = options.wait_timeout(timeout)
+        opened = await wait_until_open(self._port(), self._spec, span)
+        self._seen = 0 if opened else self._seen
+        return opened
+
+    async def _changed(self, what: bytes, by: int = 0) -> int:
+        self._seen = await change_latch(self._port(), self._spec, what, by, self._answered)
+        return self._seen
+
+    def __repr__(self) -> str:
+        """Show the name and the count as this handle saw it last."""
+        kind, left = type(self).__name__, f"{self._seen}/{self._spec.of}"
+        return f"<fencelock.{kind} at {id(self):#x} name={self.name!r}: left={left}>"

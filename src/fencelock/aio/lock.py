@@ -9,7 +9,6 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from fencelock import options
-from fencelock._core.engine import holder_of
 from fencelock._core.lock.acquire import acquire, withdraw
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
@@ -40,15 +39,10 @@ from fencelock.errors import FencelockError
 
 
 @unnamed
-class AsyncHandle(ProcessBound):
+class AsyncHolder(ProcessBound):
     """What all handles share that hold leases."""
 
     __slots__ = ("__weakref__", "_finalizer", "_holds", "_port")
-
-    if not TYPE_CHECKING:
-        extend = Elsewhere(RENEW)
-        reacquire = Elsewhere(RENEW)
-        refresh = Elsewhere(RENEW)
 
     @made_by_clients
     def __init__(self, port: Callable[[], AioPort], holds: Any) -> None:
@@ -71,6 +65,13 @@ class AsyncHandle(ProcessBound):
         if body is not None:
             self._undo(body)
 
+    async def _give_back(self, *, only_own: bool = False) -> int:
+        port, task = self._port(), caller()
+        if port.elsewhere:
+            port = home_of(self._holds.lease_for(task), port)
+        flow = take_and_release(port, partial(self._holds.take, task, only_own=only_own))
+        return await run_release(flow, self, port) or 0
+
     def __repr__(self) -> str:
         """Show name, state and fence, as this process knows them."""
         return self._holds.show(self)  # type: ignore[no-any-return]  # of any kind of holds
@@ -80,6 +81,44 @@ class AsyncHandle(ProcessBound):
         holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
         if holds is not None and holds.newest() is not None:
             self._finalizer = DropFinalizer(holds.dropped)
+
+
+@unnamed
+class AsyncHandle(AsyncHolder):
+    """What a lock and several locks share: what is taken for a body is released at its end."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:
+        extend = Elsewhere(RENEW)
+        reacquire = Elsewhere(RENEW)
+        refresh = Elsewhere(RENEW)
+
+    def _entered(self, body: Body, hold: Hold | None) -> Any:
+        """Return the lease for a body that begins; a loss may cancel the body from here on."""
+        if hold is None:
+            raise self._holds.not_granted()
+        self._holds.bodies.begin(body)
+        if hold.terms.options.on_lost == "cancel" and hold.body is None:
+            watch(body)
+        return hold
+
+    async def _end(self, body: Body | None, error: BaseException | None) -> None:
+        """End a body; the error of the body goes first."""
+        stopped = False
+        try:
+            if body is UNSURE:
+                raise self._holds.unsure()
+            if body and body.held.body is not None and not self._holds.bodies.hold(body):
+                stopped = was_stopped(body.held.body, error)  # it is the last one
+            await self._end_body(body)
+        except FencelockError as trouble:
+            what = f"release of {self._holds.title!r}"
+            raise_release_error(trouble, error, what, stopped=stopped)
+
+    async def _end_body(self, body: Body | None) -> None:
+        """Release what a body held; see the subclasses. Without a body, as ``release`` does."""
+        raise NotImplementedError
 
 
 @unnamed
@@ -110,7 +149,7 @@ class AsyncLockBase(AsyncHandle):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return await holder_of(self._port(), self._holds.keys) is not None
+        return await self._holds.is_busy(self._port())
 
     async def owned(self) -> bool:
         """Ask the server whether this handle holds the lock now: is it me?
@@ -120,8 +159,16 @@ class AsyncLockBase(AsyncHandle):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        mine = self._holds.holder_ids()
-        return bool(mine) and await holder_of(self._port(), self._holds.keys) in mine
+        return await self._holds.is_owned(self._port())
+
+    async def _leave(self) -> int:
+        """Leave once what this task entered; the last time gives it back."""
+        hold = self._holds.of(caller())
+        if hold is not None and hold.count > 1:
+            hold.count -= 1
+            hold.check()
+            return hold.count
+        return await self._give_back(only_own=True)
 
     async def _enter(self, body: Body, seconds: float | None) -> Hold | None:
         """Acquire, or enter once more; the frame that called undoes it after an interrupt."""
@@ -150,23 +197,7 @@ class AsyncLockBase(AsyncHandle):
         except BaseException:
             self._undo(body)
             raise
-        return lease
-
-    def _entered(self, body: Body, hold: Hold | None) -> AsyncLease:
-        """Return the lease for a body that begins; a loss may cancel the body from here on."""
-        if hold is None:
-            raise self._holds.not_granted()
-        self._holds.bodies.begin(body)
-        if hold.terms.options.on_lost == "cancel" and hold.body is None:
-            watch(body)
-        return hold  # type: ignore[return-value]  # acquire() was given its type
-
-    async def _give_back(self, *, only_own: bool = False) -> int:
-        port, task = self._port(), caller()
-        if port.elsewhere:
-            port = home_of(self._holds.lease_for(task), port)
-        flow = take_and_release(port, partial(self._holds.take, task, only_own=only_own))
-        return await run_release(flow, self, port) or 0
+        return lease  # type: ignore[no-any-return]  # acquire() was given its type
 
     @from_first_instruction
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -184,24 +215,12 @@ class AsyncLockBase(AsyncHandle):
             self._abandon(locals(), sys._getframe().f_back)  # noqa: SLF001 - as above
             raise
 
-    async def _end(self, body: Body | None, error: BaseException | None) -> None:
-        """End a body; the error of the body goes first."""
-        stopped = False
-        try:
-            if body is None:
-                await self.release()
-                return
-            if body is UNSURE:
-                raise self._holds.unsure()
-            if body.held.body is not None and not self._holds.bodies.hold(body):  # the last one
-                stopped = was_stopped(body.held.body, error)
-            await self._end_body(body)
-        except FencelockError as trouble:
-            raise_release_error(trouble, error, f"release of {self.name!r}", stopped=stopped)
-
-    async def _end_body(self, body: Body) -> None:
+    async def _end_body(self, body: Body | None) -> None:
         """Release what a body held, or leave it once."""
         holds = self._holds
+        if body is None:
+            await self.release()
+            return
         hold = holds.of_body(body)
         if holds.counts and hold.count > 1:
             hold.count, body.held = hold.count - 1, None
@@ -316,14 +335,8 @@ class AsyncRLock(AsyncLockBase):
             LeaseLost: the lease had ended before; another client may hold the lock.
             OutcomeUnknown, ServerUnreachable: no answer came; see ``AsyncLock.release``.
         """
-        task = caller()
-        hold = self._holds.of(task)
-        if hold is not None and hold.count > 1:
-            hold.count -= 1
-            hold.check()
-            return hold.count
         if self._holds.options.owner is None:
-            return await self._give_back(only_own=True)
+            return await self._leave()
         if self._holds.newest() is not None:
             return await self._give_back()
         # The owner id travelled here: another handle or process acquired.

@@ -10,20 +10,17 @@ from fencelock import options
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.multi import acquire_all, release_all
-from fencelock._handles.body import UNSURE, Body, raise_release_error
-from fencelock._handles.multi import MultiHolds, is_busy, is_owned
+from fencelock._handles.body import Body
+from fencelock._handles.multi import MultiHolds
 from fencelock._io.tasks import run_release
 from fencelock.aio.caller import (
     by_caller,
     caller,
     from_first_instruction,
     task_now,
-    was_stopped,
-    watch,
 )
 from fencelock.aio.lease import AsyncMultiLease
 from fencelock.aio.lock import AsyncHandle
-from fencelock.errors import FencelockError
 from fencelock.options import Seconds
 
 
@@ -70,7 +67,7 @@ class AsyncMultiLock(AsyncHandle):
         seconds = options.acquire_timeout(timeout, blocking=blocking)
         body = Body(None, caller())
         try:
-            hold = await self._obtain(body, seconds)
+            hold = await self._enter(body, seconds)
         except BaseException:
             self._undo(body)
             raise
@@ -99,7 +96,7 @@ class AsyncMultiLock(AsyncHandle):
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
         port = self._port()
-        busy = [await is_busy(port, part) for part in self._holds.parts.values()]
+        busy = [await part.is_busy(port) for part in self._holds.parts.values()]
         return any(busy)
 
     async def owned(self) -> bool:
@@ -111,10 +108,10 @@ class AsyncMultiLock(AsyncHandle):
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
         port = self._port()
-        owned = [await is_owned(port, part) for part in self._holds.parts.values()]
+        owned = [await part.is_owned(port) for part in self._holds.parts.values()]
         return all(owned)
 
-    async def _obtain(self, body: Body, seconds: float | None) -> Hold | None:
+    async def _enter(self, body: Body, seconds: float | None) -> Hold | None:
         """Acquire all; the frame that called undoes it after an interrupt."""
         holds, port, unit = self._holds, self._port(), body.unit
         asked = body.attempt = list[Attempt]()
@@ -135,12 +132,7 @@ class AsyncMultiLock(AsyncHandle):
         """
         body = Body(sys._getframe().f_back, caller())  # noqa: SLF001 - see body.py
         try:
-            hold = await self._obtain(body, self._holds.options.timeout)
-            if hold is None:
-                raise self._holds.not_granted()
-            if self._holds.options.on_lost == "cancel":
-                watch(body)
-            self._holds.bodies.begin(body)
+            hold = self._entered(body, await self._enter(body, self._holds.options.timeout))
         except BaseException:
             self._undo(body)
             raise
@@ -162,17 +154,11 @@ class AsyncMultiLock(AsyncHandle):
             self._abandon(locals(), sys._getframe().f_back)  # noqa: SLF001 - as above
             raise
 
-    async def _end(self, body: Body | None, error: BaseException | None) -> None:
-        """End a body; the error of the body goes first."""
+    async def _end_body(self, body: Body | None) -> None:
+        """Release all that a body held."""
         holds, port, task = self._holds, self._port(), caller()
-        stopped = body is not None and was_stopped(body, error)
-        try:
-            if body is UNSURE:
-                raise holds.unsure()
-            take = partial(holds.take_of_body, body) if body else partial(holds.take, task)
-            await run_release(release_all(port, take), self, port)
-        except FencelockError as trouble:
-            raise_release_error(trouble, error, f"release of {self.names!r}", stopped=stopped)
+        take = partial(holds.take_of_body, body) if body else partial(holds.take, task)
+        await run_release(release_all(port, take), self, port)
 
     def __repr__(self) -> str:
         """Show names and state, as this process knows them."""

@@ -170,7 +170,7 @@ class AsyncOnce(ProcessBound, Generic[Given]):
             if not isinstance(begun, Hold):
                 if begun is None and self._run_settings.wait:
                     raise holds.timed_out()
-                by = None if begun else await run_by(self._port(), holds.once)
+                by = None if begun else await run_by(self._port(), holds.keys)
                 return Outcome(name, begun, running=by)
             mark.put()
             value = await result_of(body(run.entered(begun)), plan.function)
@@ -195,7 +195,7 @@ class AsyncOnceLock(AsyncLock):
         """Return the lease for the body."""
         body = Body(sys._getframe().f_back, caller())  # noqa: SLF001 - see body.py
         body.held = hold
-        return self._entered(body, hold)
+        return self._entered(body, hold)  # type: ignore[no-any-return]  # as in lock.py
 
     async def begin(self) -> Hold | FinishedOnce | None:
         """Start the run, or return its result; None when time is up."""

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fencelock import options
-from fencelock._core.objects.semaphore_rwlock import held_of
 from fencelock._handles.body import Body
 from fencelock._handles.rwlock import SideHolds
 from fencelock._io.port_asyncio import AioPort
@@ -14,9 +13,6 @@ from fencelock._runtime.hints import SIDES, Elsewhere, made_by_clients, unnamed
 from fencelock._runtime.process import ProcessBound
 from fencelock.aio.caller import by_caller, caller
 from fencelock.aio.lock import AsyncLockBase
-
-if TYPE_CHECKING:
-    from fencelock._core.keys import LockKeys
 
 
 @unnamed
@@ -66,12 +62,7 @@ class AsyncRWLockSide(AsyncLockBase):
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the lease ends by its ttl at the latest.
         """
-        hold = self._holds.of(caller())
-        if hold is not None and hold.count > 1:
-            hold.count -= 1
-            hold.check()
-            return hold.count
-        return await self._give_back(only_own=True)
+        return await self._leave()
 
     async def locked(self) -> bool:
         """Ask the server whether this side would have to be waited for now.
@@ -80,7 +71,7 @@ class AsyncRWLockSide(AsyncLockBase):
             ServerUnsuitable: the name is in use as another kind of object.
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return await self._holds.busy(self._port())
+        return await self._holds.is_busy(self._port())
 
     async def owned(self) -> bool:
         """Ask the server whether this handle holds this side now.
@@ -90,8 +81,7 @@ class AsyncRWLockSide(AsyncLockBase):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        mine = tuple(self._holds.holder_ids())
-        return bool(mine) and await held_of(self._port(), self._holds.keys, mine) > 0
+        return await self._holds.is_owned(self._port())
 
 
 class AsyncReadLock(AsyncRWLockSide):
@@ -122,7 +112,7 @@ class AsyncRWLock(ProcessBound):
     that neither side is starved. Fences order reads and writes.
     """
 
-    __slots__ = ("_keys", "read", "write")
+    __slots__ = ("read", "write")
 
     if not TYPE_CHECKING:
         acquire = Elsewhere(SIDES)
@@ -134,17 +124,14 @@ class AsyncRWLock(ProcessBound):
     write: AsyncWriteLock
 
     @made_by_clients
-    def __init__(
-        self, port: Callable[[], AioPort], keys: LockKeys, read: SideHolds, write: SideHolds
-    ) -> None:
-        self._keys = keys
+    def __init__(self, port: Callable[[], AioPort], read: SideHolds, write: SideHolds) -> None:
         self.read = AsyncReadLock(port, read)
         self.write = AsyncWriteLock(port, write)
 
     @property
     def name(self) -> str:
         """Return the lock's name, without the prefix."""
-        return self._keys.name
+        return self.read.name
 
     def __repr__(self) -> str:
         """Show the name and both sides, as this process knows them."""

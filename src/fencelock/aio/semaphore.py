@@ -10,7 +10,7 @@ from typing import Any, cast
 from fencelock import options
 from fencelock._core.lock.acquire import acquire
 from fencelock._core.lock.hold import Hold
-from fencelock._core.objects.semaphore_rwlock import held_of, release_permits, set_limit
+from fencelock._core.objects.semaphore_rwlock import release_permits, set_limit
 from fencelock._handles.body import UNSURE, Bodies, Body, raise_release_error
 from fencelock._handles.semaphore import SemaphoreHolds
 from fencelock._io.tasks import run_release
@@ -93,7 +93,7 @@ class AsyncSemaphore(AsyncLockBase):
             ServerUnsuitable: the name is in use as another kind of object.
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return await self._holds.busy(self._port())
+        return await self._holds.is_busy(self._port())
 
     async def owned(self) -> bool:
         """Ask the server whether this handle holds a permit now.
@@ -103,8 +103,7 @@ class AsyncSemaphore(AsyncLockBase):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        mine = tuple(self._holds.holder_ids())
-        return bool(mine) and await held_of(self._port(), self._holds.keys, mine) > 0
+        return await self._holds.is_owned(self._port())
 
     async def available(self) -> int:
         """Ask the server how many permits are free now; others may be faster.
@@ -134,8 +133,11 @@ class AsyncSemaphore(AsyncLockBase):
         agreed = await set_limit(port, self._holds.terms(port), wanted)
         self._holds.changed_limit(wanted, agreed)
 
-    async def _end_body(self, body: Body) -> None:
+    async def _end_body(self, body: Body | None) -> None:
         """Give back the permit of a body."""
+        if body is None:
+            await self.release()
+            return
         port, holds = self._port(), self._holds
         flow = release_permits(port, lambda taken: holds.take_permits_of_body(body, taken))
         await run_release(flow, self, port)

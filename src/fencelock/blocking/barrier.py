@@ -4,18 +4,22 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from fencelock import errors, options
-from fencelock._handles.barrier import BaseBarrier
+from fencelock._core.objects.barrier import BarrierSpec, change, wait_at
+from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking
-from fencelock.blocking.caller import ASYNCHRONOUS
+from fencelock._runtime.hints import made_by_clients
+from fencelock._runtime.process import ProcessBound
+from fencelock.blocking.caller import awaited
 
 
 class BarrierBroken(errors.BarrierBroken, threading.BrokenBarrierError):
     """As ``fencelock.BarrierBroken``, and as ``threading``'s."""
 
 
-class Barrier(BaseBarrier):
+class Barrier(ProcessBound):
     """A barrier, as ``threading.Barrier`` but for all processes of all hosts.
 
     Made by ``Client.barrier``. When all parties have arrived, all go on, and the
@@ -25,10 +29,31 @@ class Barrier(BaseBarrier):
     ``idle_ttl`` is forgotten: the next use starts afresh. It has no owner and no lease.
     """
 
-    __slots__ = ()
+    __slots__ = ("__weakref__", "_action", "_port", "_seen", "_spec", "_timeout")
 
-    _error = BarrierBroken
-    _asynchronous = ASYNCHRONOUS
+    @made_by_clients
+    def __init__(
+        self,
+        port: BlockingPort,
+        spec: BarrierSpec,
+        action: Callable[[], object] | None,
+        timeout: float | None,
+    ) -> None:
+        self._port = port
+        self._spec = spec
+        self._action = action
+        self._timeout = timeout
+        self._seen = (0, "")
+
+    @property
+    def name(self) -> str:
+        """Return the barrier's name, without the prefix."""
+        return self._spec.keys.name
+
+    @property
+    def parties(self) -> int:
+        """Return how many parties must arrive for all to go on."""
+        return self._spec.parties
 
     @property
     def n_waiting(self) -> int:
@@ -66,7 +91,16 @@ class Barrier(BaseBarrier):
                 another number of parties, of which some have arrived.
             TypeError, ValueError, OverflowError: an invalid timeout.
         """
-        return run_blocking(self._crossed(self._port, timeout))
+        span = self._timeout if timeout is None else options.wait_timeout(timeout)
+        act = self._action
+        action = None if act is None else lambda: awaited(act())
+        try:
+            index = run_blocking(wait_at(self._port, self._spec, span, BarrierBroken, action))
+        except BarrierBroken as broken:
+            self._seen = (0, broken.reason)
+            raise
+        self._seen = (0, "")
+        return index
 
     def reset(self) -> None:
         """Make the barrier ready again; it breaks for the parties that wait now.
@@ -75,7 +109,7 @@ class Barrier(BaseBarrier):
             ServerUnreachable, OutcomeUnknown: no answer came within ``server_timeout``.
             ServerError: as ``wait``.
         """
-        run_blocking(self._changed(self._port, b"reset"))
+        self._changed(b"reset")
 
     def abort(self) -> None:
         """Break the barrier for waiting parties, and for all that arrive before a ``reset``.
@@ -83,7 +117,7 @@ class Barrier(BaseBarrier):
         Raises:
             ServerError, OutcomeUnknown: as ``reset``.
         """
-        run_blocking(self._changed(self._port, b"abort"))
+        self._changed(b"abort")
 
     def delete(self) -> None:
         """Delete the barrier, as if it had never been used; it breaks for the parties that wait.
@@ -93,13 +127,17 @@ class Barrier(BaseBarrier):
         Raises:
             ServerError, OutcomeUnknown: as ``reset``, but for another number of parties.
         """
-        run_blocking(self._changed(self._port, b"delete"))
+        self._changed(b"delete")
 
     def _count(self) -> int:
-        return (run_blocking(self._changed(self._port, b"look")))[0]
+        return (self._changed(b"look"))[0]
 
     def _is_broken(self) -> bool:
-        return bool((run_blocking(self._changed(self._port, b"look")))[1])
+        return bool((self._changed(b"look"))[1])
+
+    def _changed(self, what: bytes) -> tuple[int, str]:
+        self._seen = run_blocking(change(self._port, self._spec, what))
+        return self._seen
 
     def __enter__(self) -> int:
         """Wait for the others and return the index; see ``wait``."""
@@ -107,3 +145,9 @@ class Barrier(BaseBarrier):
 
     def __exit__(self, *_: object) -> None:
         """Do nothing: the barrier was passed at the beginning."""
+
+    def __repr__(self) -> str:
+        """Show the name and the state as this handle saw it last."""
+        waiting, why = self._seen
+        kind, state = type(self).__name__, "broken" if why else f"waiters={waiting}/{self.parties}"
+        return f"<fencelock.{kind} at {id(self):#x} name={self.name!r}: {state}>"

@@ -1,5 +1,6 @@
 # Generated from aio/client.py by generate_blocking.py: change that, and run the script.
 """The client for threads."""
+# ruff: noqa: PLC0415 - few programs look, or keep a history
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
 from fencelock import options
-from fencelock._core.look import LISTED, introspection
+from fencelock._core.look import LISTED
 from fencelock._io.threads import run_blocking
 from fencelock._runtime.hints import absent, with_hints
 from fencelock._runtime.later import Later
@@ -102,7 +103,7 @@ class Client(Decorators):
         )
         kept = options.history(history)
         if kept is not None:
-            from fencelock._core.look.history import Recorder  # noqa: PLC0415 - few programs keep it
+            from fencelock._core.look.history import Recorder
 
             self._recorder = Recorder(self._prefix, kept, later)
         self._port, quorum, server = opened(
@@ -139,11 +140,10 @@ class Client(Decorators):
             ServerError: as from acquiring; ServerDenied without the permission for SCAN.
             QuorumNotReached: too few nodes answered.
         """
-        return run_blocking(
-            introspection.locks(
-                self._port, self._prefix, match, names, waiters=waiters, recent=recent
-            )
-        )
+        from fencelock._core.look.show import locks
+
+        asked = (self._port, self._prefix, match, names)
+        return run_blocking(locks(*asked, waiters=waiters, recent=bool(recent)))
 
     def status(self, name: str, *, waiters: int = LISTED) -> LockStatus:
         """Return who holds the lock, semaphore or reader/writer lock ``name``, and who waits.
@@ -156,7 +156,10 @@ class Client(Decorators):
             ServerError: as from acquiring.
             QuorumNotReached: too few nodes answered.
         """
-        return run_blocking(introspection.status(self._port, self._prefix, name, waiters))
+        from fencelock._core.look.show import show
+
+        listed = options.count("waiters", waiters, least=0)
+        return run_blocking(show(self._port, self._keys(name), listed))
 
     def revoke(
         self,
@@ -182,9 +185,9 @@ class Client(Decorators):
             OutcomeUnknown: the request may or may not have run; do it again.
             QuorumNotReached: too few nodes answered.
         """
-        return run_blocking(
-            introspection.revoke(self._port, self._prefix, name, reason, only=only, by=by)
-        )
+        from fencelock._core.look.show import revoke
+
+        return run_blocking(revoke(self._port, self._keys(name), reason, only, by))
 
     def signals(
         self, match: str = "*", *, names: Iterable[str] | None = None
@@ -198,8 +201,9 @@ class Client(Decorators):
             TypeError, ValueError: an argument that cannot work; nothing was sent.
             ServerError: as from acquiring; ServerDenied without the permission for SCAN.
         """
-        port, quorum = self._port, self._defaults.quorum
-        return run_blocking(introspection.signals(port, self._prefix, match, names, quorum=quorum))
+        from fencelock._core.look.states import signals
+
+        return run_blocking(signals(self._port, self._prefix, match, names))
 
     def history(
         self, name: str | None = None, *, within: Seconds | None = None, limit: int = 1000
@@ -214,7 +218,9 @@ class Client(Decorators):
             ServerError: as from acquiring; ServerDenied without the permission for XREVRANGE.
             QuorumNotReached: too few nodes answered.
         """
-        return run_blocking(introspection.history(self._port, self._prefix, name, within, limit))
+        from fencelock._core.look.history import read
+
+        return run_blocking(read(self._port, self._prefix, name, within, limit))
 
     def close(self, *, release: bool = False, timeout: Seconds = options.SHUTDOWN) -> None:
         """Close idle connections; leases that are still held end by their ttl.

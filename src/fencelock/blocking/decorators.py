@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
-from fencelock._handles.lock import Holds
-from fencelock._handles.quorum_limits import refuse
+from fencelock._handles.lock import Holds, options_of
 from fencelock._runtime import process
 from fencelock._runtime.dates import datetime
 from fencelock._runtime.later import Later
@@ -131,24 +130,8 @@ class Decorators(Factories):
         from fencelock._handles.name_template import NameTemplate, template_of
 
         pattern = template_of(name)
-        chosen = decorated_options(
-            self._defaults,
-            on_busy,
-            pattern,
-            ttl=ttl,
-            renew=renew,
-            max_hold=max_hold,
-            max_renewals=max_renewals,
-            timeout=timeout,
-            wait=wait,
-            on_lost=on_lost,
-            label=label,
-            template=template,
-            cohort=cohort,
-            linger=linger,
-            deadlock_after=deadlock_after,
-            cancels=ASYNCHRONOUS,
-        )
+        given = options_of(locals())
+        chosen = decorated_options(self._defaults, on_busy, pattern, cancels=ASYNCHRONOUS, **given)
 
         # Handles are kept for names that come again: making one costs as much as taking the lock.
         @lru_cache(maxsize=HANDLES_KEPT)
@@ -249,21 +232,10 @@ class Decorators(Factories):
         """
         from fencelock._handles.decorator import once_settings
 
-        refuse(self._defaults.quorum, "once")
+        options.refuse_over_quorum(self._defaults.quorum, "once")
+        given = options_of(locals())
         chosen, run_settings = once_settings(
-            self._defaults,
-            self._within,
-            within=within,
-            wait=wait,
-            lease=lease,
-            ttl=ttl,
-            renew=renew,
-            max_hold=max_hold,
-            timeout=timeout,
-            on_lost=on_lost,
-            label=label,
-            template=template,
-            cancels=ASYNCHRONOUS,
+            self._defaults, self._within, within=within, lease=lease, cancels=ASYNCHRONOUS, **given
         )
-        prefix, title = self._prefix, options.lock_name(name)
-        return Once(self._port, prefix, title, chosen, run_settings)
+        title = options.lock_name(name)
+        return Once(self._port, self._prefix, title, chosen, run_settings)

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from types import FrameType
-from typing import Any
 
 from fencelock import options
+from fencelock._core.lock.acquire import acquire
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.release import take_and_release
 from fencelock._core.objects.election import (
@@ -26,35 +25,15 @@ from fencelock._handles.election import CandidateHolds
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking, run_release
 from fencelock._runtime.hints import made_by_clients
-from fencelock._runtime.process import ProcessBound, here
+from fencelock._runtime.process import here
 from fencelock.blocking.caller import awaited, from_first_instruction, was_stopped, watch
 from fencelock.blocking.lease import Lease
-from fencelock.blocking.lock import Lock
+from fencelock.blocking.lock import Holder
 from fencelock.errors import FencelockError, NotHeld
 from fencelock.options import Seconds
 
 
-class LeaderLock(Lock):
-    """The lock that the leader holds."""
-
-    __slots__ = ()
-
-    _holds: CandidateHolds
-
-    def obtain(self, use: Body, seconds: float | None) -> Hold | None:
-        """Stand for election; None when it was not elected in time."""
-        return self._enter(use, seconds)
-
-    def undo(self, use: Body) -> None:
-        """Take back a campaign or body that was interrupted."""
-        port = self._port
-        with port.mutex:
-            left = self._holds.take_back(use)
-        for hold in left:
-            give_up(port, hold)
-
-
-class Election(ProcessBound):
+class Election(Holder):
     """One candidate of an election; ``Client.election`` makes it. One leads at a time.
 
     Leadership is a lease on the lock of that name: it is renewed while it is held, and ends here
@@ -63,7 +42,9 @@ class Election(ProcessBound):
     a body resigns only when no other thread relies on the leadership.
     """
 
-    __slots__ = ("__weakref__", "_holds", "_lock", "_on_elected", "_port")
+    __slots__ = ("_on_elected",)
+
+    _holds: CandidateHolds
 
     @made_by_clients
     def __init__(
@@ -73,9 +54,7 @@ class Election(ProcessBound):
         *,
         on_elected: Callable[[Lease], object] | None,
     ) -> None:
-        self._port = port
-        self._holds = holds
-        self._lock = LeaderLock(port, holds)
+        super().__init__(port, holds)
         self._on_elected = on_elected
 
     @property
@@ -99,7 +78,7 @@ class Election(ProcessBound):
     @property
     def lease(self) -> Lease | None:
         """Return the lease of this candidate's leadership, or None."""
-        return self._lock.lease
+        return self._holds.newest()  # type: ignore[return-value]  # it is of this type
 
     def campaign(self, blocking: bool = True, timeout: Seconds = -1) -> bool:
         """Stand for election; True once elected, False when it was not elected in time.
@@ -118,7 +97,7 @@ class Election(ProcessBound):
         try:
             elected = self._stand(use, seconds)
         except BaseException:
-            self._lock.undo(use)
+            self._undo(use)
             raise
         return elected
 
@@ -131,14 +110,15 @@ class Election(ProcessBound):
         for lost in holds.begin(use):
             give_up(port, lost)
         try:
-            hold = self._lock.obtain(use, seconds)
+            attempt = use.attempt = holds.attempt(port, use.unit)
+            hold = use.held = run_blocking(acquire(port, attempt, seconds))
             if hold is None:
                 return False
             with port.mutex:
                 holds.rely(use, hold)
         finally:
             holds.campaigning = None
-        announce(port, holds.election)
+        announce(port, holds.keys)
         if self._on_elected is not None:
             try:
                 awaited(self._on_elected(hold))  # type: ignore[arg-type]  # it is of our type
@@ -156,8 +136,8 @@ class Election(ProcessBound):
             OutcomeUnknown, ServerUnreachable: no answer came; the request is repeated in the
                 background, and the leadership ends by its ttl at the latest.
         """
-        self._lock.release()
-        announce(self._port, self._holds.election)
+        self._give_back()
+        announce(self._port, self._holds.keys)
 
     def hand_over(self, candidate: str) -> None:
         """Hand the leadership over to a waiting candidate, whatever its place in line.
@@ -174,7 +154,7 @@ class Election(ProcessBound):
         """
         name = options.text("candidate", candidate)
         holds, hold = self._holds, self._holds.leading()
-        if not run_blocking(hand_over(self._port, hold, holds.election, holds, name)):
+        if not run_blocking(hand_over(self._port, hold, holds.keys, holds, name)):
             raise LookupError(f"{name!r} is not waiting to be elected to {self.name!r}")
 
     def leader(self) -> Leader | None:
@@ -183,7 +163,7 @@ class Election(ProcessBound):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return run_blocking(leader(self._port, self._holds.election))
+        return run_blocking(leader(self._port, self._holds.keys))
 
     def candidates(self) -> list[str]:
         """Ask the server for the waiting candidates, in the order of the line; the first hundred.
@@ -221,7 +201,7 @@ class Election(ProcessBound):
             if self._holds.cancels:
                 watch(use)
         except BaseException:
-            self._lock.undo(use)
+            self._undo(use)
             raise
         return use.held  # type: ignore[no-any-return]  # it is of our type
 
@@ -235,18 +215,20 @@ class Election(ProcessBound):
                 body raised, its error goes on and this one is logged.
         """
         try:
-            use = self._holds.ending(sys._getframe().f_back, here.unit)  # noqa: SLF001 - as above
-            if use is not None:
-                self._leave(use, error)
+            body = self._holds.bodies.ending(sys._getframe().f_back, here.unit)  # noqa: SLF001 - as above
+            if body is not None:
+                self._leave(body, error)
         except BaseException:
             self._abandon(locals(), sys._getframe().f_back)  # noqa: SLF001 - as above
             raise
 
-    def _abandon(self, known: dict[str, Any], frame: FrameType | None) -> None:
-        """Take back what is left of a body whose end raised, perhaps before it was looked for."""
-        use = known["use"] if "use" in known else self._holds.ending(frame, here.unit)
-        if use is not None and use is not UNSURE:
-            self._lock.undo(use)
+    def _undo(self, body: Body) -> None:
+        """Take back a campaign or body that was interrupted."""
+        port = self._port
+        with port.mutex:
+            left = self._holds.take_back(body)
+        for hold in left:
+            give_up(port, hold)
 
     def _leave(self, use: Body, error: BaseException | None) -> None:
         """End a body; resign if no other code relies on the leadership."""
@@ -272,7 +254,7 @@ class Election(ProcessBound):
             return  # resigned, or handed over, in this moment
         except FencelockError as trouble:
             raise_release_error(trouble, error, f"to resign from {self.name!r}", stopped=stopped)
-        announce(port, holds.election)
+        announce(port, holds.keys)
 
     def __repr__(self) -> str:
         """Show name, candidate and whether it leads, as this process knows it."""
@@ -288,7 +270,7 @@ class LeaderChanges:
     def __init__(self, port: BlockingPort, holds: CandidateHolds, timeout: float | None) -> None:
         self._port = port
         self._timeout = timeout
-        self._watch = LeaderCursor(port.new_id(), holds.election)
+        self._watch = LeaderCursor(port.new_id(), holds.keys)
 
     def __iter__(self) -> Iterator[Leader | None]:
         return self

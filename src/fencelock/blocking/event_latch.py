@@ -4,11 +4,33 @@
 from __future__ import annotations
 
 from fencelock import options
-from fencelock._handles.event_latch import BaseEvent, BaseLatch
+from fencelock._core.objects.event_latch import (
+    EventSpec,
+    change_event,
+    change_latch,
+    wait_until_open,
+)
+from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking
+from fencelock._runtime.hints import made_by_clients, unnamed
+from fencelock._runtime.process import ProcessBound
 
 
-class Event(BaseEvent):
+@unnamed
+class Signal(ProcessBound):
+    """What ``Event`` and ``Latch`` share."""
+
+    __slots__ = ("__weakref__", "_answered", "_port", "_seen", "_spec")
+
+    @made_by_clients
+    def __init__(self, port: BlockingPort, spec: EventSpec) -> None:
+        self._port = port
+        self._spec = spec
+        self._seen: int = spec.of  # what is left of a latch; of an event, whether it is set
+        self._answered: list[bytes] = []  # requests that the server may forget
+
+
+class Event(Signal):
     """An event, as ``threading.Event`` but for all processes of all hosts.
 
     Made by ``Client.event``. It is clear until a client sets it. An event that is not used for
@@ -17,13 +39,18 @@ class Event(BaseEvent):
 
     __slots__ = ()
 
+    @property
+    def name(self) -> str:
+        """Return the event's name, without the prefix."""
+        return self._spec.keys.name
+
     def is_set(self) -> bool:
         """Ask the server whether the event is set now.
 
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return run_blocking(self._changed(self._port, b"look"))
+        return self._changed(b"look")
 
     def set(self) -> None:
         """Set the event: all waiters go on, and later ones do not wait until it is cleared.
@@ -34,7 +61,7 @@ class Event(BaseEvent):
             ServerUnreachable, OutcomeUnknown: no answer came within ``server_timeout``.
             ServerError: the server refuses, or the name holds something else.
         """
-        run_blocking(self._changed(self._port, b"set"))
+        self._changed(b"set")
 
     def clear(self) -> None:
         """Clear the event: later waiters wait for the next ``set``.
@@ -42,7 +69,7 @@ class Event(BaseEvent):
         Raises:
             ServerError, OutcomeUnknown: as ``set``.
         """
-        run_blocking(self._changed(self._port, b"clear"))
+        self._changed(b"clear")
 
     def delete(self) -> None:
         """Delete the event, as if it had never been used: it is clear. Waiters continue to wait.
@@ -50,7 +77,7 @@ class Event(BaseEvent):
         Raises:
             ServerError, OutcomeUnknown: as ``set``.
         """
-        run_blocking(self._changed(self._port, b"delete"))
+        self._changed(b"delete")
 
     def wait(self, timeout: options.Seconds | None = None) -> bool:
         """Wait until the event is set; True at once when it is, False when it was not in time.
@@ -64,10 +91,21 @@ class Event(BaseEvent):
             ServerError: the server refuses, or the name holds something else.
             TypeError, ValueError, OverflowError: an invalid timeout.
         """
-        return run_blocking(self._passed(self._port, timeout))
+        span = options.wait_timeout(timeout)
+        self._seen = opened = run_blocking(wait_until_open(self._port, self._spec, span))
+        return opened
+
+    def _changed(self, what: bytes) -> bool:
+        self._seen = now = run_blocking(change_event(self._port, self._spec, what, self._answered))
+        return now
+
+    def __repr__(self) -> str:
+        """Show the name and the state as this handle saw it last."""
+        kind, state = type(self).__name__, "set" if self._seen else "unset"
+        return f"<fencelock.{kind} at {id(self):#x} name={self.name!r}: {state}>"
 
 
-class Latch(BaseLatch):
+class Latch(Signal):
     """A latch: it opens when it was counted down to 0, and stays open.
 
     Made by ``Client.latch``. The first client to use the name, even by waiting, sets its
@@ -77,13 +115,18 @@ class Latch(BaseLatch):
 
     __slots__ = ()
 
+    @property
+    def name(self) -> str:
+        """Return the latch's name, without the prefix."""
+        return self._spec.keys.name
+
     def count(self) -> int:
         """Ask the server how much is left to count down; 0 when the latch is open.
 
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return run_blocking(self._changed(self._port, b"look"))
+        return self._changed(b"look")
 
     def count_down(self, n: int = 1) -> int:
         """Count down by ``n``, to 0 at most; return how much is left. At 0 all waiters go on.
@@ -97,7 +140,7 @@ class Latch(BaseLatch):
                 another count.
             TypeError, ValueError: ``n`` is not a whole number of at least 1.
         """
-        return run_blocking(self._changed(self._port, b"count_down", options.count("n", n)))
+        return self._changed(b"count_down", options.count("n", n))
 
     def reset(self) -> None:
         """Close the latch again, with its full count. Waiters continue to wait.
@@ -105,7 +148,7 @@ class Latch(BaseLatch):
         Raises:
             ServerError, OutcomeUnknown: as ``count_down``.
         """
-        run_blocking(self._changed(self._port, b"reset"))
+        self._changed(b"reset")
 
     def delete(self) -> None:
         """Delete the latch: the next use starts afresh, with any count. Waiters continue to wait.
@@ -113,7 +156,7 @@ class Latch(BaseLatch):
         Raises:
             ServerError, OutcomeUnknown: as ``count_down``, but for another count.
         """
-        run_blocking(self._changed(self._port, b"delete"))
+        self._changed(b"delete")
 
     def wait(self, timeout: options.Seconds | None = None) -> bool:
         """Wait until the latch is open; True at once when it is, False when it was not in time.
@@ -126,4 +169,16 @@ class Latch(BaseLatch):
             ServerError: as ``count_down``.
             TypeError, ValueError, OverflowError: an invalid timeout.
         """
-        return run_blocking(self._passed(self._port, timeout))
+        span = options.wait_timeout(timeout)
+        opened = run_blocking(wait_until_open(self._port, self._spec, span))
+        self._seen = 0 if opened else self._seen
+        return opened
+
+    def _changed(self, what: bytes, by: int = 0) -> int:
+        self._seen = run_blocking(change_latch(self._port, self._spec, what, by, self._answered))
+        return self._seen
+
+    def __repr__(self) -> str:
+        """Show the name and the count as this handle saw it last."""
+        kind, left = type(self).__name__, f"{self._seen}/{self._spec.of}"
+        return f"<fencelock.{kind} at {id(self):#x} name={self.name!r}: left={left}>"

@@ -7,19 +7,19 @@ Rules of this file:
 - What few programs use is imported when its factory is first called: a command of the shell pays
   for each module when it starts.
 - An option that several factories take is explained in ``lock``, and checked in
-  ``handles.lease_options``.
+  ``handles.lease_options``. A factory names it once, in its signature: what it was called with,
+  its ``locals()``, goes to the check as it is.
 """
 # ruff: noqa: PLC0415 - as said above
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fencelock import options
 from fencelock._core.keys import LockKeys, SignalKeys
-from fencelock._handles.lock import Holds, ReentrantHolds, lease_options
-from fencelock._handles.quorum_limits import refuse
+from fencelock._handles.lock import Holds, ReentrantHolds, lease_options, options_of
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._runtime.dates import datetime
 from fencelock._runtime.later import Later
@@ -67,12 +67,18 @@ class Factories(ProcessBound):
     def _keys(self, name: str) -> LockKeys:
         return LockKeys(self._prefix, options.lock_name(name))
 
-    def _signal_keys(self, name: str) -> SignalKeys:
+    def _signal_keys(self, kind: str, name: str) -> SignalKeys:
+        options.refuse_over_quorum(self._defaults.quorum, kind)
         return SignalKeys(self._prefix, options.lock_name(name))
 
-    def _without_cohort(self, kind: str, **given: Any) -> LeaseOptions:
-        """Check the options of an object whose waiters each stand in line for themselves."""
-        return lease_options(self._defaults, cohort=None, kind=kind, cancels=ASYNCHRONOUS, **given)
+    def _options(self, call: Mapping[str, Any], **also: Any) -> LeaseOptions:
+        """Check the options among the arguments of a factory, which are its ``locals()``."""
+        return lease_options(self._defaults, **options_of(call), cancels=ASYNCHRONOUS, **also)
+
+    def _without_cohort(self, kind: str, call: Mapping[str, Any]) -> LeaseOptions:
+        """Check the same for an object whose waiters each stand in line for themselves."""
+        options.refuse_over_quorum(self._defaults.quorum, kind)
+        return self._options(call, cohort=None, kind=kind)
 
     def lock(
         self,
@@ -115,23 +121,7 @@ class Factories(ProcessBound):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        chosen = lease_options(
-            self._defaults,
-            ttl=ttl,
-            renew=renew,
-            max_hold=max_hold,
-            max_renewals=max_renewals,
-            timeout=timeout,
-            wait=wait,
-            on_lost=on_lost,
-            label=label,
-            template=template,
-            strict=strict,
-            cohort=cohort,
-            linger=linger,
-            deadlock_after=deadlock_after,
-            cancels=ASYNCHRONOUS,
-        )
+        chosen = self._options(locals())
         return Lock(self._port, Holds(self._keys(name), chosen, BlockingHold))
 
     def rlock(
@@ -162,24 +152,7 @@ class Factories(ProcessBound):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        chosen = lease_options(
-            self._defaults,
-            owner=owner,
-            ttl=ttl,
-            renew=renew,
-            max_hold=max_hold,
-            max_renewals=max_renewals,
-            timeout=timeout,
-            wait=wait,
-            on_lost=on_lost,
-            label=label,
-            template=template,
-            cohort=cohort,
-            linger=linger,
-            deadlock_after=deadlock_after,
-            kind="rlock",
-            cancels=ASYNCHRONOUS,
-        )
+        chosen = self._options(locals(), kind="rlock")
         return RLock(self._port, ReentrantHolds(self._keys(name), chosen, BlockingHold))
 
     def semaphore(
@@ -208,19 +181,7 @@ class Factories(ProcessBound):
         """
         from fencelock._handles.semaphore import SemaphoreHolds
 
-        refuse(self._defaults.quorum, "semaphore")
-        chosen = self._without_cohort(
-            "semaphore",
-            ttl=ttl,
-            renew=renew,
-            max_hold=max_hold,
-            max_renewals=max_renewals,
-            timeout=timeout,
-            on_lost=on_lost,
-            label=label,
-            template=template,
-            deadlock_after=deadlock_after,
-        )
+        chosen = self._without_cohort("semaphore", locals())
         permits = SemaphoreHolds(self._keys(name), chosen, BlockingHold, limit, bounded=False)
         return Semaphore(self._port, permits)
 
@@ -248,19 +209,7 @@ class Factories(ProcessBound):
         """
         from fencelock._handles.semaphore import SemaphoreHolds
 
-        refuse(self._defaults.quorum, "semaphore")
-        chosen = self._without_cohort(
-            "semaphore",
-            ttl=ttl,
-            renew=renew,
-            max_hold=max_hold,
-            max_renewals=max_renewals,
-            timeout=timeout,
-            on_lost=on_lost,
-            label=label,
-            template=template,
-            deadlock_after=deadlock_after,
-        )
+        chosen = self._without_cohort("semaphore", locals())
         permits = SemaphoreHolds(self._keys(name), chosen, BlockingHold, limit, bounded=True)
         return BoundedSemaphore(self._port, permits)
 
@@ -293,29 +242,20 @@ class Factories(ProcessBound):
         from fencelock._core.objects.semaphore_rwlock import READ, WRITE
         from fencelock._handles.rwlock import SideHolds, SideTable
 
-        refuse(self._defaults.quorum, "rwlock")
-        keys = self._keys(name)
+        options.refuse_over_quorum(self._defaults.quorum, "rwlock")
+        call, keys = locals(), self._keys(name)
         # one of several threads is first
         sides: SideTable = vars(self).setdefault("_sides", SideTable())
 
-        def side(ttl: Seconds | None, side: int, *, again: bool) -> SideHolds:
-            chosen = self._without_cohort(
-                "rwlock.read" if side == READ else "rwlock.write",
-                ttl=ttl,
-                renew=renew,
-                max_hold=max_hold,
-                max_renewals=max_renewals,
-                timeout=timeout,
-                on_lost=on_lost,
-                label=label,
-                template=template,
-                deadlock_after=deadlock_after,
-            )
+        def holds(which: str, side: int, ttl: Seconds | None, *, again: bool) -> SideHolds:
+            if ttl is not None:
+                options.lease_ttl(ttl, f"{which}_ttl")
+            chosen = self._options({**call, "ttl": ttl}, cohort=None, kind=f"rwlock.{which}")
             return SideHolds(keys, chosen, BlockingHold, sides, side, reentrant=again)
 
-        read = side(options.side_ttl("read_ttl", read_ttl), READ, again=True)
-        write = side(options.side_ttl("write_ttl", write_ttl), WRITE, again=bool(reentrant))
-        return RWLock(self._port, keys, read, write)
+        read = holds("read", READ, read_ttl, again=True)
+        write = holds("write", WRITE, write_ttl, again=bool(reentrant))
+        return RWLock(self._port, read, write)
 
     def event(self, name: str, *, idle_ttl: Seconds = options.IDLE_TTL) -> Event:
         """Return a handle of the event ``name``; sends nothing.
@@ -327,9 +267,8 @@ class Factories(ProcessBound):
         """
         from fencelock._core.objects.event_latch import EventSpec
 
-        refuse(self._defaults.quorum, "event")
-        kept = options.idle_ttl(idle_ttl)
-        return Event(self._port, EventSpec(self._signal_keys(name), b"event", kept))
+        keys, kept = self._signal_keys("event", name), options.idle_ttl(idle_ttl)
+        return Event(self._port, EventSpec(keys, b"event", kept))
 
     def latch(self, name: str, count: int, *, idle_ttl: Seconds = options.IDLE_TTL) -> Latch:
         """Return a handle of the latch ``name``, which opens after ``count`` counts; sends nothing.
@@ -344,10 +283,8 @@ class Factories(ProcessBound):
         """
         from fencelock._core.objects.event_latch import EventSpec
 
-        refuse(self._defaults.quorum, "latch")
-        whole = options.count("count", count)
-        kept = options.idle_ttl(idle_ttl)
-        return Latch(self._port, EventSpec(self._signal_keys(name), b"latch", kept, whole))
+        keys, kept = self._signal_keys("latch", name), options.idle_ttl(idle_ttl)
+        return Latch(self._port, EventSpec(keys, b"latch", kept, options.count("count", count)))
 
     def barrier(
         self,
@@ -370,13 +307,11 @@ class Factories(ProcessBound):
         """
         from fencelock._core.objects.barrier import BarrierSpec
 
-        refuse(self._defaults.quorum, "barrier")
+        keys, kept = self._signal_keys("barrier", name), options.idle_ttl(idle_ttl)
         count = options.count("parties", parties)
         options.callback("action", action, asynchronous=ASYNCHRONOUS, given="")
-        seconds, server_timeout = options.wait_timeout(timeout), self._server_timeout
-        kept = options.idle_ttl(idle_ttl)
-        spec = BarrierSpec(self._signal_keys(name), count, kept, action is not None, server_timeout)
-        return Barrier(self._port, spec, action, seconds)
+        spec = BarrierSpec(keys, count, kept, action is not None, self._server_timeout)
+        return Barrier(self._port, spec, action, options.wait_timeout(timeout))
 
     def multi(
         self,
@@ -404,27 +339,18 @@ class Factories(ProcessBound):
         Raises:
             TypeError, ValueError: names or an option that cannot work; nothing was sent.
         """
-        refuse(self._defaults.quorum, "multi")
         from fencelock._handles.multi import MultiHolds, parts_of
         from fencelock.blocking.rwlock import ReadLock, WriteLock
         from fencelock.blocking.semaphore import Semaphore
 
-        chosen = self._without_cohort(
-            "multi",
-            ttl=ttl,
-            renew=renew,
-            max_hold=max_hold,
-            max_renewals=max_renewals,
-            timeout=timeout,
-            on_lost=on_lost,
-            label=label,
-            template=template,
-            deadlock_after=deadlock_after,
-        )
+        chosen = self._without_cohort("multi", locals())
         kinds = (Lock, ReadLock, WriteLock, Semaphore)
-        parts = parts_of(self._prefix, names, port=self._port, kinds=kinds)
-        holds = MultiHolds(parts, chosen, (BlockingHold, MultiLease))
-        return MultiLock(self._port, holds)
+
+        def named(name: str) -> Holds:
+            return Holds(self._keys(name), chosen, BlockingHold)
+
+        parts = parts_of(names, named, port=self._port, kinds=kinds)
+        return MultiLock(self._port, MultiHolds(parts, chosen, MultiLease))
 
     def election(
         self,
@@ -449,13 +375,10 @@ class Factories(ProcessBound):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        refuse(self._defaults.quorum, "election")
         from fencelock._core.objects.election import ElectionKeys
         from fencelock._handles.election import CandidateHolds
 
-        chosen = self._without_cohort(
-            "election", ttl=ttl, timeout=timeout, on_lost=on_lost, label=label, template=template
-        )
+        chosen = self._without_cohort("election", locals())
         keys = ElectionKeys(self._prefix, options.lock_name(name))
         options.callback("on_elected", on_elected, asynchronous=ASYNCHRONOUS)
         holds = CandidateHolds(keys, chosen, BlockingHold, candidate)

@@ -9,7 +9,6 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from fencelock import options
-from fencelock._core.engine import holder_of
 from fencelock._core.lock.acquire import acquire, withdraw
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
@@ -37,15 +36,10 @@ from fencelock.errors import FencelockError
 
 
 @unnamed
-class Handle(ProcessBound):
+class Holder(ProcessBound):
     """What all handles share that hold leases."""
 
     __slots__ = ("__weakref__", "_finalizer", "_holds", "_port")
-
-    if not TYPE_CHECKING:
-        extend = Elsewhere(RENEW)
-        reacquire = Elsewhere(RENEW)
-        refresh = Elsewhere(RENEW)
 
     @made_by_clients
     def __init__(self, port: BlockingPort, holds: Any) -> None:
@@ -68,6 +62,13 @@ class Handle(ProcessBound):
         if body is not None:
             self._undo(body)
 
+    def _give_back(self, *, only_own: bool = False) -> int:
+        port, thread = self._port, here.unit
+        if port.elsewhere:
+            port = home_of(self._holds.lease_for(thread), port)
+        flow = take_and_release(port, partial(self._holds.take, thread, only_own=only_own))
+        return run_release(flow, self, port) or 0
+
     def __repr__(self) -> str:
         """Show name, state and fence, as this process knows them."""
         return self._holds.show(self)  # type: ignore[no-any-return]  # of any kind of holds
@@ -77,6 +78,44 @@ class Handle(ProcessBound):
         holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
         if holds is not None and holds.newest() is not None:
             self._finalizer = DropFinalizer(holds.dropped)
+
+
+@unnamed
+class Handle(Holder):
+    """What a lock and several locks share: what is taken for a body is released at its end."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:
+        extend = Elsewhere(RENEW)
+        reacquire = Elsewhere(RENEW)
+        refresh = Elsewhere(RENEW)
+
+    def _entered(self, body: Body, hold: Hold | None) -> Any:
+        """Return the lease for a body that begins; a loss may cancel the body from here on."""
+        if hold is None:
+            raise self._holds.not_granted()
+        self._holds.bodies.begin(body)
+        if hold.terms.options.on_lost == "cancel" and hold.body is None:
+            watch(body)
+        return hold
+
+    def _end(self, body: Body | None, error: BaseException | None) -> None:
+        """End a body; the error of the body goes first."""
+        stopped = False
+        try:
+            if body is UNSURE:
+                raise self._holds.unsure()
+            if body and body.held.body is not None and not self._holds.bodies.hold(body):
+                stopped = was_stopped(body.held.body, error)  # it is the last one
+            self._end_body(body)
+        except FencelockError as trouble:
+            what = f"release of {self._holds.title!r}"
+            raise_release_error(trouble, error, what, stopped=stopped)
+
+    def _end_body(self, body: Body | None) -> None:
+        """Release what a body held; see the subclasses. Without a body, as ``release`` does."""
+        raise NotImplementedError
 
 
 @unnamed
@@ -107,7 +146,7 @@ class LockBase(Handle):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return run_blocking(holder_of(self._port, self._holds.keys)) is not None
+        return run_blocking(self._holds.is_busy(self._port))
 
     def owned(self) -> bool:
         """Ask the server whether this handle holds the lock now: is it me?
@@ -117,8 +156,16 @@ class LockBase(Handle):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        mine = self._holds.holder_ids()
-        return bool(mine) and run_blocking(holder_of(self._port, self._holds.keys)) in mine
+        return run_blocking(self._holds.is_owned(self._port))
+
+    def _leave(self) -> int:
+        """Leave once what this thread entered; the last time gives it back."""
+        hold = self._holds.of(here.unit)
+        if hold is not None and hold.count > 1:
+            hold.count -= 1
+            hold.check()
+            return hold.count
+        return self._give_back(only_own=True)
 
     def _enter(self, body: Body, seconds: float | None) -> Hold | None:
         """Acquire, or enter once more; the frame that called undoes it after an interrupt."""
@@ -147,23 +194,7 @@ class LockBase(Handle):
         except BaseException:
             self._undo(body)
             raise
-        return lease
-
-    def _entered(self, body: Body, hold: Hold | None) -> Lease:
-        """Return the lease for a body that begins; a loss may cancel the body from here on."""
-        if hold is None:
-            raise self._holds.not_granted()
-        self._holds.bodies.begin(body)
-        if hold.terms.options.on_lost == "cancel" and hold.body is None:
-            watch(body)
-        return hold  # type: ignore[return-value]  # acquire() was given its type
-
-    def _give_back(self, *, only_own: bool = False) -> int:
-        port, thread = self._port, here.unit
-        if port.elsewhere:
-            port = home_of(self._holds.lease_for(thread), port)
-        flow = take_and_release(port, partial(self._holds.take, thread, only_own=only_own))
-        return run_release(flow, self, port) or 0
+        return lease  # type: ignore[no-any-return]  # acquire() was given its type
 
     @from_first_instruction
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -181,24 +212,12 @@ class LockBase(Handle):
             self._abandon(locals(), sys._getframe().f_back)  # noqa: SLF001 - as above
             raise
 
-    def _end(self, body: Body | None, error: BaseException | None) -> None:
-        """End a body; the error of the body goes first."""
-        stopped = False
-        try:
-            if body is None:
-                self.release()
-                return
-            if body is UNSURE:
-                raise self._holds.unsure()
-            if body.held.body is not None and not self._holds.bodies.hold(body):  # the last one
-                stopped = was_stopped(body.held.body, error)
-            self._end_body(body)
-        except FencelockError as trouble:
-            raise_release_error(trouble, error, f"release of {self.name!r}", stopped=stopped)
-
-    def _end_body(self, body: Body) -> None:
+    def _end_body(self, body: Body | None) -> None:
         """Release what a body held, or leave it once."""
         holds = self._holds
+        if body is None:
+            self.release()
+            return
         hold = holds.of_body(body)
         if holds.counts and hold.count > 1:
             hold.count, body.held = hold.count - 1, None
@@ -308,14 +327,8 @@ class RLock(LockBase):
             LeaseLost: the lease had ended before; another client may hold the lock.
             OutcomeUnknown, ServerUnreachable: no answer came; see ``Lock.release``.
         """
-        thread = here.unit
-        hold = self._holds.of(thread)
-        if hold is not None and hold.count > 1:
-            hold.count -= 1
-            hold.check()
-            return hold.count
         if self._holds.options.owner is None:
-            return self._give_back(only_own=True)
+            return self._leave()
         if self._holds.newest() is not None:
             return self._give_back()
         # The owner id travelled here: another handle or process acquired.

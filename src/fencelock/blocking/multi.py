@@ -11,18 +11,15 @@ from fencelock import options
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.multi import acquire_all, release_all
-from fencelock._handles.body import UNSURE, Body, raise_release_error
-from fencelock._handles.multi import MultiHolds, is_busy, is_owned
+from fencelock._handles.body import Body
+from fencelock._handles.multi import MultiHolds
 from fencelock._io.threads import run_blocking, run_release
 from fencelock._runtime.process import here
 from fencelock.blocking.caller import (
     from_first_instruction,
-    was_stopped,
-    watch,
 )
 from fencelock.blocking.lease import MultiLease
 from fencelock.blocking.lock import Handle
-from fencelock.errors import FencelockError
 from fencelock.options import Seconds
 
 
@@ -68,7 +65,7 @@ class MultiLock(Handle):
         seconds = options.acquire_timeout(timeout, blocking=blocking)
         body = Body(None, here.unit)
         try:
-            hold = self._obtain(body, seconds)
+            hold = self._enter(body, seconds)
         except BaseException:
             self._undo(body)
             raise
@@ -95,7 +92,7 @@ class MultiLock(Handle):
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
         port = self._port
-        busy = [run_blocking(is_busy(port, part)) for part in self._holds.parts.values()]
+        busy = [run_blocking(part.is_busy(port)) for part in self._holds.parts.values()]
         return any(busy)
 
     def owned(self) -> bool:
@@ -107,10 +104,10 @@ class MultiLock(Handle):
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
         port = self._port
-        owned = [run_blocking(is_owned(port, part)) for part in self._holds.parts.values()]
+        owned = [run_blocking(part.is_owned(port)) for part in self._holds.parts.values()]
         return all(owned)
 
-    def _obtain(self, body: Body, seconds: float | None) -> Hold | None:
+    def _enter(self, body: Body, seconds: float | None) -> Hold | None:
         """Acquire all; the frame that called undoes it after an interrupt."""
         holds, port, unit = self._holds, self._port, body.unit
         asked = body.attempt = list[Attempt]()
@@ -131,12 +128,7 @@ class MultiLock(Handle):
         """
         body = Body(sys._getframe().f_back, here.unit)  # noqa: SLF001 - see body.py
         try:
-            hold = self._obtain(body, self._holds.options.timeout)
-            if hold is None:
-                raise self._holds.not_granted()
-            if self._holds.options.on_lost == "cancel":
-                watch(body)
-            self._holds.bodies.begin(body)
+            hold = self._entered(body, self._enter(body, self._holds.options.timeout))
         except BaseException:
             self._undo(body)
             raise
@@ -158,17 +150,11 @@ class MultiLock(Handle):
             self._abandon(locals(), sys._getframe().f_back)  # noqa: SLF001 - as above
             raise
 
-    def _end(self, body: Body | None, error: BaseException | None) -> None:
-        """End a body; the error of the body goes first."""
+    def _end_body(self, body: Body | None) -> None:
+        """Release all that a body held."""
         holds, port, thread = self._holds, self._port, here.unit
-        stopped = body is not None and was_stopped(body, error)
-        try:
-            if body is UNSURE:
-                raise holds.unsure()
-            take = partial(holds.take_of_body, body) if body else partial(holds.take, thread)
-            run_release(release_all(port, take), self, port)
-        except FencelockError as trouble:
-            raise_release_error(trouble, error, f"release of {self.names!r}", stopped=stopped)
+        take = partial(holds.take_of_body, body) if body else partial(holds.take, thread)
+        run_release(release_all(port, take), self, port)
 
     def __repr__(self) -> str:
         """Show names and state, as this process knows them."""

@@ -166,7 +166,7 @@ class Once(ProcessBound, Generic[Given]):
             if not isinstance(begun, Hold):
                 if begun is None and self._run_settings.wait:
                     raise holds.timed_out()
-                by = None if begun else run_blocking(run_by(self._port, holds.once))
+                by = None if begun else run_blocking(run_by(self._port, holds.keys))
                 return Outcome(name, begun, running=by)
             mark.put()
             value = result_of(body(run.entered(begun)), plan.function)
@@ -191,7 +191,7 @@ class OnceLock(Lock):
         """Return the lease for the body."""
         body = Body(sys._getframe().f_back, here.unit)  # noqa: SLF001 - see body.py
         body.held = hold
-        return self._entered(body, hold)
+        return self._entered(body, hold)  # type: ignore[no-any-return]  # as in lock.py
 
     def begin(self) -> Hold | FinishedOnce | None:
         """Start the run, or return its result; None when time is up."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fencelock import options
-from fencelock._core.objects.semaphore_rwlock import held_of
 from fencelock._handles.body import Body
 from fencelock._handles.rwlock import SideHolds
 from fencelock._io.port_blocking import BlockingPort
@@ -14,9 +13,6 @@ from fencelock._io.threads import run_blocking
 from fencelock._runtime.hints import SIDES, Elsewhere, made_by_clients, unnamed
 from fencelock._runtime.process import ProcessBound, here
 from fencelock.blocking.lock import LockBase
-
-if TYPE_CHECKING:
-    from fencelock._core.keys import LockKeys
 
 
 @unnamed
@@ -64,12 +60,7 @@ class RWLockSide(LockBase):
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the lease ends by its ttl at the latest.
         """
-        hold = self._holds.of(here.unit)
-        if hold is not None and hold.count > 1:
-            hold.count -= 1
-            hold.check()
-            return hold.count
-        return self._give_back(only_own=True)
+        return self._leave()
 
     def locked(self) -> bool:
         """Ask the server whether this side would have to be waited for now.
@@ -78,7 +69,7 @@ class RWLockSide(LockBase):
             ServerUnsuitable: the name is in use as another kind of object.
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return run_blocking(self._holds.busy(self._port))
+        return run_blocking(self._holds.is_busy(self._port))
 
     def owned(self) -> bool:
         """Ask the server whether this handle holds this side now.
@@ -88,8 +79,7 @@ class RWLockSide(LockBase):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        mine = tuple(self._holds.holder_ids())
-        return bool(mine) and run_blocking(held_of(self._port, self._holds.keys, mine)) > 0
+        return run_blocking(self._holds.is_owned(self._port))
 
 
 class ReadLock(RWLockSide):
@@ -120,7 +110,7 @@ class RWLock(ProcessBound):
     that neither side is starved. Fences order reads and writes.
     """
 
-    __slots__ = ("_keys", "read", "write")
+    __slots__ = ("read", "write")
 
     if not TYPE_CHECKING:
         acquire = Elsewhere(SIDES)
@@ -132,17 +122,14 @@ class RWLock(ProcessBound):
     write: WriteLock
 
     @made_by_clients
-    def __init__(
-        self, port: BlockingPort, keys: LockKeys, read: SideHolds, write: SideHolds
-    ) -> None:
-        self._keys = keys
+    def __init__(self, port: BlockingPort, read: SideHolds, write: SideHolds) -> None:
         self.read = ReadLock(port, read)
         self.write = WriteLock(port, write)
 
     @property
     def name(self) -> str:
         """Return the lock's name, without the prefix."""
-        return self._keys.name
+        return self.read.name
 
     def __repr__(self) -> str:
         """Show the name and both sides, as this process knows them."""

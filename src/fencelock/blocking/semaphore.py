@@ -11,7 +11,7 @@ from typing import Any, cast
 from fencelock import options
 from fencelock._core.lock.acquire import acquire
 from fencelock._core.lock.hold import Hold
-from fencelock._core.objects.semaphore_rwlock import held_of, release_permits, set_limit
+from fencelock._core.objects.semaphore_rwlock import release_permits, set_limit
 from fencelock._handles.body import UNSURE, Bodies, Body, raise_release_error
 from fencelock._handles.semaphore import SemaphoreHolds
 from fencelock._io.threads import run_blocking, run_release
@@ -92,7 +92,7 @@ class Semaphore(LockBase):
             ServerUnsuitable: the name is in use as another kind of object.
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return run_blocking(self._holds.busy(self._port))
+        return run_blocking(self._holds.is_busy(self._port))
 
     def owned(self) -> bool:
         """Ask the server whether this handle holds a permit now.
@@ -102,8 +102,7 @@ class Semaphore(LockBase):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        mine = tuple(self._holds.holder_ids())
-        return bool(mine) and run_blocking(held_of(self._port, self._holds.keys, mine)) > 0
+        return run_blocking(self._holds.is_owned(self._port))
 
     def available(self) -> int:
         """Ask the server how many permits are free now; others may be faster.
@@ -133,8 +132,11 @@ class Semaphore(LockBase):
         agreed = run_blocking(set_limit(port, self._holds.terms(port), wanted))
         self._holds.changed_limit(wanted, agreed)
 
-    def _end_body(self, body: Body) -> None:
+    def _end_body(self, body: Body | None) -> None:
         """Give back the permit of a body."""
+        if body is None:
+            self.release()
+            return
         port, holds = self._port, self._holds
         flow = release_permits(port, lambda taken: holds.take_permits_of_body(body, taken))
         run_release(flow, self, port)

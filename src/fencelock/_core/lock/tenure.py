@@ -527,14 +527,6 @@ def _state(line: Tenure) -> bytes:
     return b"idle" if line.kept is not None else b"busy"
 
 
-def known_idle(port: Port, holder: bytes) -> bool | None:
-    """Return True if this client keeps this lease, False if it uses it, None if it has none."""
-    with port.mutex:
-        line = port.lines.recalls.tenures.get(holder)
-        idle = None if line is None else line.kept is not None
-    return idle
-
-
 def give_up_due(port: Port, now: float) -> None:
     """Release the idle leases whose time is up."""
     with port.mutex:

@@ -1,35 +1,29 @@
-"""Ask clients what the server cannot know: whether a lease is in use, and who waits inside them.
-
-A client takes and gives back a lease that it keeps without a command: see tenure.py. And of a
-cohort the server knows only the front.
+"""Ask clients who waits inside them: of a cohort the server knows only the front.
 
 Rules of this file:
 
 - A client is asked by a message to its channel, and answers by one. Nothing is kept for that, and
   nothing is sent while no person looks.
 - An answer has a bound: it begins with the lock that was asked about.
-- Without an answer, in a moment, the client may be frozen: only what the server knows is shown, and
-  a lease counts as used.
+- Without an answer, in a moment, the client may be frozen: only what the server knows is shown.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from math import inf
 
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.tenure import Tenure, known_idle
+from fencelock._core.lock.idle import answered
+from fencelock._core.lock.tenure import Tenure
 from fencelock._core.port import Port
 from fencelock._core.seat import Seat
-from fencelock._core.types import Call, NoReply
+from fencelock._core.types import Call
 from fencelock._runtime.records import NamedTuple
-from fencelock.errors import ServerError
-from fencelock.scripts import ANSWER, ASK
+from fencelock.scripts import ANSWER
 
-# How long an answer may take.
-ANSWER_SECONDS = 0.25
 # How long one may take if no client heard the question at the server that was asked: in a Cluster
 # it may be at another node.
 FAR_SECONDS = 0.03
@@ -104,16 +98,6 @@ def _text(raw: bytes) -> str:
 # -- asking ----------------------------------------------------------------------------------------
 
 
-async def is_idle(port: Port, keys: LockKeys, holder: bytes) -> bool:
-    """Return True if the holder's client says that it does not use its lease."""
-    known = known_idle(port, holder)
-    if known is not None:
-        return known
-    asks = [(keys, lambda waiter: (ASK, keys.renew, (holder, waiter.channel, waiter.id)))]
-    (waiter,) = await _answered(port, asks, ANSWER_SECONDS, far=0.0)
-    return waiter.idle
-
-
 async def local_rows(port: Port, clients: Mapping[bytes, LockKeys], until: float) -> Sequence[Row]:
     """Return who waits inside the clients of these channels, each asked about one lock first."""
     found: list[Row] = []
@@ -127,7 +111,7 @@ async def local_rows(port: Port, clients: Mapping[bytes, LockKeys], until: float
     for at in range(0, len(asks), AT_ONCE):
         if port.now() < until:
             some = asks[at : at + AT_ONCE]
-            for waiter in await _answered(port, some, LOCAL_SECONDS, far=FAR_SECONDS):
+            for waiter in await answered(port, some, LOCAL_SECONDS, far=FAR_SECONDS):
                 found += unpack(waiter.said) or ()
     return found
 
@@ -135,26 +119,3 @@ async def local_rows(port: Port, clients: Mapping[bytes, LockKeys], until: float
 def _who_waits(client_channel: bytes, keys: LockKeys, waiter: Seat) -> Call:
     about = b"%b %b %b" % (waiter.channel, waiter.id, keys.lock)
     return ANSWER, keys.plain, (client_channel, about, b"inside?")
-
-
-async def _answered(
-    port: Port, asks: Sequence[tuple[LockKeys, Callable[[Seat], Call]]], span: float, far: float
-) -> Sequence[Seat]:
-    """Ask clients, and wait a moment for their answers; return the waiters that may have them."""
-    waiters = [Seat.of(keys, port.new_id()) for keys, _ in asks]
-    ends = [0.0] * len(waiters)
-    until = port.now() + port.server_timeout
-    try:
-        for number, (waiter, (_, question)) in enumerate(zip(waiters, asks, strict=True)):
-            await port.open(waiter, until, listen=True)
-            sent = await port.call(*question(waiter), until, waiter)
-            ends[number] = port.now() + (span if sent else far)
-        for waiter, end in zip(waiters, ends, strict=True):
-            if not waiter.news and port.now() < end:
-                await port.wait(waiter, min(until, end))
-    except (NoReply, ServerError):
-        pass  # what the server knows is shown
-    finally:
-        for waiter in waiters:
-            port.close(waiter)
-    return waiters

@@ -5,7 +5,7 @@ Pure: what is known of the locks comes in. The command line and the dashboard dr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from fencelock._runtime.records import NamedTuple
 from fencelock.status import HolderStatus, LockStatus, WaiterStatus
@@ -48,22 +48,17 @@ def blocks(locks: Iterable[LockStatus]) -> list[Block]:
     """
     found: list[Block] = []
     for lock in locks:
+        holders = [(unit_of(who), who.held_for, lock.limit - who.permits) for who in lock.holders]
+        if lock.foreign:
+            holders.append((Unit("", 0, "", foreign=lock.name), 0.0, 0))
         needed = 1  # permits must be free: no request overtakes another one
         for who in () if lock.kept else (*lock.waiters, *lock.local_waiters):
             needed = max(needed, who.permits)
-            found += [
+            found += [  # beside what this holder has, so many permits are there
                 Block(unit_of(who), lock.name, holder, who.since, who.waited, held, spare < needed)
-                for holder, held, spare in _holders(lock)
+                for holder, held, spare in holders
             ]
     return sorted(found, key=lambda block: -block.waited)
-
-
-def _holders(lock: LockStatus) -> Iterator[tuple[Unit, float, int]]:
-    """Yield who holds a lock, for how long, and the permits that there are beside its own."""
-    for each in lock.holders:
-        yield unit_of(each), each.held_for, lock.limit - each.permits
-    if lock.foreign:
-        yield Unit("", 0, "", foreign=lock.name), 0.0, 0
 
 
 def unit_of(who: HolderStatus | WaiterStatus) -> Unit:

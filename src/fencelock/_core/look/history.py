@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, Final
 from weakref import ref
 
+from fencelock import options
 from fencelock._core import events
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.events import LockEvent
@@ -21,7 +22,7 @@ from fencelock._core.keys import history_key, index_key
 from fencelock._core.port import Port
 from fencelock._core.retry import command
 from fencelock._core.types import Reply
-from fencelock.options import History
+from fencelock.options import History, Seconds
 from fencelock.scripts import ADD_HISTORY, NOTE_LOCKS
 from fencelock.status import HistoryEntry, LockStatus
 
@@ -138,22 +139,10 @@ class Recorder:
 
 def note_revocation(port: Port, prefix: str, lost: LockStatus, reason: str, by: str) -> None:
     """Keep that an operator revoked a lock, an entry for each holder, in the background."""
+    about = {"kind": "revoked", "name": lost.name, "object": lost.kind}
+    why = {"reason": _text(reason), "by": _text(by)}
     told = [
-        packed(
-            {
-                "id": f"{port.client_channel.decode(errors='replace')}-{next(_numbers)}",
-                "kind": "revoked",
-                "name": lost.name,
-                "object": lost.kind,
-                **(
-                    {"host": who.host, "pid": who.pid, "unit": who.unit, "label": who.label}
-                    if who
-                    else {}
-                ),
-                "reason": _text(reason),
-                "by": _text(by),
-            }
-        )
+        packed(_entry(port.client_channel, who._asdict() if who else {}, about | why))
         for who in lost.holders or (None,)
     ]
     kept = _KEPT_BESIDE, int(History().ttl * 1000)
@@ -162,20 +151,25 @@ def note_revocation(port: Port, prefix: str, lost: LockStatus, reason: str, by: 
 
 def entry_of(event: LockEvent, kind: str, behind: str) -> dict[str, Any]:
     """Return what is kept of an event."""
-    who = event.who
-    told: dict[str, Any] = {
-        "id": f"{event.client.decode(errors='replace')}-{next(_numbers)}",
+    told = {
         "kind": kind,
         "name": event.name,
         "object": event.object,
-        **{key: who[key] for key in ("host", "pid", "unit", "label") if who.get(key)},
         "seconds": round(event.held if kind == "lost" else event.waited, 3),
         "outcome": event.kind if kind == WAIT else "",
         "reason": _text(event.reason),
         "detail": _text(event.detail or event.error),
         "behind": behind,
     }
-    return {key: value for key, value in told.items() if value not in {"", 0}}
+    return _entry(event.client, event.who, told)
+
+
+def _entry(client: bytes, who: Mapping[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+    """Return what is kept of something that happened to a client: all that is not empty."""
+    number = f"{client.decode(errors='replace')}-{next(_numbers)}"
+    person = {key: who.get(key, "") for key in ("host", "pid", "unit", "label")}
+    whole = {"id": number, **told, **person}
+    return {key: value for key, value in whole.items() if value}
 
 
 def _text(value: object) -> str:
@@ -198,13 +192,16 @@ def packed(entry: dict[str, Any]) -> bytes:
 
 @describes_errors
 async def read(
-    port: Port, prefix: str, name: str | None, since: float | None, limit: int
+    port: Port, prefix: str, name: str | None, within: Seconds | None, limit: int
 ) -> list[HistoryEntry]:
-    """Return the newest entries, in the order of time; since so many seconds ago."""
+    """Return the newest entries, in the order of time, of the last so many seconds."""
+    chosen = None if name is None else options.lock_name(name)
+    since = None if within is None else options.positive("within", within)
+    limit = options.count("limit", limit)
     each = await port.on_each("", lambda server: _entries(server, prefix, since, limit))
     found = {entry.id: entry for entries in each for entry in entries}
-    chosen = [entry for entry in found.values() if name is None or entry.name == name]
-    return sorted(chosen, key=lambda entry: entry.at)[-limit:]
+    told = [entry for entry in found.values() if chosen is None or entry.name == chosen]
+    return sorted(told, key=lambda entry: entry.at)[-limit:]
 
 
 async def _entries(

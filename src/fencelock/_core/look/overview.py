@@ -6,9 +6,7 @@ was just waited for or renewed. A SCAN now and then finds the locks of all other
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import inf
-from typing import Any
 
 from fencelock._core.keys import LockKeys, index_key
 from fencelock._core.look import LISTED
@@ -60,7 +58,9 @@ class Overview:
 
         A lease that its client may keep while it is idle counts as held: asking would take time.
         """
-        self._names |= await self._noted(port)
+        each = await port.on_each("", self._noted_at)
+        self._noted_us = max([self._noted_us, *(newest for newest, _ in each)])
+        self._names |= {name for _, noted in each for name in noted if matches(name, self._match)}
         begun = port.now()
         if begun >= self._scan_at:
             try:
@@ -81,29 +81,17 @@ class Overview:
             return self._scan_every
         return min(self._scan_every, max(SOON_SECONDS, took / SCAN_SHARE))
 
-    async def _noted(self, port: Port) -> set[str]:
-        """Return the names that were noted since the last time."""
-        each = await port.on_each("", self._noted_at)
-        self._noted_us = max([self._noted_us, *(newest for newest, _ in each)])
-        found: set[str] = set().union(*(noted for _, noted in each))
-        return {name for name in found if matches(name, self._match)}
-
     async def _noted_at(self, port: Port) -> tuple[float, set[str]]:
+        """Return when a server noted the newest name, and the names noted since the last time."""
         key = index_key(self._prefix)
         since = b"%d" % max(0, self._noted_us - AGAIN_US)
         limits = (b"LIMIT", 0, LOCKS_MAX)
         words = (b"ZREVRANGEBYSCORE", key, b"+inf", since, b"WITHSCORES", *limits)
-        reply = await command(port, words, key)
-        pairs = _pairs(reply)
+        pairs = await command(port, words, key)
+        if pairs and not isinstance(pairs[0], list):  # RESP2 does not pair members and scores
+            pairs = list(zip(pairs[::2], pairs[1::2], strict=True))
         noted = {name.decode(errors="replace") for name, _ in pairs}
-        return (pairs[0][1] if pairs else 0.0), {name for name in noted if _is_lock(name)}
-
-
-def _pairs(reply: Sequence[Any]) -> list[tuple[bytes, float]]:
-    """Return members and scores, which RESP3 pairs and RESP2 does not."""
-    if reply and not isinstance(reply[0], list):
-        reply = list(zip(reply[::2], reply[1::2], strict=True))
-    return [(name, float(score)) for name, score in reply]
+        return (float(pairs[0][1]) if pairs else 0.0), {name for name in noted if _is_lock(name)}
 
 
 def _is_lock(name: str) -> bool:

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf
-from typing import Any, TypeVar
+from typing import Any
 
+from fencelock import options
 from fencelock._core import events
 from fencelock._core.description import described
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import LockKeys, lock_key
+from fencelock._core.lock.idle import is_idle
 from fencelock._core.lock.terms import may_linger
 from fencelock._core.look import LISTED
-from fencelock._core.look.clients import Row
+from fencelock._core.look.clients import Row, local_rows
 from fencelock._core.look.history import note_revocation
 from fencelock._core.port import Port
 from fencelock._core.quorum.votes import agreed, known_as
 from fencelock._core.retry import ask, command, parts
 from fencelock._core.types import Call, Reply
+from fencelock._runtime.process import user_and_host
 from fencelock._runtime.records import NamedTuple
 from fencelock.scripts import BREAK, SHARES_BREAK, SHOW
 from fencelock.status import HolderStatus, LockStatus, WaiterStatus
 
-T = TypeVar("T")
+Process = tuple[str, int]  # a host and a process id
 
 # How many locks one script shows: that takes it some milliseconds.
 NAMES_MAX = 500
@@ -52,13 +55,15 @@ async def show_all(
     second: a lease for which that stays unknown is shown as held. And clients are asked who waits
     inside them, if waiters are to be listed.
     """
+    # No lease of a quorum is kept while it is idle, and each waiter stands in a node's line.
+    asks = asks and port.needed == 1
     answers = await _survey(port, found, waiters)
     shown: list[LockStatus] = []
     until = port.now() + IDLE_SECONDS
     for keys, given in zip(found, answers, strict=True):
         status, holder = decided(port, keys.name, given), given[0].holder
         may_be_idle = status.held and not status.limit and may_linger(holder)
-        if asks and may_be_idle and port.now() < until and await port.is_idle(keys, holder):
+        if asks and may_be_idle and port.now() < until and await is_idle(port, keys, holder):
             status = status._replace(held=False, kept=True)
         shown.append(status)
     if asks and waiters:  # only the clients know who waits inside them, and whose turn it is
@@ -67,7 +72,7 @@ async def show_all(
             for client_channel in clients_of(answer):
                 clients.setdefault(client_channel, keys)
         rows: dict[str, list[Row]] = {}
-        for row in await port.local_rows(clients, until):
+        for row in await local_rows(port, clients, until):
             rows.setdefault(row.lock, []).append(row)
         for at, keys in enumerate(found):
             of_lock = rows.get(keys.lock.decode(errors="replace"), ())
@@ -78,39 +83,46 @@ async def show_all(
 async def _survey(port: Port, found: Sequence[LockKeys], waiters: int) -> list[list[Shown]]:
     """Return for each lock what each server shows of it: one script for each slot, and for many."""
     slots = port.by_slot(range(len(found)), lambda number: found[number].lock)
-    groups = [some for numbers in slots.values() for some in in_batches(numbers)]
-    calls = [showing([found[number] for number in some], waiters) for some in groups]
+    groups = [
+        numbers[at : at + NAMES_MAX]
+        for numbers in slots.values()
+        for at in range(0, len(numbers), NAMES_MAX)
+    ]
+    calls: list[Call] = [
+        (SHOW, [key for number in some for key in found[number].grant], (waiters,))
+        for some in groups
+    ]
     shown: dict[int, list[Shown]] = {}
-    for some, replies in zip(
-        groups, await port.replies(found[0].name if found else "", calls), strict=True
-    ):
+    answers = await port.replies(found[0].name if found else "", calls)
+    for some, replies in zip(groups, answers, strict=True):
         for at, number in enumerate(some, 1):
             shown[number] = [Shown(each[0], each[at]) for each in replies]
     return [shown[number] for number in range(len(found))]
 
 
 @describes_errors
-async def find(
-    port: Port, prefix: str, pattern: str, waiters: int = LISTED, *, recent: bool = False
+async def locks(
+    port: Port, prefix: str, match: str, given: Iterable[str] | None, *, waiters: int, recent: bool
 ) -> list[LockStatus]:
-    """Return the locks that are held, kept or waited for and match, by name.
+    """Return the locks of these names, or those in use that match, by name.
 
-    With ``recent`` also those that were released a short time ago.
+    With ``recent`` also those that match and were released a short time ago.
     """
-    found = [LockKeys(prefix, name) for name in await names(port, prefix, pattern)]
-    shown = await show_all(port, found, waiters)
-    return [status for status in shown if recent or status.active]
+    listed, chosen = options.count("waiters", waiters, least=0), chosen_names(match, given)
+    found = await names(port, prefix, options.text("match", match)) if chosen is None else chosen
+    shown = await show_all(port, [LockKeys(prefix, name) for name in found], listed)
+    return [status for status in shown if recent or status.active or chosen is not None]
 
 
-def in_batches(found: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield parts of a sequence that one script can show without holding up others for long."""
-    for at in range(0, len(found), NAMES_MAX):
-        yield found[at : at + NAMES_MAX]
-
-
-def showing(found: Sequence[LockKeys], waiters: int) -> Call:
-    """Return the request that shows locks of one slot."""
-    return SHOW, [key for keys in found for key in keys.grant], (waiters,)
+def chosen_names(match: str, given: Iterable[str] | None) -> list[str] | None:
+    """Return the names that were given, each checked; None: those that match."""
+    if given is None:
+        return None
+    if match != "*":
+        raise ValueError("give match or names, not both")
+    if isinstance(given, (str, bytes)):
+        raise TypeError(f"names must be several names, such as [{given!r}], not {given!r}")
+    return [options.lock_name(name) for name in given]
 
 
 def decided(port: Port, name: str, answers: Sequence[Shown]) -> LockStatus:
@@ -137,11 +149,8 @@ async def names(port: Port, prefix: str, pattern: str = "*", until: float = inf)
 
 
 async def _names(port: Port, prefix: str, pattern: str, until: float) -> set[str]:
-    found: set[str] = set()
-    for key in await scan(port, prefix, until=until):
-        lock = lock_key(key, prefix.encode())
-        if lock is not None:
-            found.add(lock.decode(errors="replace")[len(prefix) :])
+    locks = {lock_key(key, prefix.encode()) for key in await scan(port, prefix, until=until)}
+    found = {lock.decode(errors="replace")[len(prefix) :] for lock in locks if lock is not None}
     return {name for name in found if matches(name, pattern)}
 
 
@@ -166,13 +175,18 @@ async def scan(port: Port, prefix: str, *kind: bytes, until: float = inf) -> set
 
 @describes_errors
 async def revoke(
-    port: Port, keys: LockKeys, reason: str, only: tuple[str, int] | None = None, by: str = ""
+    port: Port, keys: LockKeys, reason: str, only: Process | None = None, by: str | None = None
 ) -> LockStatus | None:
     """Revoke the lock: its holder is notified, the next waiter is granted, the history has it.
 
     A semaphore or reader/writer lock is taken from all its holders; with ``only``, a host and a
     process id, from those of that process. Returns what was known of the holders, or None.
     """
+    by = options.text("by", user_and_host() if by is None else by)
+    reason = options.text("reason", reason).strip()
+    if not reason:
+        raise ValueError("reason must not be empty: it is what the holder will read")
+    only = _process(only)
     found = await port.on_each(keys.name, lambda server: _revoke(server, keys, reason, only))
     hit = next((info for info in found if info is not None), None)
     if hit is not None:
@@ -182,15 +196,32 @@ async def revoke(
     return hit
 
 
+def _process(only: Any) -> Process | None:
+    """Return the host and process id from which alone a lock is revoked."""
+    if only is None:
+        return None
+    try:
+        host, pid = only
+    except (TypeError, ValueError):
+        host = pid = None
+    if not isinstance(host, str) or not isinstance(pid, int) or isinstance(pid, bool):
+        raise TypeError(f"only must be (host, pid), such as status.holder.process, not {only!r}")
+    return host, pid
+
+
 async def _revoke(
-    port: Port, keys: LockKeys, reason: str, only: tuple[str, int] | None
+    port: Port, keys: LockKeys, reason: str, only: Process | None
 ) -> LockStatus | None:
     before = await show(port, keys, LISTED if only is None else HOLDERS_SOUGHT)
     until = port.now() + port.server_timeout
     args = (reason.encode(), REVOKED_MS)
     if before.limit:
-        told = b"" if only is None else described_as(*only)
-        reply = await ask(port, SHARES_BREAK, keys.all, (*args, told, port.new_id()), until)
+        begins = b""
+        if only is not None:  # as ``_handles.lock.describe`` writes it
+            told = {"host": only[0], "pid": only[1]}
+            text = json.dumps(told, separators=(",", ":"), ensure_ascii=False)
+            begins = b" %b," % text.removesuffix("}").encode()
+        reply = await ask(port, SHARES_BREAK, keys.all, (*args, begins, port.new_id()), until)
         return _only(before, only) if reply[0] > 0 else None
     if only is not None and (before.holder is None or before.holder.process != only):
         return None
@@ -198,13 +229,7 @@ async def _revoke(
     return before if reply[0] == 1 else None
 
 
-def described_as(host: str, pid: int) -> bytes:
-    """Return the beginning of a holder's description, as ``_handles.lock.describe`` writes it."""
-    told = json.dumps({"host": host, "pid": pid}, separators=(",", ":"), ensure_ascii=False)
-    return b" " + told.removesuffix("}").encode() + b","
-
-
-def _only(status: LockStatus, only: tuple[str, int] | None) -> LockStatus:
+def _only(status: LockStatus, only: Process | None) -> LockStatus:
     """Return the status with the holders of one process, where one is given."""
     if only is None:
         return status
@@ -239,22 +264,34 @@ class Shown(NamedTuple):
 
 def describe(name: str, shown: Shown) -> LockStatus:
     """Return what one server shows as the status of a lock, semaphore or reader/writer lock."""
-    now_us, (kind, holder, pttl_ms, record, waiting, line, *_) = shown
+    now_us, (kind, holder, pttl_ms, record, waiting, line, *shares) = shown
+    status = LockStatus(name=name, waiters=_line(line, now_us), waiting=waiting)
+    holders: list[HolderStatus] = []
     if is_shares(record) and kind in {b"zset", b"none"}:
-        return _describe_shares(name, shown)
-    fence, granted, info = _record(record)
-    remaining = pttl_ms / 1000 if pttl_ms >= 0 else None
-    ours = bool(holder) and granted == holder
-    return LockStatus(
-        name=name,
-        kind="lock" if kind in {b"string", b"none"} else "other",
-        held=bool(holder),
-        fence=fence,
+        taken, holding, holds = shares
+        fence, kind, _, limit, _ = record.split(b" ")
+        for hold, end_us in _pairs(holds):
+            if hold:
+                permits, its_fence, *_, info = hold.split(b" ", 6)
+                left = (end_us - now_us) / 1e6
+                holders.append(_holder(info, int(permits), int(its_fence), now_us, left))
+        remaining = holders[0].remaining if holders else None
+        status = status._replace(kind=kind[1:].decode(), limit=int(limit), taken=taken)
+    else:
+        parts = record.split(b" ", 6)  # fence holder ttl handoff_ttl owned client info
+        known = len(parts) == 7 and parts[0].isdigit()  # noqa: PLR2004 - see above
+        fence = parts[0] if known else b"0"
+        remaining = pttl_ms / 1000 if pttl_ms >= 0 else None
+        if known and holder and parts[1] == holder:
+            holders.append(_holder(parts[6], 0, int(fence), now_us, remaining))
+        status = status._replace(kind="lock" if kind in {b"string", b"none"} else "other")
+        holding = len(holders)
+    return status._replace(
+        held=bool(holding or holder),
+        fence=int(fence),
         remaining=remaining,
-        holders=(_holder(info, 0, fence, now_us, remaining),) if ours else (),
-        holding=int(ours),
-        waiters=_line(line, now_us),
-        waiting=waiting,
+        holders=tuple(holders),
+        holding=holding,
     )
 
 
@@ -285,44 +322,12 @@ def is_shares(record: bytes) -> bool:
     return record.partition(b" ")[2].startswith(b"=")
 
 
-def _describe_shares(name: str, shown: Shown) -> LockStatus:
-    now_us, (_, _, _, record, waiting, line, taken, holding, holds) = shown
-    fence, kind, _, limit, _ = record.split(b" ")
-    holders = tuple(_share(hold, end, now_us) for hold, end in _pairs(holds) if hold)
-    return LockStatus(
-        name=name,
-        kind=kind[1:].decode(),
-        held=holding > 0,
-        fence=int(fence),
-        remaining=holders[0].remaining if holders else None,
-        holders=holders,
-        holding=holding,
-        waiters=_line(line, now_us),
-        waiting=waiting,
-        limit=int(limit),
-        taken=taken,
-    )
-
-
-def _share(hold: bytes, end_us: float, now_us: int) -> HolderStatus:
-    permits, fence, _, _, _, _, info = hold.split(b" ", 6)
-    return _holder(info, int(permits), int(fence), now_us, (end_us - now_us) / 1e6)
-
-
-def _record(record: bytes) -> tuple[int, bytes, bytes]:
-    parts = record.split(b" ", 6)  # fence holder ttl handoff_ttl owned client info
-    if len(parts) != 7 or not parts[0].isdigit():  # noqa: PLR2004 - see above
-        return 0, b"", b""
-    return int(parts[0]), parts[1], parts[6]
-
-
 def _holder(
     info: bytes, permits: int, fence: int, now_us: int, remaining: float | None
 ) -> HolderStatus:
     since_us = min(fence, now_us)  # a fence is the instant of its grant, unless the clock went back
-    who = told(info)
     return HolderStatus(
-        **who,
+        **told(info),
         permits=permits,
         fence=fence,
         since=since_us / 1e6,
@@ -332,19 +337,18 @@ def _holder(
 
 
 def _line(line: Sequence[bytes], now_us: int) -> tuple[WaiterStatus, ...]:
-    entries = enumerate(_pairs(line), 1)
-    return tuple(_waiter(place, entry, at, now_us) for place, (entry, at) in entries)
-
-
-def _waiter(place: int, entry: bytes, arrived_us: float, now_us: int) -> WaiterStatus:
-    *_, permits, _, info = entry.split(b" ", 7)
-    return WaiterStatus(
-        **told(info),
-        place=place,
-        permits=int(permits[1:]) if permits.startswith(b"p") else 0,
-        since=arrived_us / 1e6,
-        waited=max(0.0, (now_us - arrived_us) / 1e6),
-    )
+    waiters: list[WaiterStatus] = []
+    for place, (entry, arrived_us) in enumerate(_pairs(line), 1):
+        *_, permits, _, info = entry.split(b" ", 7)
+        waiter = WaiterStatus(
+            **told(info),
+            place=place,
+            permits=int(permits[1:]) if permits.startswith(b"p") else 0,
+            since=arrived_us / 1e6,
+            waited=max(0.0, (now_us - arrived_us) / 1e6),
+        )
+        waiters.append(waiter)
+    return tuple(waiters)
 
 
 def _pairs(listed: Sequence[bytes]) -> Iterator[tuple[bytes, float]]:
@@ -355,15 +359,12 @@ def _pairs(listed: Sequence[bytes]) -> Iterator[tuple[bytes, float]]:
 def told(info: bytes) -> dict[str, Any]:
     """Return what a holder or waiter says of itself, as far as it can be read."""
     said = described(info)
-    pid, others = said.get("pid", 0), said.get("others", 0)
+    words = {key: str(said.get(key, "")) for key in ("host", "unit", "candidate", "trace")}
+    numbers = {key: said.get(key) for key in ("pid", "others")}
     return {
-        "host": str(said.get("host", "")),
-        "pid": pid if isinstance(pid, int) else 0,
-        "unit": str(said.get("unit", "")),
-        "label": str(said.get("label", said.get("candidate", ""))),
-        "candidate": str(said.get("candidate", "")),
-        "others": others if isinstance(others, int) else 0,
-        "trace": str(said.get("trace", "")),
+        **words,
+        **{key: given if isinstance(given, int) else 0 for key, given in numbers.items()},
+        "label": str(said.get("label", words["candidate"])),
         "unit_id": str(said.get("id", "")),
     }
 

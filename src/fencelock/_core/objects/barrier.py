@@ -45,7 +45,7 @@ WHY = {
     "deleted": "it was deleted while parties waited",
 }
 
-Action = Callable[[], Awaitable[None]]
+Action = Callable[[], Awaitable[None] | None]
 
 
 class PartyResult(NamedTuple):
@@ -159,7 +159,8 @@ async def _act(
         if action is not None:
             watcher.place = ACTING
             async with port.repeating(lambda: _prove(port, spec, watcher), HEARTBEAT_SECONDS):
-                await action()
+                if (running := action()) is not None:  # else one of threads, which has ended
+                    await running
     except Exception:
         with contextlib.suppress(FencelockError):  # the undo of the wait aborts it, too
             await change(port, spec, b"abort", give_up_at)

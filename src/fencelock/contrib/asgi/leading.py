@@ -18,7 +18,7 @@ from typing import Self
 
 from fencelock import AsyncClient, options
 from fencelock._runtime.log import log
-from fencelock.aio import AsyncLease
+from fencelock.aio.lease import AsyncLease
 from fencelock.errors import ClientClosed, FencelockError, LeaseLost
 from fencelock.options import Seconds
 

@@ -26,7 +26,7 @@ except ImportError as _error:
     ) from _error
 
 from fencelock import AsyncClient, options
-from fencelock.aio import AsyncLease
+from fencelock.aio.lease import AsyncLease
 from fencelock.errors import FencelockError, NotAcquired
 from fencelock.options import Seconds
 
