@@ -48,7 +48,7 @@ KNOWLEDGE = frozenset(
 # Of the whole process, or of the loop: other clients are in it.
 SHARED = frozenset({"waits", "loop", "_loop", "_lock"})
 # An open client may have these.
-RESOURCES = frozenset({"_idle", "_retired"})
+RESOURCES = frozenset({"free", "_retired"})
 
 
 def leftovers(client: Any, *, resources: bool) -> list[str]:

@@ -67,7 +67,7 @@ class Victim:
 
 def idle_connections(client):
     port = client._port
-    return list(getattr(port, "pool", port)._idle)
+    return list(getattr(port, "pool", port).free)
 
 
 def main():

@@ -51,10 +51,14 @@ def seed(name: str, change: Defect, scenario: Scenario, breaks: str, *, daily: s
 HANDOFF = "hand_over(1, ARGV[2])"
 FREE = "if not owned and call('EXISTS', KEYS[1], KEYS[3]) == 0 then"
 FOREIGN = "if is_recorded() then"
-ASKED = "reply = await port.run(packed, terms.keys.lock, until, asks)"
+ASKED = "reply = await port.ask_for(asks, until, listen=listen)"
 ASKED_TWICE = """
+await port.open(asks, until, listen=listen)
+packed = asks.question(port.now())
 reply = await port.run(asks.terms.acquire(asks, b""), asks.keys.lock, until, asks)
-if not isinstance(reply, bytes):
+if isinstance(reply, bytes):
+    port.close(asks)
+else:
     line_up = __import__("types").SimpleNamespace(name="line_up")
     from verification.simulator.server import unpacked
     args = unpacked(packed).args
@@ -98,7 +102,7 @@ SEEDS = (
     ),
     seed(
         "a deadline counted from the reply",
-        Statement("attempt.question", ASKED, f"{ASKED}\nasked_at = port.now()"),
+        Statement("attempt.question", ASKED, f"{ASKED}\nasks.sent_at = port.now()"),
         worlds.TWO_TOO_LONG.under(late=1),
         "I1 I2",
         daily="lock",
@@ -300,8 +304,8 @@ SEEDS = (
         "a loss that the release finds, without a notification",
         Statement(
             "engine.lost_at_release",
-            "hold.lose(reason, since, (word or b'').decode(), at_release=True, port=port)",
-            "hold.lose(reason, since, (word or b'').decode(), at_release=True)",
+            "hold.lose(reason, since, (word or b'').decode(), releasing=port)",
+            "hold.lose(reason, since, (word or b'').decode())",
         ),
         worlds.CHECKED.under(restart=1),
         "I8",

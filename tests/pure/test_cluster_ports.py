@@ -27,7 +27,7 @@ from fencelock._topology.cluster import ANYWHERE, FAN_MAX, Batch, ClusterPort
 from fencelock._topology.cluster_map import ClusterMap
 from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import LOCAL, READ_MAP, ClusterSource, in_slot, key_in, tag_in
-from fencelock.errors import ServerDenied, ServerUnreachable
+from fencelock.errors import ClientClosed, ServerDenied, ServerUnreachable
 from fencelock.options import LeaseOptions
 from fencelock.scripts import ACQUIRE
 from tests.faults.world import spawn, wait_until
@@ -219,7 +219,7 @@ def test_an_undo_goes_behind_its_request_to_the_node_that_got_it_last():
                 raise moved(asks)
             raise NoReply("silent", sent=True)
 
-        assert port.open_now(asks, listen=False)
+        await port.open(asks, now() + SOON, listen=False)
         port.link.run = asked
         with pytest.raises(NoReply):
             await port.run(b"packed", asks.key, now() + SOON, asks)
@@ -316,22 +316,21 @@ def test_a_subscription_that_the_server_ends_right_behind_its_answer_is_none():
     with pytest.raises(NoReply, match="ended the subscription"):
         opened(port, asks)
     assert asks.channel == b""
-    assert not port.open_now(asks, listen=True)
+    assert not port.io.connections[A].channels
 
 
-def test_a_waiter_is_seated_at_once_where_its_node_listens_already():
-    port, asks = Port(Nodes()), waiter()
-    assert port.open_now(asks, listen=True) is False
-    port.io.connections[A] = connection(A)
-    assert port.open_now(asks, listen=False) is True
-    assert port.open_now(asks, listen=True) is False
-    assert port.open_now(waiter(1, eager=False), listen=True) is True  # it asks, and listens later
+def test_one_that_asks_for_the_first_time_listens_where_that_costs_nothing():
+    port, asks = Port(Nodes()), waiter(eager=False)
+    assert opened(port, asks) is port.io.connections[A]
+    assert asks.channel == b""
     channel = in_slot(b"other", slot(asks.key))
     port.io.connections[A].channels[slot(asks.key)] = channel
-    assert port.open_now(asks, listen=True) is True
-    assert (asks.origin, asks.channel) == (port.io.connections[A], channel)
+    opened(port, asks)
+    assert asks.channel == channel
+    assert port.io.subscribed() == []
     port.closing = True
-    assert port.open_now(asks, listen=True) is False
+    with pytest.raises(ClientClosed):
+        opened(port, asks)
 
 
 def test_waiters_of_a_connection_that_was_lost_ask_again():
@@ -550,8 +549,8 @@ def pools(*ends):
     def pool(end):
         mine = DialPool(SimpleNamespace(), lambda *_: None)
         if end is not None:
-            mine._idle.append(Connection(end, lambda *_: None))
-            mine._idle[0].asked_at = now() + SOON  # used just now: what is there is its answer
+            mine.free.append(Connection(end, lambda *_: None))
+            mine.free[0].asked_at = now() + SOON  # used just now: what is there is its answer
         return mine
 
     return [pool(end) for end in ends]
@@ -570,7 +569,7 @@ def test_a_server_that_is_silent_or_does_not_open_a_connection_holds_up_no_other
     released = threading.Event()
     monkeypatch.setattr(places[2], "_open", lambda _until, _pushed: released.wait(SOON))
     asks = [batch(number, count) for number, count in enumerate((3, 1, 1))]
-    silent = places[1]._idle[0]
+    silent = places[1].free[0]
     pairs[0][1].sendall(b"+one\r\n+two\r\n-MOVED 1 b:2\r\n")
     until = now() + 0.2
     try:
@@ -581,7 +580,7 @@ def test_a_server_that_is_silent_or_does_not_open_a_connection_holds_up_no_other
         assert asks[1].undo_connection is silent
         assert not silent.sound
         put_back(asks, places)
-        assert [len(each._idle) for each in places] == [1, 0, 0]
+        assert [len(each.free) for each in places] == [1, 0, 0]
     finally:
         released.set()
         for end in (end for pair in pairs for end in pair):

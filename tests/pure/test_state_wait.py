@@ -37,9 +37,8 @@ class Port(SimpleNamespace):
     def jitter(self):
         return 0.0
 
-    def open_now(self, waiter, *, listen):
+    async def open(self, waiter, until, *, listen):
         waiter.channel = b"c"
-        return True
 
     def close(self, waiter):
         pass

@@ -189,7 +189,7 @@ class SimulatedPort(Engine):
 
     # -- waiting --------------------------------------------------------------------------------
 
-    def open_now(self, waiter: Seat, *, listen: bool) -> bool:
+    def _seat_now(self, waiter: Seat, *, listen: bool) -> bool:
         """Give a waiter an open connection that listens already, as both real ports do."""
         link = self._open_link(waiter)
         if link is None or not link.sound:
@@ -215,6 +215,8 @@ class SimulatedPort(Engine):
 
     async def open(self, waiter: Seat, until: float, *, listen: bool = True) -> None:
         """Seat a waiter; the subscription is there before anything that is asked afterwards."""
+        if self._seat_now(waiter, listen=listen):
+            return
         back = self.client.local(self.client.cut_us)
         if listen and back > self.now():
             await self.sleep(min(back, until))

@@ -225,6 +225,8 @@ class SimulatedSentinelPort(SimulatedPort):
 
     async def open(self, waiter: Seat, until: float, *, listen: bool = True) -> None:
         """Seat a waiter on a connection to the master of the moment."""
+        if self._seat_now(waiter, listen=listen):
+            return
         connection = waiter.connection
         if self.shared or not isinstance(connection, Link) or not connection.sound:
             link = await self.connected(until)

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import LockKeys
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import CALL_SECONDS_MAX, maintain
 from fencelock._core.lock.release import hand_back, undo_owed
@@ -58,6 +59,23 @@ class Engine:
         if holder is not None and may_linger(holder) and await self.is_idle(keys, holder):
             return None
         return holder
+
+    async def ask_for(self: Port, attempt: Attempt, until: float, *, listen: bool) -> Reply:
+        """Connect an attempt, and send its question."""
+        await self.open(attempt, until, listen=listen)
+        reply = await self.run(attempt.question(self.now()), attempt.key, until, attempt)
+        if self.replicas is None and (type(reply) is bytes or not listen):
+            self.close(attempt)
+        return reply
+
+    def move(self: Port, hold: Hold, when: float) -> None:
+        """Schedule a tracked hold for another instant."""
+        with self.mutex:
+            if not hold.open or hold.notified:
+                return
+            self.renewals.discard(hold)
+            self.renewals.add(hold, when)
+        self.attend_by(when)
 
     # -- one server is a Cluster with one node and one slot ----------------------------------------
 

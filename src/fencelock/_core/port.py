@@ -22,6 +22,16 @@ class Port(Tables, Keeper, Protocol):
     def track(self, hold: Hold, when: float) -> None:
         """Put a new hold into the renewal schedule; have ``maintain`` run by ``when``."""
 
+    def move(self, hold: Hold, when: float) -> None:
+        """Schedule a tracked hold for ``when``."""
+
+    async def ask_for(self, attempt: Attempt, until: float, *, listen: bool) -> Reply:
+        """Connect an attempt as ``open`` does, and send its question; ends like ``call``.
+
+        Takes the connection back at a grant, and from one that does not ``listen``; not where
+        replicas must have the grant first.
+        """
+
     # --- what depends on the servers behind the port; see ``_core/engine.py`` --------------------
 
     async def take(self, attempt: Attempt, /) -> Hold | None:

@@ -77,15 +77,6 @@ async def persist(
             await again(port, trouble, until, asked)
 
 
-async def run(port: Port, packed: bytes, key: bytes, until: float, asked: Seat) -> Reply:
-    """Run a packed script call until it is answered; ends like ``ask``."""
-    while True:
-        try:
-            return await port.run(packed, key, until)
-        except (NoReply, ServerError) as trouble:
-            await again(port, trouble, until, asked)
-
-
 def passes(error: BaseException) -> bool:
     """Return True if an error says "not now": the same request may succeed a moment later."""
     return getattr(error, "code", "") in PASSING
@@ -143,9 +134,9 @@ Send = Callable[[Sequence[Part]], Awaitable[Sequence[Any]]]
 
 
 class Together(Generic[Part]):
-    """Requests for the parts of a joint lease that go out at once: each answer counts by itself.
+    """Requests that go out at once, such as those for the parts of a joint lease.
 
-    A silent node holds up only its own parts.
+    Each answer counts by itself: a silent node holds up only its own parts.
     """
 
     def __init__(self) -> None:

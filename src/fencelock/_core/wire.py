@@ -105,14 +105,11 @@ class Wire(Protocol):
     ) -> Reply:
         """Run a plain command where this key is; ends like ``call``."""
 
-    def open_now(self, waiter: Seat, *, listen: bool) -> bool:
-        """Do what ``open`` does if that needs no answer; return True if that was all."""
-
     async def open(self, waiter: Seat, until: float, *, listen: bool = True) -> None:
         """Connect a waiter: set ``waiter.connection``; ends like ``call``.
 
-        With ``listen`` the connection receives grants: set ``waiter.channel``. A connection may
-        serve as an ``undo_connection``.
+        With ``listen`` the connection receives grants: set ``waiter.channel``; one that is not
+        ``eager`` may be left without. A connection may serve as an ``undo_connection``.
         """
 
     def close(self, waiter: Seat) -> None:

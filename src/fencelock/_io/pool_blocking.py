@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import partial
@@ -17,7 +18,7 @@ from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, ServerUnreachable
 
 # Idle connections that are kept for the next call; more are opened when more threads ask at once.
-IDLE_MAX = 16
+FREE_MAX = 16
 FRESH_SECONDS = 0.01
 # True while a clean-up runs. It may open a connection though the client was closed: the answer to a
 # request that was under way then may be a grant, and its lock would stay held until its ttl.
@@ -33,12 +34,13 @@ def admit(*, closed_already: bool) -> None:
 class Pool:
     """Connections of one client; a connection is used by one thread at a time."""
 
-    __slots__ = ("_idle", "_open", "_opened", "_pushed", "_reached", "closed")
+    __slots__ = ("_open", "_opened", "_pushed", "_reached", "closed", "free")
 
     def __init__(self, source: Source, pushed: Pushed) -> None:
         self._open = _opener(source)
         self._pushed = pushed
-        self._idle: list[Connection] = []
+        # For the next call. One too many pushes out the oldest, which is closed with its last use.
+        self.free: deque[Connection] = deque(maxlen=FREE_MAX)
         self._opened: WeakValueDictionary[int, Connection] = WeakValueDictionary()
         self._reached = False
         self.closed: bool = False
@@ -63,9 +65,10 @@ class Pool:
         """
         while True:
             try:
-                connection = self._idle.pop()
+                connection = self.free.pop()
             except IndexError:
                 return None
+            connection.fresh = False
             if now() - connection.asked_at < FRESH_SECONDS or connection.settle():
                 return connection
             self.drop()
@@ -76,7 +79,7 @@ class Pool:
 
         Without an answer in time that is unknown, and a waiter continues with what it has.
         """
-        if self._idle:
+        if self.free:
             return True
         try:
             admit(closed_already=self.closed)
@@ -103,11 +106,10 @@ class Pool:
             self.drop()
             if not connection.undoing:
                 connection.close()
-        elif len(self._idle) < IDLE_MAX and not self.closed:
-            connection.fresh = False
-            self._idle.append(connection)
-        else:
+        elif self.closed:
             connection.close()
+        else:
+            self.free.append(connection)
 
     @property
     def asking(self) -> bool:
@@ -116,9 +118,10 @@ class Pool:
         return any(each is not None and each.sound and each.owed > 0 for each in opened)
 
     def drop(self) -> None:
-        """Close the idle connections."""
-        while self._idle:
-            self._idle.pop().close()
+        """Close the idle connections; once the client is closed, no more of them are kept."""
+        free, self.free = self.free, deque(maxlen=0 if self.closed else FREE_MAX)
+        while free:
+            free.pop().close()
 
     def _dial(self, until: float) -> Connection:
         try:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fencelock._core.deadlock.unit_waits import UnitWaits
 from fencelock._core.engine import Engine
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import log_loss, lose_all, recheck
 from fencelock._core.lock.release import give_back_all
@@ -158,26 +159,33 @@ class AioPort(Engine):
 
     # -- waiting --------------------------------------------------------------------------------
 
-    def open_now(self, waiter: Seat, *, listen: bool) -> bool:
-        """Register a waiter when the connection is there, and listens."""
-        mux, listening = self.link.mux, self.link.listening
-        if self.closing or mux is None or not mux.sound or (listen and not listening):
-            return False
-        if listen:
-            waiter.channel = self.client_channel
-            self._waiters[waiter.id] = waiter
-        return True
+    async def ask_for(self, attempt: Attempt, until: float, *, listen: bool) -> Reply:
+        """Ask on the connection, registered under the loop's channel for a place in line."""
+        mux = self.link.mux
+        if self.closing or mux is None or not mux.sound or (listen and not self.link.listening):
+            await self.open(attempt, until, listen=listen)
+            mux = await self.link.connected(until)
+        elif listen:
+            attempt.channel = self.client_channel
+            self._waiters[attempt.id] = attempt
+        attempt.origin, request = mux, attempt.question(now())
+        reply = await mux.run(request, until)
+        if type(reply) is ReplyError:
+            reply = await mux.refused(reply, request, until)
+        if listen and type(reply) is bytes and self.replicas is None:
+            self._waiters.pop(attempt.id, None)
+        return reply
 
     async def open(self, waiter: Seat, until: float, *, listen: bool = True) -> None:
         """Register a waiter under the loop's channel."""
         if self.closing:
             raise closed()
-        await self.link.connected(until)
-        if not listen:
-            return
-        waiter.channel = self.client_channel
-        self._waiters[waiter.id] = waiter
-        await self.link.listen(until)
+        waiter.origin = await self.link.connected(until)
+        if listen:
+            waiter.channel = self.client_channel
+            self._waiters[waiter.id] = waiter
+            await self.link.listen(until)
+            waiter.origin = self.link.mux
 
     def _listen_soon(self, after: float = LISTEN_AFTER_SECONDS) -> None:
         """Listen for revocations once a lease lasts: short leases cost nothing."""
@@ -279,7 +287,7 @@ class AioPort(Engine):
     def track(self, hold: Hold, when: float) -> None:
         """Put a new hold into the renewal schedule and set the timer for it."""
         with self.mutex:
-            self.renewals.add(hold, when)
+            self.renewals.young[hold] = when
         if self._timer is None or when < self._timer_at:
             self.attend_by(when)
         if self._ticking is None:

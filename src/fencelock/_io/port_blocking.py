@@ -15,11 +15,13 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
 
 from fencelock._core.deadlock.unit_waits import UnitWaits
 from fencelock._core.engine import Engine
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import log_loss, lose_all
 from fencelock._core.lock.release import give_back_all
@@ -100,7 +102,7 @@ class BlockingPort(Engine):
         self.jitter: Callable[[], float] = chance.jitter
         self.mutex: AbstractContextManager[Any] = mutex()  # guards the tables against other threads
         self.pool: Pool = self._new_pool()
-        self._channels = 0
+        self._channels = count(1)
         self._renewal_thread = RenewalThread(self)
         self._cleanups = CleanupQueue(self)
         self._loss_callbacks = LossCallbacks()
@@ -123,8 +125,6 @@ class BlockingPort(Engine):
         self, script: Script, keys: Keys, args: Args, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a script on any connection, or on the waiter's."""
-        if waiter is not None:
-            self._connect(waiter)
         return await self.run(pack_call(script, keys, args), b"", until, waiter)
 
     async def parts(self, until: float) -> Sequence[bytes]:
@@ -136,37 +136,48 @@ class BlockingPort(Engine):
     ) -> Reply:
         """Run a packed script call on any connection, or on the waiter's."""
         if waiter is not None:
-            return waiter.connection.run(request, until)
+            return self._connect(waiter).run(request, until)
         connection = self.pool.idle() or self.pool.take(until)
         try:
-            return connection.run(request, until)
-        finally:
+            reply = connection.run(request, until)
+        except BaseException:
             self.pool.give(connection)
+            raise
+        self.pool.free.append(connection)
+        return reply
 
     async def command(
         self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a plain command on any connection, or on the waiter's."""
-        if waiter is not None:
-            self._connect(waiter)
         return await self.run(pack(args), key, until, waiter)
 
     # -- waiting --------------------------------------------------------------------------------
 
-    def open_now(self, waiter: Seat, *, listen: bool) -> bool:
-        """Give a waiter an idle connection that listens to a channel already."""
-        connection = waiter.connection
-        if connection is None:
-            connection = waiter.connection = self.pool.idle()
-            if connection is None:
-                return False
-            connection.waiter = waiter
-        if self.closing or not connection.sound:
-            return False
-        if not listen:
-            return True
-        waiter.channel = waiter.channel or connection.channel
-        return bool(connection.channel) and connection.channel == waiter.channel
+    async def ask_for(self, attempt: Attempt, until: float, *, listen: bool) -> Reply:
+        """Ask on an idle connection, for a place in line on one that listens already.
+
+        It is the attempt's own while it asks: an interrupt leaves it there, for the undo.
+        """
+        connection: Any = attempt.connection or self.pool.idle()
+        attempt.connection = connection
+        ready = connection is not None and connection.sound and not self.closing
+        if ready:
+            connection.waiter = attempt
+            if listen:
+                attempt.channel = attempt.channel or connection.channel
+                ready = connection.channel and connection.channel == attempt.channel
+        if not ready:
+            await self.open(attempt, until, listen=listen)
+            connection = attempt.connection
+        reply = connection.run(attempt.question(now()), until)
+        if self.replicas is None and (type(reply) is bytes or not listen):
+            if attempt.owed or self._lent:
+                self.close(attempt)
+            else:
+                attempt.connection = connection.waiter = None
+                self.pool.free.append(connection)
+        return reply
 
     async def open(self, waiter: Seat, until: float, *, listen: bool = True) -> None:
         """Give a waiter a connection; with ``listen``, one that listens to its channel."""
@@ -179,18 +190,14 @@ class BlockingPort(Engine):
             connection.waiter = waiter
         if not listen:
             return
-        waiter.channel = waiter.channel or connection.channel or self._new_channel()
+        own = waiter.channel or connection.channel
+        waiter.channel = own or b"%b.%d" % (self.client_channel, next(self._channels))
         if connection.channel != waiter.channel:
             connection.subscribe(waiter.channel, until)
 
     def take_any(self, until: float) -> Connection:
         """Return a connection that hears revocations once it listens; ends like ``Pool.take``."""
         return self.pool.take(until)
-
-    def _new_channel(self) -> bytes:
-        with self.mutex:
-            self._channels += 1
-            return b"%b.%d" % (self.client_channel, self._channels)
 
     def _connect(self, waiter: Seat) -> Connection:
         if not isinstance(waiter.connection, Connection) or not waiter.connection.sound:
@@ -202,8 +209,8 @@ class BlockingPort(Engine):
         connection, waiter.connection, waiter.origin = waiter.connection, None, None
         if isinstance(connection, Connection):
             connection.waiter = None
-            for stray in waiter.owed:  # a stray grant is undone there
-                connection.undoing = connection.undoing or stray.undo_connection is connection
+            if any(stray.undo_connection is connection for stray in waiter.owed):
+                connection.sound, connection.undoing = False, True  # for that undo only
             self.pool.give(connection)
         if self._lent:  # it has ended, or asks with another one
             with self.mutex:
@@ -237,27 +244,19 @@ class BlockingPort(Engine):
         be granted meanwhile without being notified. So the others leave it a connection to ask.
         """
         connection = waiter.connection
-        if not isinstance(connection, Connection) or not (self.renewals.busy or self._lent_out()):
+        with self.mutex:  # some that lent theirs may be in line no more
+            standing = self.lines.all_waiters() if self._lent else ()
+            self._lent = {one for one in standing if one in self._lent and one.connection is None}
+        if not isinstance(connection, Connection) or not (self.renewals.busy or self._lent):
             return True
         if self.pool.of_node(connection).spare(min(until, now() + REST_SECONDS)):
             return True
         self.close(waiter)
         with self.mutex:
             self._lent.add(waiter)
-        left = min(until, now() + REST_SECONDS) - now()
-        if left > 0:
-            time.sleep(left)
+        time.sleep(max(0.0, min(until - now(), REST_SECONDS)))
         waiter.lose_place()
         return False
-
-    def _lent_out(self) -> bool:
-        """Return True if a waiter that lent its connection is in line without one."""
-        with self.mutex:
-            standing = self.lines.all_waiters() if self._lent else ()
-            self._lent = {
-                each for each in standing if each in self._lent and each.connection is None
-            }
-        return bool(self._lent)
 
     @staticmethod
     def _wait_for_bell(waiter: Seat, until: float) -> None:
@@ -290,7 +289,7 @@ class BlockingPort(Engine):
     def track(self, hold: Hold, when: float) -> None:
         """Put a new hold into the renewal schedule and make sure that the renewal thread runs."""
         with self.mutex:
-            self.renewals.add(hold, when)
+            self.renewals.young[hold] = when
         thread = self._renewal_thread
         trouble = None if when >= thread.wakes_at else thread.mind(when)
         options = hold.terms.options

@@ -192,8 +192,8 @@ def _fail(ack: AckRequest, error: Exception) -> None:
         ack.answer.exception()  # its task may be cancelled before it reads this: not a bug
 
 
-class PortWithRounds(AioPort):
-    """The common part of the asyncio ports whose grants replicas acknowledge."""
+class AcknowledgedPort(AioPort):
+    """An asyncio port whose grants replicas acknowledge."""
 
     replicas: AsyncReplicas
 
@@ -221,19 +221,5 @@ class PortWithRounds(AioPort):
         self.replicas.after_fork()
 
 
-class AcknowledgedPort(PortWithRounds):
-    """An asyncio port for one server whose grants replicas acknowledge."""
-
-    def open_now(self, waiter: Seat, *, listen: bool) -> bool:
-        """Note the connection that the waiter is about to use."""
-        waiter.origin = self.link.mux
-        return super().open_now(waiter, listen=listen)
-
-    async def open(self, waiter: Seat, until: float, *, listen: bool = True) -> None:
-        """Note the connection that the waiter is about to use."""
-        await super().open(waiter, until, listen=listen)
-        waiter.origin = self.link.mux
-
-
-class AcknowledgedClusterPort(PortWithRounds, AsyncioClusterPort):
+class AcknowledgedClusterPort(AcknowledgedPort, AsyncioClusterPort):
     """An asyncio port for a Cluster whose grants replicas acknowledge."""

@@ -68,13 +68,10 @@ class BlockingReplicas:
             reply = connection.answer(until + ANSWER_SECONDS)
             if type(reply) is not ReplyError:
                 reply = connection.answer(until + ANSWER_SECONDS)
-        except NoReply as broken:
+        except BaseException as broken:
             connection.sound = False
-            if broken.undo_connection is None:
-                raise
-            return 0
-        except BaseException:
-            connection.sound = False
+            if isinstance(broken, NoReply) and broken.undo_connection is not None:
+                return 0
             raise
         if type(reply) is ReplyError:
             raise refused(reply) from reply  # what is still owed ends the connection

@@ -197,28 +197,32 @@ class ClusterPort(Engine):
 
     # -- waiting --------------------------------------------------------------------------------
 
-    def open_now(self, waiter: Seat, *, listen: bool) -> bool:
-        """Give a waiter a connection to the right node that listens already, or need not yet.
+    ask_for = Engine.ask_for
 
-        Listening costs a command for each slot, and most locks are free. So a first question goes
-        without, unless it is known that the lock is held.
+    async def open(self, waiter: Seat, until: float, *, listen: bool = True) -> None:
+        """Give a waiter a connection to the right node; with ``listen``, one that listens.
+
+        Listening costs a command for each slot, and most locks are free. So one that is not eager
+        goes without, unless it is known that the lock is held.
         """
-        slots = self.slots
-        node = None if slots.doubtful else slots.owners[slot(waiter.key)]
-        if node is None or self.closing:
-            return False
-        connection = waiter.origin
-        if connection is None:
-            at = self._io.at.get(node)
-            connection = None if at is None else at.idle()
-            if connection is None:
-                return False
-            self.sit(waiter, connection)
-        if not connection.sound or connection.node != node:
-            return False
+        if self.closing:
+            raise closed()
+        until = min(until, self._io.now() + ANSWER_SECONDS)
+        node = None if self.slots.doubtful else self.slots.owners[slot(waiter.key)]
+        if node is None:
+            node = await self._map.owner(waiter.key, until)
+        connection, nodes = waiter.origin, self._io.at
+        if connection is None and node in nodes:
+            connection = nodes[node].idle()
+            if connection is not None:
+                self.sit(waiter, connection)
+        if connection is None or not connection.sound or connection.node != node:
+            await self._reconnect(waiter, node, until)
+            connection = waiter.origin
         if not listen or (connection.channels and self._hears(waiter, connection)):
-            return True
-        return not (waiter.eager or waiter.channel or waiter.key in self.lines.by_key)
+            return
+        if waiter.eager or waiter.channel or waiter.key in self.lines.by_key:
+            await self._listen_for(waiter, until, asking=False)
 
     def _hears(self, waiter: Seat, connection: Any) -> bool:
         """Return True if a connection listens to a channel for a waiter; note that channel."""
@@ -227,18 +231,6 @@ class ClusterPort(Engine):
             return False
         waiter.channel = channel
         return True
-
-    async def open(self, waiter: Seat, until: float, *, listen: bool = True) -> None:
-        """Give a waiter a connection to the right node; with ``listen``, one that listens."""
-        if self.closing:
-            raise closed()
-        until = min(until, self._io.now() + ANSWER_SECONDS)
-        node = await self._map.owner(waiter.key, until)
-        connection = waiter.origin
-        if connection is None or not connection.sound or connection.node != node:
-            await self._reconnect(waiter, node, until)
-        if listen and not self.open_now(waiter, listen=True):
-            await self._listen_for(waiter, until, asking=False)
 
     async def _reconnect(self, waiter: Seat, node: NodeAddress, until: float) -> None:
         self.close(waiter)

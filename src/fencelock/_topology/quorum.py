@@ -17,8 +17,6 @@ from typing import Any, Protocol
 
 from fencelock._core.engine import Engine
 from fencelock._core.keys import membership_key
-from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.quorum.acquire import take
 from fencelock._core.quorum.broadcast import holder_of, is_idle, local_rows, on_each, replies
 from fencelock._core.quorum.lease import (
@@ -59,9 +57,7 @@ class QuorumPortRules(Engine):
 
     nodes: Sequence[Any]
     labels: Sequence[str]
-    renewals: RenewalSchedule
     mutex: Any  # of the port that carries this
-    attend_by: Callable[[Any], None]
 
     def begin_quorum(self, labels: Sequence[str], prefix: str, node_timeout: float) -> None:
         """Note the nodes, before their ports are made."""
@@ -102,15 +98,6 @@ class QuorumPortRules(Engine):
         del undo_connection  # the nodes' own requests have them
         for node in self.nodes:
             node.run_in_background(script, keys, args)
-
-    def move(self, hold: Hold, when: float) -> None:
-        """Schedule a hold for another instant."""
-        with self.mutex:
-            if not hold.open or hold.notified:
-                return
-            self.renewals.discard(hold)
-            self.renewals.add(hold, when)
-        self.attend_by(when)
 
 
 class Greeted(Protocol):

@@ -27,7 +27,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from fencelock._core import events
-from fencelock._core.deadlines import BATCHES, validity
+from fencelock._core.deadlines import BATCHES
 from fencelock._core.deadlock.unit_waits import entered, error_of, left, look
 from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.acknowledge import confirm
@@ -64,7 +64,6 @@ async def try_once(port: Port, attempt: Attempt) -> Grant | None:
     began = port.now()
     attempt.asks = attempt
     grant = await line_up(port, attempt, attempt.give_up_at, listen=False)
-    port.close(attempt)
     if grant is not None and grant.deadline <= port.now():
         raise too_late(attempt.ttl)
     if grant is not None or not attempt.recalls:
@@ -80,47 +79,38 @@ async def _recalled(port: Port, attempt: Attempt, trip: float) -> Grant | None:
     """
     undo_owed(port, attempt)
     attempt.rename(TRIES + attempt.id)
-    attempt.sent, give_up_at = False, attempt.give_up_at
-    until = min(give_up_at + RECALL_GRACE_SECONDS, port.now() + RECALL_SECONDS + 4 * trip)
-    attempt.latest = until if give_up_at < FOR_EVER else FOR_EVER
+    attempt.sent = attempt.outlasts = False
+    until = port.now() + RECALL_SECONDS + 4 * trip
+    if attempt.give_up_at < FOR_EVER:
+        until = attempt.latest = min(attempt.give_up_at + RECALL_GRACE_SECONDS, until)
+    attempt.give_up_at = until
     try:
-        return await queue(port, attempt, attempt, until, outlasts=False)
+        return await queue(port, attempt)
     except (OutcomeUnknown, ServerUnreachable):
         withdraw(port, attempt)
         return None
 
 
-async def queue(
-    port: Port,
-    attempt: Attempt,
-    asks: Attempt,
-    give_up_at: float,
-    grant: Grant | None = None,
-    *,
-    outlasts: bool = True,
-) -> Grant | None:
-    """Stand in line until granted; None at ``give_up_at``.
+async def queue(port: Port, attempt: Attempt, grant: Grant | None = None) -> Grant | None:
+    """Stand in line until granted; None when the attempt gives up.
 
-    Asks, waits, and asks again whenever the place may be gone. ``asks`` is the attempt's own
+    Asks, waits, and asks again whenever the place may be gone. What it asks is the attempt's own
     question, or one that another attempt left to it: if that has a place in line, it begins with
-    waiting. ``grant`` is what its first question was answered with, if it was asked. With
-    ``outlasts``, a waiter in line retries until ``give_up_at`` while the server is unreachable, not
-    only for ``server_timeout``. Whatever it raises, ``withdraw`` undoes.
+    waiting. ``grant`` is what its first question was answered with, if it was asked. Whatever it
+    raises, ``withdraw`` undoes.
     """
-    asks.outlasts = outlasts
-    attempt.asks, late = asks, 0
+    asks = attempt.asks = attempt.asks or attempt
+    give_up_at, late = attempt.give_up_at, 0
     while True:
         if grant is None and not asks.placed:
             grant = await line_up(port, asks, give_up_at)
         if grant is None:
-            grant = await _wait(port, attempt, asks, give_up_at)
+            grant = await _wait(port, attempt, asks)
             grant = await _counted(port, asks, grant, give_up_at)
         now = port.now()
         if grant is not None and min(grant.deadline, asks.terms.ends) > now:
             if asks.stood:
                 depart(port, asks)
-            else:
-                port.close(asks)
             return grant
         late += grant is not None
         if asks.refused or now >= give_up_at:
@@ -182,45 +172,36 @@ def start_over(port: Port, asks: Attempt) -> None:
 async def line_up(
     port: Port, asks: Attempt, give_up_at: float, *, listen: bool = True
 ) -> Grant | None:
-    """Ask for the lock, and with ``listen`` for a place in line; None when it was not granted."""
-    asked_at = port.now()
+    """Ask for the lock, and with ``listen`` for a place in line; None when it was not granted.
+
+    Only one that may be in line keeps its connection.
+    """
+    now = port.now()
     patient = give_up_at == FOR_EVER
-    until = asked_at + port.server_timeout if patient else answer_by(port, asked_at, give_up_at)
+    until = now + port.server_timeout if patient else answer_by(port, now, give_up_at)
     until = min(until, asks.latest)
     if asks.tries:
         asks.start()
     while True:
         try:
-            if not port.open_now(asks, listen=listen):
-                await port.open(asks, until, listen=listen)
-                asked_at = port.now()
-            asks.began, asks.undo_connection = True, None  # as ``begin``
-            asks.asking = True
-            terms = asks.terms
-            lasting, valid = terms.lease, terms.valid
-            if terms.ends < FOR_EVER:
-                lasting = asks.lasting(asked_at)
-                valid = validity(lasting)
-            if asks.waits_since:  # for others of its client; see turns.py
-                waited = asked_at - asks.waits_since
-                packed = terms.acquire_next(asks, asks.channel, asks.releases, waited)
-                reply = asks.judged(await port.run(packed, terms.keys.lock, until, asks))
-            else:
-                packed = terms.acquire(asks, asks.channel)
-                reply = await port.run(packed, terms.keys.lock, until, asks)
+            reply = await port.ask_for(asks, until, listen=listen)
             asks.asking = False
-            ends = asked_at + valid
+            if asks.waits_since:
+                reply = asks.judged(reply)
+            ends = asks.sent_at + asks.terms.valid
             if port.replicas is not None and counts(reply):
                 await confirm(port, asks, ends, give_up_at)
         except (NoReply, ServerError) as trouble:
             asks.asking = isinstance(trouble, NoReply) and trouble.sent  # it may arrive later
             until = await _once_more(port, asks, trouble, until, give_up_at)
-            asked_at = port.now()
             continue
-        if isinstance(reply, bytes):
-            return Grant(int(reply), ends, lasting)
+        granted = isinstance(reply, bytes)
+        if (asks.waits_since or port.replicas is not None) and (granted or not listen):
+            port.close(asks)
+        if granted:
+            return Grant(int(reply), ends, asks.terms.lease)
         asks.recalls = reply[3] == RECALLABLE
-        return await _lined_up(port, asks, reply, asked_at, give_up_at) if listen else None
+        return await _lined_up(port, asks, reply, give_up_at) if listen else None
 
 
 def counts(reply: Reply) -> bool:
@@ -250,15 +231,13 @@ async def _once_more(
     return answer_by(port, now, give_up_at)
 
 
-async def _lined_up(
-    port: Port, asks: Attempt, reply: Reply, asked_at: float, give_up_at: float
-) -> Grant | None:
+async def _lined_up(port: Port, asks: Attempt, reply: Reply, give_up_at: float) -> Grant | None:
     """Note the place in line; an attempt that asked without a channel got none, and asks again."""
     if not asks.channel:
         asks.eager = True
         return await line_up(port, asks, give_up_at)
     now_us, pttl_ms, position, foreign = reply
-    asks.ahead = position
+    asked_at, asks.ahead = asks.sent_at, position
     asks.answered(asked_at, now_us, port.now())
     with port.mutex:
         line = port.lines.join(asks)
@@ -270,13 +249,13 @@ async def _lined_up(
     return None
 
 
-async def _wait(port: Port, attempt: Attempt, asks: Attempt, give_up_at: float) -> Grant | None:
+async def _wait(port: Port, attempt: Attempt, asks: Attempt) -> Grant | None:
     """Wait in line; None when the place must be asked for again, or time is up."""
     if attempt.event is not None:
         attempt.event.must_wait(asks.ahead)
     with port.mutex:
         line = port.lines.join(asks)
-    wait = entered(port, attempt, asks, give_up_at)
+    wait, give_up_at = entered(port, attempt, asks), attempt.give_up_at
     while True:
         await port.wait(asks, min(line.bound(asks), give_up_at, wait.due))
         now = port.now()
@@ -392,6 +371,8 @@ async def _leave(port: Port, asks: Attempt) -> None:
     undo = asks.terms.abandon(asks, asks.channel)
     until = port.now() + LEAVING_SECONDS
     try:
+        if asks.path is None:  # a grant that had expired took its connection
+            await port.open(asks, until, listen=False)
         await port.call(*undo, until, asks)
     except NoReply as broken:
         if asks.trip <= LEAVING_SECONDS / 2:

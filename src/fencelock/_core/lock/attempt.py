@@ -56,8 +56,10 @@ class Attempt(Seat):
     under: Hold | None = None  # it is granted at once while this other hold lasts, or never
 
     # -- the question -------------------------------------------------------------------------
+    fence: int = 0  # of no tenure yet
     turn: int = 0  # no turn of another waiter
-    asked_at: float = 0.0  # local instant before the last request that was answered
+    sent_at: float = 0.0  # local instant before its last request
+    asked_at: float = 0.0  # the same of the last that put it in line
     answered_us: int = 0  # the server's time in that answer
     trip: float = 0.0  # how long that answer took
     ahead: int | None = None  # how many others were in line before it, in that answer
@@ -70,7 +72,7 @@ class Attempt(Seat):
     waits_since: float = 0.0  # since when one of this client waits for what this one asks for
     latest: float = inf  # no first answer is waited for longer
     verdict: Any = None  # the answer about ``releases``
-    outlasts: bool = True  # in line, it retries while the server is unreachable
+    outlasts: bool = True  # in line it retries until it gives up, not only for ``server_timeout``
     recalls: bool = False  # a lease was recalled that may be idle
     eager: bool = False  # most locks are free, and a channel may cost a command
     refused: bool = False  # that lease is in use: a try ends
@@ -110,6 +112,16 @@ class Attempt(Seat):
         length = self.terms.lasting(now)
         self.ttl = self.terms.ttl
         return length
+
+    def question(self, now: float) -> bytes:
+        """Return its packed question, which goes out now: from here on there is an undo to send."""
+        self.began, self.undo_connection = True, None  # as ``begin``
+        self.asking, self.sent_at, terms = True, now, self.terms
+        if terms.ends < inf:
+            self.lasting(now)
+        if self.waits_since:  # for others of its client; see turns.py
+            return terms.acquire_next(self, self.channel, self.releases, now - self.waits_since)
+        return terms.acquire(self, self.channel)
 
     # -- what came ----------------------------------------------------------------------------
 

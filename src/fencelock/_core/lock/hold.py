@@ -38,13 +38,6 @@ from fencelock.lease import BaseLease
 LEAST_GAIN = 0.05
 
 
-class Scheduled(Protocol):
-    """What a hold's keeper knows of its leases."""
-
-    def discard(self, hold: Hold) -> None:
-        """Forget a hold."""
-
-
 class Keeper(Wire, Protocol):
     """What renews a hold: the port of its client."""
 
@@ -53,7 +46,7 @@ class Keeper(Wire, Protocol):
         """Return what of its client holds or wants a lock, and more: see waiting.py."""
 
     @property
-    def renewals(self) -> Scheduled:
+    def renewals(self) -> Any:
         """Return when which lease is due."""
 
     def notify_loss(self, hold: Hold) -> None:
@@ -306,26 +299,19 @@ class Hold(BaseLease):
         return LeaseLost(self.name, fence=self.fence, server=self.server, **loss._asdict())
 
     def lose(
-        self,
-        reason: str,
-        since: float,
-        detail: str = "",
-        *,
-        at_release: bool = False,
-        port: Keeper | None = None,
+        self, reason: str, since: float, detail: str = "", *, releasing: Keeper | None = None
     ) -> bool:
         """Record the loss and notify the holder; False when it was recorded before.
 
-        For a lease that is being released, only its release can find a loss: ``at_release``, with
-        the port that it used.
+        For a lease that is being released, only its release can find a loss: it names its port.
         """
-        if self.released and not at_release:
+        if self.released and releasing is None:
             return False
         try:
             del self._unnoticed  # one instruction: only one of several threads succeeds
         except AttributeError:
             return False
-        port = port or self.port
+        port = releasing or self.port
         if reason == "forked":
             port = None  # this process has no part in it: it tells no one
         if port is not None:

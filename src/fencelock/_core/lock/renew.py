@@ -188,8 +188,7 @@ def rely_on(port: Port, renewal: HolderRenewal) -> None:
     with port.mutex:
         hold.limit(renewal.ttl, renewal.may_run_until)
         hold.move_deadline(min(hold.deadline, renewal.asked_at + validity(renewal.ttl)))
-    if hold.open:
-        port.track(hold, hold.deadline)
+    port.move(hold, hold.deadline)
 
 
 def track_renewed(port: Port, renewal: HolderRenewal) -> None:
@@ -201,12 +200,11 @@ def track_renewed(port: Port, renewal: HolderRenewal) -> None:
             hold.reserved_by, hold.asked_until = None, 0.0
         if renewal.may_run and not hold.partial:  # the server may have it for longer than we know
             hold.failures += 1
-        goes_on = hold.open and not hold.notified
         port.renewals.settle((hold,))
-    if last and goes_on:
+    if last:
         now = port.now()
         left = min(renewal.ttl, hold.reach)
-        port.track(hold, max(now, first_due(hold, left, port.jitter(), renewal.asked_at)))
+        port.move(hold, max(now, first_due(hold, left, port.jitter(), renewal.asked_at)))
 
 
 # -- several at once -----------------------------------------------------------------------------

@@ -168,17 +168,16 @@ class RenewalSchedule:
 
     def next_at(self) -> float | None:
         """Return when the next hold is due, or the next lease that may be idle."""
-        each = [self.watched[0][0]] if self.watched else []
-        placed = self._placed()
+        placed, watch = self._placed(), self.watched[0][0] if self.watched else None
         while self._order:
             bucket = placed.get(self._order[0])
             if bucket:
-                each.append(bucket.exact().first)
-                break
+                due = bucket.exact().first
+                return due if watch is None else min(due, watch)
             if bucket is not None:
                 del placed[self._order[0]]  # left empty by an interrupt
             heappop(self._order)
-        return min(each, default=None)
+        return watch
 
     def due(self, now: float) -> list[Hold]:
         """Take out every hold that is due now, the earliest buckets first."""

@@ -52,13 +52,15 @@ class Asked(Protocol):
 
     ``id`` names the acquisition, ``holder_id`` proves the tenure. They are the same except for an
     explicit owner, whose holder id all its acquisitions share. ``info`` describes the client that
-    asks, for ``show``. ``turn`` is the fence of a turn that its client's waiter before passed on.
+    asks, for ``show``. ``fence`` is that of the tenure, 0 before it is known; ``turn`` the same of
+    a turn that its client's waiter before passed on, else 0.
     """
 
     terms: Terms
     id: bytes
     holder_id: bytes
     info: bytes
+    fence: int
     turn: int
     ttl: float
     owed: tuple[Stray, ...]
@@ -74,6 +76,7 @@ class Terms:
     """
 
     alive = HEARTBEAT
+    most_at_once: float = inf  # how long a lease with a fixed end may be when it is granted at once
     nodes: Sequence[Terms]
 
     __slots__ = (
@@ -138,7 +141,8 @@ class Terms:
             self.ttl = max(LEAST_SECONDS, min(self.options.first_ttl(), self.ends - now))
             self._ttl = _ttl_words(self.ttl)
             self._ttl_ms = b"%d" % milliseconds(self.ttl)
-            self.lease = self.ttl
+            self.lease = min(self.ttl, self.most_at_once)
+            self.valid = validity(self.lease)
         return self.lease
 
     def acquire(self, one: Asked, channel: bytes) -> bytes:
@@ -200,8 +204,8 @@ class Terms:
         """Return the request that sends a probe to the clients that hold it; see unit_waits.py."""
         return PROBE, self.keys.renew, (holder, text)
 
-    def release(self, one: Asked, fence: int = 0, asker: bytes = b"") -> Call:
-        """Return the request that releases what was granted, with this fence if known.
+    def release(self, one: Asked, asker: bytes = b"") -> Call:
+        """Return the request that releases what was granted, with its fence if known.
 
         ``asker``: the id of another acquisition of the same owner, which was granted it.
         """
@@ -210,18 +214,21 @@ class Terms:
         if not self.owned:
             last = (b"", b"%d" % one.turn) if one.turn else ()
             return RELEASE, self.keys.all, (one.holder_id, self.client_channel, *last)
-        tenure = b"%d" % fence if fence else b""
+        tenure = b"%d" % one.fence if one.fence else b""
         return (
             RELEASE,
             self.keys.all,
             (one.holder_id, self.client_channel, asker or one.id, tenure),
         )
 
-    def release_all_of(self, holder: bytes) -> bytes:
-        """Return a call of ``release.lua``, as all but explicit owners make it."""
+    def packed_release(self, one: Asked) -> bytes:
+        """Return the same, packed; that of most from a part which was packed once."""
+        if self.owned or self.options.plain or one.turn:
+            script, keys, args = self.release(one)
+            return head(script, keys, len(args)) + b"".join(map(bulk, args))  # type: ignore[arg-type]  # none is a number
         if not self._free:
             self._free = head(RELEASE, self.keys.derive(), 2)
-        channel = self.client_channel
+        holder, channel = one.holder_id, self.client_channel
         return b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n" % (
             self._free, len(holder), holder, len(channel), channel,
         )  # fmt: skip

@@ -146,8 +146,7 @@ async def _answered(
     until = port.now() + port.server_timeout
     try:
         for number, (waiter, (_, question)) in enumerate(zip(waiters, asks, strict=True)):
-            if not port.open_now(waiter, listen=True):
-                await port.open(waiter, until, listen=True)
+            await port.open(waiter, until, listen=True)
             sent = await port.call(*question(waiter), until, waiter)
             ends[number] = port.now() + (span if sent else far)
         for waiter, end in zip(waiters, ends, strict=True):

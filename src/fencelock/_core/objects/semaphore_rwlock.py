@@ -12,10 +12,10 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
 from typing import Any, Final, NamedTuple, cast
 
 from fencelock._core import events
+from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
@@ -54,6 +54,7 @@ class ShareTerms(Terms):
     __slots__ = ("kind", "limit", "permits")
 
     alive = SHARES_HEARTBEAT
+    most_at_once = HANDOFF_TTL_SECONDS  # these scripts know only one ttl
 
     def __init__(self, *, kind: bytes, limit: int, permits: int, **given: Any) -> None:
         super().__init__(**given)
@@ -64,11 +65,6 @@ class ShareTerms(Terms):
         self.permits: int = permits
         self.batch = SHARES
         self._ask = head(SHARES_ACQUIRE, self.keys.derive()[:5], 6)
-
-    def lasting(self, now: float) -> float:
-        """Return the length of a lease that is granted at once: these scripts know only one ttl."""
-        ttl = super().lasting(now)
-        return ttl if self.ends == inf else self._handoff_ttl()
 
     def acquire(self, one: Asked, channel: bytes) -> bytes:
         """Return a call of ``shares_acquire.lua``; in order of arrival unless it is nested."""
@@ -88,15 +84,15 @@ class ShareTerms(Terms):
         """Return the request that sends a probe on to the clients that hold too many permits."""
         return SHARES_PROBE, self.keys.grant, (holder, text, self.permits, one.id)
 
-    def release(self, one: Asked, fence: int = 0, asker: bytes = b"") -> Call:  # noqa: ARG002 - as Terms
+    def release(self, one: Asked, asker: bytes = b"") -> Call:  # noqa: ARG002 - as Terms
         """Return the request that releases all its permits."""
         return self.keeping(one, 0)
 
-    def release_all_of(self, holder: bytes) -> bytes:
-        """Return a packed call that releases all permits of a holder."""
+    def packed_release(self, one: Asked) -> bytes:
+        """Return the same, packed."""
         if not self._free:
             self._free = head(SHARES_RELEASE, self.keys.derive(), 3)
-        return self._free + b"".join(map(bulk, (holder, self.client_channel, b"0")))
+        return self._free + b"".join(map(bulk, (one.holder_id, self.client_channel, b"0")))
 
     def keeping(self, one: Asked, permits: int) -> Call:
         """Return the request that releases all permits except the given number."""
