@@ -131,7 +131,7 @@ class CandidateHolds(Holds):
 
     def take_this(self, hold: Hold, taken: list[Hold]) -> None:
         """Take out one hold; NotHeld when it was given up already."""
-        if not self.take_out(hold, hold, taken):
+        if not self.take_out(hold, taken):
             raise self.not_held()
 
     def _cancel(self, lease: Hold) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 from fencelock._core import events
 from fencelock._core.error_messages import describe_error, describes_errors
 from fencelock._core.lock.hold import Hold, Keeper
+from fencelock._core.lock.renewal_schedule import UNPLACED
 from fencelock._core.lock.terms import Asked
 from fencelock._core.port import Port
 from fencelock._core.retry import ask, command, passes
@@ -110,7 +111,10 @@ def retire(port: Keeper, hold: Hold) -> None:
         tenure, cohorts = hold.tenure, renewing.lines.cohorts  # another thread may begin its turn
         hold.open = False
         hold.released = True
-        renewing.renewals.discard(hold)
+        if hold.bucket == UNPLACED:  # most leases end before it is asked what is due
+            renewing.renewals.young.pop(hold, None)
+        else:
+            renewing.renewals.discard(hold)
         if tenure is None:
             if cohorts.get(hold.terms.cohort) is hold:  # it is alone
                 del cohorts[hold.terms.cohort]

@@ -83,8 +83,7 @@ def _lost(port: QuorumPort, hold: Hold, now: float) -> bool:
 def _put_back(port: QuorumPort, hold: Hold) -> None:
     with port.mutex:
         port.renewals.settle((hold,))
-        if hold.open and not hold.notified:
-            port.renewals.add(hold, majority_of(hold).next_due())
+    port.move(hold, majority_of(hold).next_due())
 
 
 async def _reacquire(port: QuorumPort, hold: Hold) -> None:
