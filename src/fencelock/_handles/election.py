@@ -23,7 +23,7 @@ from fencelock._core.lock.terms import Terms
 from fencelock._core.objects.election import CANDIDATE_BYTES_MAX, ElectionKeys, mark
 from fencelock._core.port import Port
 from fencelock._handles.body import Body, ending
-from fencelock._handles.lock import Caller, Holds, describe
+from fencelock._handles.handle import Caller, Holds, describe
 from fencelock._runtime import process
 from fencelock.errors import NotAcquired
 from fencelock.options import LeaseOptions

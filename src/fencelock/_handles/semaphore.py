@@ -19,7 +19,7 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.semaphore_rwlock import SEMAPHORE, PermitCount, ShareTerms, state
 from fencelock._core.port import Port
 from fencelock._handles.body import Bodies, Body
-from fencelock._handles.lock import Caller, Holds
+from fencelock._handles.handle import Caller, Holds
 from fencelock.errors import NotHeld, OverReleased, ServerUnsuitable
 from fencelock.options import LeaseOptions
 

@@ -1,4 +1,4 @@
-"""Shared state of lock handles, for threads and asyncio: their options and their holds.
+"""Shared state of handles, for threads and asyncio: their options and their holds.
 
 Rules of this file:
 
