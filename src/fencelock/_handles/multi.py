@@ -13,7 +13,7 @@ from fencelock._core.lock.hold import Hold, joined
 from fencelock._core.objects.semaphore_rwlock import held_of
 from fencelock._core.port import Port
 from fencelock._handles.body import Body, unsure
-from fencelock._handles.lock import Caller, Holds
+from fencelock._handles.handle import Caller, Holds
 from fencelock._handles.multi_lease import BaseMultiLease
 from fencelock._handles.rwlock import SideHolds
 from fencelock._handles.semaphore import SemaphoreHolds

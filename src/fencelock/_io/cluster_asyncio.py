@@ -148,7 +148,6 @@ class AsyncioNodes(AsyncioIo):
 class AsyncioClusterPort(ClusterPort, AioPort):
     """Implements ``_core.port.Port`` for the tasks of one loop, over a Cluster."""
 
-    parts = ClusterPort.parts
     attend_by = AioPort.attend_by
     link: AsyncioNodes  # type: ignore[assignment]  # several links in one
 

@@ -113,7 +113,6 @@ class BlockingNodes(BlockingIo):
 class BlockingClusterPort(ClusterPort, BlockingPort):
     """Implements ``_core.port.Port`` for threads, over a Cluster."""
 
-    parts = ClusterPort.parts
     pool: BlockingNodes  # type: ignore[assignment]  # several pools in one
 
     def _new_pool(self) -> BlockingNodes:  # type: ignore[override]  # as above

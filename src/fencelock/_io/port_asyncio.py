@@ -125,10 +125,6 @@ class AioPort(Engine):
         """Run a script on the loop's connection."""
         return await self.run(pack_call(script, keys, args), b"", until, waiter)
 
-    async def parts(self, until: float) -> Sequence[bytes]:
-        """Return one key: there is one server."""
-        return (b"",)
-
     async def run(
         self, request: bytes, key: bytes, until: float, waiter: Seat | None = None
     ) -> Reply:

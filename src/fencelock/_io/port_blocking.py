@@ -127,10 +127,6 @@ class BlockingPort(Engine):
         """Run a script on any connection, or on the waiter's."""
         return await self.run(pack_call(script, keys, args), b"", until, waiter)
 
-    async def parts(self, until: float) -> Sequence[bytes]:
-        """Return one key: there is one server."""
-        return (b"",)
-
     async def run(
         self, request: bytes, key: bytes, until: float, waiter: Seat | None = None
     ) -> Reply:
@@ -210,8 +206,10 @@ class BlockingPort(Engine):
         if isinstance(connection, Connection):
             connection.waiter = None
             if any(stray.undo_connection is connection for stray in waiter.owed):
-                connection.sound, connection.undoing = False, True  # for that undo only
-            self.pool.give(connection)
+                connection.sound = False  # for that undo only
+                self.pool.of_node(connection).drop()
+            else:
+                self.pool.give(connection)
         if self._lent:  # it has ended, or asks with another one
             with self.mutex:
                 self._lent.discard(waiter)

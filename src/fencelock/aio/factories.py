@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fencelock import options
 from fencelock._core.keys import LockKeys, SignalKeys
-from fencelock._handles.lock import Holds, ReentrantHolds, lease_options
+from fencelock._handles.handle import Holds, ReentrantHolds, lease_options
 from fencelock._handles.quorum_limits import refuse
 from fencelock._io.port_asyncio import AioPort
 from fencelock._runtime.dates import datetime

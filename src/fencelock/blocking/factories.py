@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencelock import options
 from fencelock._core.keys import LockKeys, SignalKeys
-from fencelock._handles.lock import Holds, ReentrantHolds, lease_options
+from fencelock._handles.handle import Holds, ReentrantHolds, lease_options
 from fencelock._handles.quorum_limits import refuse
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._runtime.dates import datetime

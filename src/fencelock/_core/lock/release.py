@@ -25,6 +25,7 @@ from fencelock._core import events
 from fencelock._core.deadlines import retry_delay
 from fencelock._core.error_messages import describe_error, describes_errors
 from fencelock._core.lock.hold import Hold, Keeper, lose
+from fencelock._core.lock.renewal_schedule import UNPLACED
 from fencelock._core.lock.terms import Asked
 from fencelock._core.port import Port
 from fencelock._core.retry import ask, command, passes
@@ -120,7 +121,10 @@ def retire(port: Keeper, hold: Hold) -> None:
         tenure, cohorts = hold.tenure, renewing.lines.cohorts  # another thread may begin its turn
         hold.open = False
         hold.released = True
-        renewing.renewals.discard(hold)
+        if hold.bucket == UNPLACED:  # most leases end before it is asked what is due
+            renewing.renewals.young.pop(hold, None)
+        else:
+            renewing.renewals.discard(hold)
         if tenure is None:
             if cohorts.get(hold.terms.cohort) is hold:  # it is alone
                 del cohorts[hold.terms.cohort]

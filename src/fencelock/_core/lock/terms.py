@@ -82,7 +82,7 @@ class Terms:
     __slots__ = (
         *("_ask", "_free", "_ttl", "_ttl_ms", "_vote", "batch", "client_channel", "cohort"),
         *("due_at", "due_until", "ends", "keys", "lease", "mark", "nodes", "options", "owned"),
-        *("steady", "ttl", "valid", "words"),
+        *("plain", "steady", "ttl", "valid", "words"),
     )
 
     def __init__(
@@ -102,6 +102,7 @@ class Terms:
         self.client_channel: bytes = client_channel
         self.ttl: float = ttl
         self.owned: bool = owned
+        self.plain: bool = options.plain  # only the plain form may be used
         self.batch: int = PLAIN if options.plain else OWNED if owned else LOCKS
         # The length of every renewal; 0 where a limit may cut one short, or none is wanted.
         self.steady: float = options.ttl if options.unlimited() and ends == inf else 0.0
@@ -129,11 +130,6 @@ class Terms:
         """Return the lease that a handoff starts with: short when renewal will prolong it."""
         grows = self.options.renew or self.ends < inf
         return min(self.ttl, HANDOFF_TTL_SECONDS) if grows else self.ttl
-
-    @property
-    def plain(self) -> bool:
-        """Return True if only the plain form may be used."""
-        return self.options.plain
 
     def lasting(self, now: float) -> float:
         """Return the length of a lease that is requested now and granted at once."""

@@ -199,7 +199,7 @@ async def _revoke(
 
 
 def described_as(host: str, pid: int) -> bytes:
-    """Return the beginning of a holder's description, as ``_handles.lock.describe`` writes it."""
+    """Return the beginning of a holder's description, as ``_handles.handle.describe`` writes it."""
     told = json.dumps({"host": host, "pid": pid}, separators=(",", ":"), ensure_ascii=False)
     return b" " + told.removesuffix("}").encode() + b","
 

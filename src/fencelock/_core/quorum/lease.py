@@ -288,9 +288,8 @@ async def maintain(port: QuorumPort) -> None:
     finally:  # cancelled, or a bug: no hold may be lost from the schedule
         with port.mutex:
             port.renewals.settle(due)
-            for hold in due:
-                if hold.open and not hold.notified:
-                    port.renewals.add(hold, majority_of(hold).next_due())
+        for hold in due:
+            port.move(hold, majority_of(hold).next_due())
 
 
 def _lost(port: QuorumPort, hold: Hold, now: float) -> bool:
