@@ -17,7 +17,8 @@ STRICT = "fencelock strict"  # ours with cohort=None: every waiter stands in lin
 SEMAPHORE = "semaphore"  # ours, as the next
 READER = "reader"
 LINGER = "linger"
-ALL_OURS = frozenset({OURS, STRICT, SEMAPHORE, READER, LINGER})
+HOOKED = "hooked"
+ALL_OURS = frozenset({OURS, STRICT, SEMAPHORE, READER, LINGER, HOOKED})
 FLOOR = "floor"
 TOKENS = "token list"
 SHARED_FLOOR = "shared floor"
@@ -67,6 +68,7 @@ PLACES = {
     SEMAPHORE: Entry("ours:SemaphoreThreads", "ours:SemaphoreTasks"),
     READER: Entry("ours:ReaderThreads", "ours:ReaderTasks"),
     LINGER: Entry("ours:LingerThreads", "ours:LingerTasks"),
+    HOOKED: Entry("ours:HookedThreads", "for threads"),
     FLOOR: Entry("floors:Threads", "floors_asyncio:Tasks"),
     TOKENS: Entry("floors:TokenThreads", "floors_asyncio:TokenTasks"),
     SHARED_FLOOR: Entry("for asyncio", "floors_asyncio:SharedTasks"),
@@ -80,6 +82,8 @@ PLACES = {
     "walrus": Entry("peers.walrus_:Threads", NO_ASYNCIO),
     "sherlock": Entry("peers.sherlock_:Threads", NO_ASYNCIO),
     "tooz": Entry("peers.tooz_:Threads", NO_ASYNCIO),
+    "redis-fifo-lock": Entry(NO_THREADS, "peers.redis_fifo_lock_:Tasks"),
+    "portalocker": Entry("peers.portalocker_:Threads", NO_ASYNCIO),
 }
 FLOORS = {FLOOR, TOKENS, SHARED_FLOOR, FIVE_SOCKETS}
 PEERS = [name for name in PLACES if name not in ALL_OURS | FLOORS]

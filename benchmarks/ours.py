@@ -8,6 +8,7 @@ from contestants import TTL_SECONDS, Contestant, Pair
 from wire import Address
 
 import fencelock
+from fencelock.instrumentation import logging_hook, prometheus_hook, set_hooks
 
 LINGER_SECONDS = 0.05
 PERMITS = 10  # of a semaphore; which number it is costs nothing
@@ -91,3 +92,16 @@ class ReaderTasks(Tasks):
     def pair(self, name: str) -> Pair:
         side = self._client.rwlock(name, read_ttl=TTL_SECONDS).read
         return Pair(side.acquire, side.release)
+
+
+class HookedThreads(Contestant):
+    """A lock while all that happens is counted, logged and kept: hooks are of the whole process."""
+
+    def __init__(self, address: Address) -> None:
+        super().__init__(address)
+        set_hooks([prometheus_hook(), logging_hook()])
+        self._client = fencelock.Client(address.url, key_prefix="", history=True)
+
+    def pair(self, name: str) -> Pair:
+        lock = self._client.lock(name, ttl=TTL_SECONDS)
+        return Pair(lock.acquire, lock.release)

@@ -19,7 +19,10 @@ import report
 from cases import (
     Setting,
     contended,
+    elsewhere,
+    growth,
     handoff,
+    hooked,
     linger,
     quorum,
     renew,
@@ -56,6 +59,9 @@ CASES: dict[str, Case] = {
     "rwlock-read": shares.read,
     "quorum-5": quorum.threads,
     "quorum-5-asyncio": quorum.tasks,
+    "elsewhere": elsewhere.case,
+    "hooks": hooked.case,
+    "growth": growth.case,
     "cli-startup": startup.case,
 }
 

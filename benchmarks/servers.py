@@ -49,15 +49,53 @@ def serving(url: str | None) -> Iterator[Server]:
             raise SystemExit("--url: redis://HOST:PORT only, database 0 and no password")
         yield Server(Address(parts.hostname or "127.0.0.1", parts.port or 6379), None)
         return
+    with _started() as server:
+        yield server
+
+
+@contextlib.contextmanager
+def _started(*options: str) -> Iterator[Server]:
     with tempfile.TemporaryDirectory(prefix="fencelock-bench-") as folder:
         address = Address("127.0.0.1", free_port())
-        process = start(address, folder)
+        process = start(address, folder, *options)
         try:
             wait_until_ready(address)
             yield Server(address, process.pid)
         finally:
             process.terminate()
             process.wait(READY_SECONDS)
+
+
+@contextlib.contextmanager
+def behind_sentinel() -> Iterator[Server]:
+    """Lend a server that a Sentinel names."""
+    with _started() as master, tempfile.TemporaryDirectory(prefix="fencelock-bench-") as folder:
+        watch, file = Address("127.0.0.1", free_port()), Path(folder) / "sentinel.conf"
+        where = f"{master.address.host} {master.address.port}"
+        file.write_text(f"sentinel monitor bench {where} 1\n")
+        process = start(watch, folder, "--sentinel", file=file)
+        try:
+            wait_until_ready(watch)
+            source = f"redis+sentinel://{watch.host}:{watch.port}/bench"
+            yield master._replace(address=master.address._replace(source=source))
+        finally:
+            process.terminate()
+            process.wait(READY_SECONDS)
+
+
+@contextlib.contextmanager
+def cluster_of_one() -> Iterator[Server]:
+    """Lend a Cluster with one node."""
+    with _started("--cluster-enabled", "yes") as node:
+        with Line(node.address) as line:
+            line.command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+            deadline = time.monotonic() + READY_SECONDS
+            while b"cluster_state:ok" not in line.command("CLUSTER", "INFO"):
+                if time.monotonic() > deadline:
+                    raise SystemExit("the Cluster does not become ready")
+                time.sleep(0.05)
+        source = f"redis+cluster://{node.address.host}:{node.address.port}"
+        yield node._replace(address=node.address._replace(source=source))
 
 
 def free_port() -> int:
@@ -67,11 +105,14 @@ def free_port() -> int:
         return port
 
 
-def start(address: Address, folder: str) -> subprocess.Popen[bytes]:
-    options = ["--save", "", "--appendonly", "no", "--maxclients", "10000"]
+def start(
+    address: Address, folder: str, *more: str, file: Path | None = None
+) -> subprocess.Popen[bytes]:
+    options = ["--save", "", "--appendonly", "no", "--maxclients", "10000", *more]
     where = ["--bind", address.host, "--port", str(address.port), "--dir", folder]
+    configured = [] if file is None else [str(file)]
     return subprocess.Popen(
-        [program(), *where, *options],
+        [program(), *configured, *where, *options],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -17,11 +17,14 @@ class Address(NamedTuple):
     """Where the server listens. Everybody uses TCP, so that all have the same connection.
 
     ``more``: the other servers of a quorum. What is asked of "the server" is asked of the first.
+    ``source``: a URL by which fencelock finds it, if not by its address: that of its Sentinel, or
+    of its Cluster.
     """
 
     host: str
     port: int
     more: tuple[Address, ...] = ()
+    source: str = ""
 
     @property
     def nodes(self) -> tuple[Address, ...]:
@@ -30,7 +33,9 @@ class Address(NamedTuple):
 
     @property
     def url(self) -> str:
-        return ",".join(f"redis://{node.host}:{node.port}/0" for node in (self, *self.more))
+        return self.source or ",".join(
+            f"redis://{node.host}:{node.port}/0" for node in (self, *self.more)
+        )
 
 
 def pack(*words: object) -> bytes:

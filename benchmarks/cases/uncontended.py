@@ -16,6 +16,7 @@ from cases import Setting, muster, on_one_core
 CHUNK = 50  # pairs of one sample
 TASKS_MANY = 100
 TURNS_EACH = 10
+SAMPLE_SECONDS = 0.5  # a sample ends then: some peers take a tenth of a second for a pair
 PAIR_TARGET = 1.7  # times the floor, for threads and for asyncio
 MANY_TARGET = 6  # times redis-py's rate
 
@@ -43,9 +44,9 @@ def sample(who: Who, count: int) -> float:
 
 def _thread_turns(pair: Pair, count: int) -> list[float]:
     acquire, release = pair
-    taken = []
-    for _ in range(count):
-        begin = perf_counter()
+    taken: list[float] = []
+    end = perf_counter() + SAMPLE_SECONDS
+    while len(taken) < count and (begin := perf_counter()) < end:
         acquire()
         release()
         taken.append(perf_counter() - begin)

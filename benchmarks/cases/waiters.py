@@ -12,7 +12,7 @@ import resource
 from typing import Any
 
 from contest import LEAD_SECONDS, Tally, hold, probe, shared_page
-from contestants import OURS, STRICT, TASKS, THREADS, TOKENS, CannotRun
+from contestants import NO_ASYNCIO, OURS, PLACES, STRICT, TASKS, THREADS, TOKENS, CannotRun
 from crew import Crew, Who
 from monitor import monitored
 from report import Result
@@ -47,8 +47,9 @@ def case(setting: Setting) -> list[Result]:
 
 def contestants(setting: Setting) -> list[tuple[str, str]]:
     """Return everybody with a face: asyncio, or threads where there is no asyncio."""
-    sync_only = {"python-redis-lock", "walrus", "sherlock", "tooz"}
-    peers = [(name, THREADS if name in sync_only else TASKS) for name in setting.peers]
+    peers = [
+        (name, THREADS if PLACES[name].tasks == NO_ASYNCIO else TASKS) for name in setting.peers
+    ]
     ours = [(name, face) for name in LOCKS for face in (TASKS, THREADS)]
     return [*ours, (TOKENS, TASKS), *peers]
 

@@ -42,6 +42,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "hold.move_deadline": "_core.lock.hold:Hold.move_deadline",
     "hold.next_ttl": "_core.lock.hold:Hold.next_ttl",
     "hold.renewable": "_core.lock.hold:Hold.renewable",
+    "hold.renewed": "_core.lock.hold:Hold.renewed",
     "hold.within_limits": "_core.lock.hold:Hold.within_limits",
     # Who of this client has a lease, who is next, and who asks for all.
     "tenure.continued": "_core.lock.turns:_continued",

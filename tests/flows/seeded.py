@@ -324,7 +324,7 @@ SEEDS = (
     ),
     seed(
         "a handed-over lease whose growing counts as a renewal",
-        Statement("keeper.apply", "hold.renewals += not hold.short", "hold.renewals += 1"),
+        Statement("hold.renewed", "self.renewals += not self.short", "self.renewals += 1"),
         worlds.LIMITED[1],
         "L",
     ),

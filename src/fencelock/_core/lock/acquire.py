@@ -479,7 +479,8 @@ def begin(
         hold.id, hold.holder_id = asked.id, asked.holder_id
         hold.info, hold.owed = asked.info, asked.owed
     terms, now = hold.terms, hold.granted_at
-    hold.short = grant.lease < attempt.ttl - ROUNDING_SECONDS  # it was handed over, and is to grow
+    if grant.lease < attempt.ttl - ROUNDING_SECONDS:
+        hold.short = True  # it was handed over, and is to grow
     attempt.hold = hold
     attempt.asks = None  # most are their own question: the collector need not free them
     registry.add(hold)

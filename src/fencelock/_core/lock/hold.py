@@ -126,18 +126,33 @@ class Hold(BaseLease):
     grant: Any  # of one that is alone: a tenure that others need begins with it
     kind: int
     steady: float
-    reach: float
-    reach_until: float
-    joint: Any  # of a multi, once all are granted: the lease of them all
 
+    # What most leases never have is of the class until it is set: with very many leases, and for
+    # each pair, every slot that is filled costs.
     __slots__ = (
-        *("__weakref__", "_generation", "_unnoticed", "asked_until", "body", "bound", "bucket"),
-        *("clock", "count", "deadline", "end", "failures", "frame"),
-        *("grant", "granted_at", "holder_id", "id", "info", "joint", "kind", "loss", "notified"),
-        *("observer", "open", "owed", "own_info", "parts", "passes", "port", "reach"),
-        *("reach_until", "released", "renewal", "renewals", "reserved_by", "server", "short"),
-        *("steady", "tenure", "terms", "told", "trouble", "turn", "unchanged", "unit"),
+        *("__dict__", "__weakref__", "_generation", "_unnoticed", "bound", "bucket", "clock"),
+        *("deadline", "frame", "grant", "granted_at", "holder_id", "id", "info", "kind", "loss"),
+        *("open", "owed", "own_info", "parts", "passes", "port", "released", "renewal", "renewals"),
+        *("server", "steady", "tenure", "terms", "told", "turn", "unit"),
     )
+
+    joint: Any = None  # of a multi, once all are granted: the lease of them all
+    observer: Observer | None = None
+    end: str = "expired"  # the reason, when the deadline comes
+    unchanged: bool = False  # see ``BaseLease.unchanged``
+    body: Any = None  # that a loss cancels
+    count: int = 1  # re-entries of an implicit owner
+    short: bool = False  # it was handed over, and has not grown to its full length yet
+    failures: int = 0
+    trouble: Exception | None = None  # why the last renewal failed
+    # The holder's own renewal that is under way, until then at the latest.
+    reserved_by: object = None
+    asked_until: float = 0.0
+    # A renewal for so many seconds got no answer. Until an instant it may run and shorten the
+    # lease (I2), so no renewal that is sent before it is relied on for longer.
+    reach: float = inf
+    reach_until: float = 0.0
+    notified: bool = False  # the holder is notified of a loss (I8: once)
 
     def __init__(
         self,
@@ -159,31 +174,16 @@ class Hold(BaseLease):
         self.server: str = port.label  # as a person calls it
         self.clock: Callable[[], float] = port.now
         self.granted_at: float = port.now()
-        self.end: str = "expired"  # the reason, when the deadline comes
         self.loss: Loss | None = None
         self.released: bool = False  # it is given back, or is being given back
-        self.observer: Observer | None = None
         self.parts: Sequence[Hold | None] = ()  # of a quorum's: the holds of its nodes
         self.tenure: Any = None  # the ``Tenure`` whose turn it is, once others of its client wait
         self.passes: bool = False  # the turn is passed on to the next of its cohort
-        self.unchanged: bool = False  # see ``BaseLease.unchanged``
         self.unit: Any = unit  # the thread id or task that acquired it
         self.bound: bool = False  # only that thread or task can release it
         self.frame: object = None  # of the ``with`` that holds it; see body.py of the handles
-        self.body: Any = None  # that a loss cancels
-        self.count: int = 1  # re-entries of an implicit owner
         self.open: bool = True  # False once released or given up: never renewed again (I11)
         self.renewals: int = 0
-        self.short: bool = False  # it was handed over, and has not grown to its full length yet
-        self.failures: int = 0
-        self.trouble: Exception | None = None  # why the last renewal failed
-        # The holder's own renewal that is under way, until then at the latest.
-        self.reserved_by: object = None
-        self.asked_until: float = 0.0
-        # A renewal for so many seconds got no answer. Until an instant it may run and shorten the
-        # lease (I2), so no renewal that is sent before it is relied on for longer.
-        self.reach, self.reach_until = inf, 0.0
-        self.notified: bool = False  # the holder is notified of a loss (I8: once)
         # Not empty while hooks know of the grant and not of its end; see events.py.
         self.told: list[events.Acquisition] | None = None
         self.bucket: int = -1  # where the renewal schedule keeps it
@@ -401,9 +401,17 @@ class Hold(BaseLease):
 
     def counted(self, ttl: float, sent_at: float) -> float:
         """Return what of a renewal for ``ttl`` may be relied on, and lift a limit that is over."""
-        if sent_at >= self.reach_until:
+        if self.reach != inf and sent_at >= self.reach_until:
             self.reach = inf
         return min(ttl, self.reach)
+
+    def renewed(self) -> None:
+        """Note that it was renewed: it has its full length now, and nothing is wrong with it."""
+        self.renewals += not self.short  # to grow to that is no renewal
+        if self.short:
+            self.short = False
+        if self.failures:
+            self.failures, self.trouble = 0, None
 
     def cause(self, reason: str, since: float) -> str:
         """Return in words why a lease was lost, as far as ``reason`` does not say it."""

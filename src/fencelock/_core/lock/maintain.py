@@ -396,8 +396,7 @@ def apply_renewal(
                 continue
             ttl = hold.counted(ttl, asked_at)
             deadline = asked_at + validity(ttl)
-            hold.renewals += not hold.short
-            hold.short, hold.failures, hold.trouble = False, 0, None
+            hold.renewed()
             hold.move_deadline(max(hold.deadline, deadline))
             groups.setdefault(first_due(hold, ttl, jitter, asked_at), []).append(hold)
         for when, group in groups.items():

@@ -199,7 +199,8 @@ async def _in_turn(port: Port, attempt: Attempt, tenure: Tenure) -> Hold | None:
         hold = begin(port, attempt, grant, attempt.asks)
     else:
         hold = begin(port, attempt, grant, spare.source, 0 if spare.fresh else grant.fence)
-        hold.unchanged = spare.unchanged
+        if spare.unchanged:
+            hold.unchanged = True
     tenure.begin(port, hold, grant, fresh=spare is None or spare.fresh)
     return hold
 
