@@ -304,8 +304,8 @@ SEEDS = (
         "a loss that the release finds, without a notification",
         Statement(
             "engine.lost_at_release",
-            "hold.lose(reason, since, (word or b'').decode(), at_release=True, port=port)",
-            "hold.lose(reason, since, (word or b'').decode(), at_release=True)",
+            "hold.lose(reason, since, (word or b'').decode(), releasing=port)",
+            "hold.lose(reason, since, (word or b'').decode())",
         ),
         worlds.CHECKED.under(restart=1),
         "I8",

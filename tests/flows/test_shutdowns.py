@@ -18,13 +18,13 @@ SEEDS = (
     ),
     seed(
         "what is held is forgotten, and not given back",
-        Fault("engine.hand_back_once", lambda *_: []),
+        Fault("engine.hand_back", lambda *_: []),
         worlds.ALONE,
         "I9",
     ),
     seed(
         "it goes on after its time",
-        Statement("engine.hand_back", "while left and port.now() < until:", "while left:"),
+        Statement("engine.hand_back", "port.now() >= until", "False"),
         worlds.ALONE.under(silent=3),
         "I13 I6",
     ),

@@ -11,7 +11,7 @@ import pytest
 from fencelock import NotHeld, Poll
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold
-from fencelock._handles.lock import Holds, describe, lease_options
+from fencelock._handles.handle import Holds, describe, lease_options
 from fencelock._handles.rwlock import SideTable
 from fencelock._handles.semaphore import FORMS_MAX, SemaphoreHolds
 from fencelock._runtime.process import here

@@ -71,7 +71,7 @@ def test_a_round_that_is_cut_off_loses_no_lease():
     port = OneServer(KeyboardInterrupt())
     told = LeaseOptions(ttl=30.0, renew=True)
     terms = Terms(keys=LockKeys("p:", "a"), options=told, client_channel=b"h", ttl=30.0)
-    port.renewals.add(Hold(port, Attempt(terms, b"w"), 1, NOW + 20), NOW)
+    port.renewals.young[Hold(port, Attempt(terms, b"w"), 1, NOW + 20)] = NOW
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(port.maintain())
     assert (port.renewals.holds, list(port.renewals.under_way)) == (1, [])

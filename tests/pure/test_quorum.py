@@ -293,8 +293,8 @@ def test_a_node_that_fails_after_a_wait_in_its_line_stands_for_a_refusal(
     """Time was up because others held the lock, not because a node failed or a machine stalled."""
     instants = chain([10.0, 10.0], repeat(10.0 + waited))
 
-    async def queue(_port, _attempt, _asks, _give_up_at, *, outlasts):
-        assert outlasts is False
+    async def queue(_port, attempt):
+        assert attempt.outlasts is False
         raise OutcomeUnknown("silent")
 
     monkeypatch.setattr(flow, "queue", queue)

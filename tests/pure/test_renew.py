@@ -44,8 +44,8 @@ def test_an_empty_book_wants_nothing():
 
 def test_what_is_due_is_taken_out_and_nothing_else():
     renewals, soon, later = RenewalSchedule(), hold(), hold()
-    renewals.add(later, NOW + 5)
-    renewals.add(soon, NOW + 1)
+    renewals.young[later] = NOW + 5
+    renewals.young[soon] = NOW + 1
     assert renewals.next_at() == pytest.approx(NOW + 1, abs=RenewalSchedule.GRAIN)
     assert renewals.due(NOW) == []
     assert renewals.due(NOW + 1.1) == [soon]
@@ -60,7 +60,7 @@ def test_nothing_is_due_before_the_instant_that_the_book_names():
     """A loop that sleeps until next_at() and then takes what is due makes progress each time."""
     renewals, chance = RenewalSchedule(), random.Random(7)
     for _ in range(500):
-        renewals.add(hold(), NOW + chance.random() * 3)
+        renewals.young[hold()] = NOW + chance.random() * 3
     rounds = 0
     while (at := renewals.next_at()) is not None:
         assert renewals.due(at), "woken for nothing"
@@ -72,8 +72,8 @@ def test_nothing_is_due_before_the_instant_that_the_book_names():
 def test_a_discarded_hold_leaves_nothing_behind():
     renewals, one, two = RenewalSchedule(), hold(), hold()
     renewals.discard(one)
-    renewals.add(one, NOW + 1)
-    renewals.add(two, NOW + 1)
+    renewals.young[one] = NOW + 1
+    renewals.young[two] = NOW + 1
     renewals.discard(one)
     renewals.discard(one)
     assert (renewals.holds, renewals.all_holds()) == (1, [two])
@@ -83,7 +83,7 @@ def test_a_discarded_hold_leaves_nothing_behind():
 
 def test_a_hold_that_was_due_may_be_discarded():
     renewals, one = RenewalSchedule(), hold()
-    renewals.add(one, NOW)
+    renewals.young[one] = NOW
     assert renewals.due(NOW + 1) == [one]
     renewals.discard(one)
     assert renewals.holds == 0
@@ -98,7 +98,7 @@ def test_a_book_of_many_counts_right():
             renewals.discard(one)
             inside.discard(one)
         else:
-            renewals.add(one, NOW + chance.random() * 10)
+            renewals.young[one] = NOW + chance.random() * 10
             inside.add(one)
     assert renewals.holds == len(inside)
     assert set(renewals.all_holds()) == inside
@@ -141,11 +141,11 @@ def test_a_released_hold_is_never_renewable():
 def test_what_is_under_way_is_still_minded():
     """A revocation or the end of the client may come while a renewal is asked for."""
     renewals, one, two = RenewalSchedule(), hold(), hold()
-    renewals.add(one, NOW)
-    renewals.add(two, NOW + 5)
+    renewals.young[one] = NOW
+    renewals.young[two] = NOW + 5
     assert renewals.due(NOW + 1) == [one]
     assert (set(renewals.tracked()), renewals.busy) == ({one, two}, True)
-    renewals.add(one, NOW + 10)
+    renewals.add_all([one], NOW + 10)
     assert sorted(renewals.tracked(), key=id) == sorted([one, two], key=id)
     renewals.clear()
     assert (renewals.tracked(), renewals.busy, renewals.next_at()) == ([], False, None)
@@ -155,7 +155,7 @@ def test_what_is_under_way_is_still_minded():
 def test_the_first_end_is_the_earliest_of_those_that_want_attention_together(ends):
     renewals = RenewalSchedule()
     for end in ends:
-        renewals.add(hold(deadline=NOW + end), NOW + 0.1)
+        renewals.young[hold(deadline=NOW + end)] = NOW + 0.1
     assert renewals.first_end(NOW + 1) == NOW + 0.4
 
 
@@ -173,7 +173,7 @@ def test_the_first_end_is_that_of_what_is_in_the_book():
 def test_only_what_waits_is_moved():
     renewals, waits, taken, gone = RenewalSchedule(), hold(), hold(), hold()
     for each in (taken, gone, waits):
-        renewals.add(each, NOW + 5 * (each is waits))
+        renewals.young[each] = NOW + 5 * (each is waits)
     renewals.discard(gone)
     assert renewals.due(NOW) == [taken]
     renewals.move([waits, taken, gone], NOW + 1)
@@ -188,10 +188,10 @@ def test_short_holds_one_after_another_leave_nothing_in_the_order():
     renewals = RenewalSchedule()
     for number in range(1000):
         one = hold()
-        renewals.add(one, NOW + number)
+        renewals.young[one] = NOW + number
         renewals.discard(one)
     assert len(renewals._order) <= 70
-    renewals.add(one, NOW)
+    renewals.young[one] = NOW
     assert renewals.next_at() == NOW
 
 
@@ -364,5 +364,5 @@ def test_a_hold_that_is_moved_leaves_no_earlier_instant_behind():
     schedule.add_all([other], NOW + 0.015)
     schedule.add_all([moved], NOW + 0.016)  # in the same bucket
     assert schedule.next_at() == NOW + 0.015
-    schedule.add(other, NOW + 5.0)
+    schedule.young[other] = NOW + 5.0
     assert schedule.next_at() == NOW + 0.016

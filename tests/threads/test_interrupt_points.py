@@ -12,7 +12,7 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.lock.tenure import Tenure
 from fencelock._core.quorum.acquire import QuorumAttempt
 from fencelock._io.bounded_call import within
-from fencelock._io.port_blocking import BlockingPort
+from fencelock._io.connection_blocking import Connection
 from fencelock._runtime.clock import now
 from tests.replication import replicated
 from tests.threads.points import Strike, at_every_point
@@ -286,10 +286,11 @@ def undone(monkeypatch, owner, name):
         first = iter([True])
 
         def interrupted(*args):
-            method(*args)
+            answer = method(*args)
             if next(first, False):
                 strike.__enter__()
                 raise KeyboardInterrupt
+            return answer
 
         with monkeypatch.context() as patched:
             patched.setattr(owner, name, interrupted)
@@ -310,7 +311,7 @@ def test_a_second_ctrl_c_at_every_point_of_the_undo_leaves_nothing_on_any_node_o
 
 def test_a_second_ctrl_c_at_every_point_of_the_undo_leaves_nothing(server, prefix, monkeypatch):
     """The first one comes when the lock is granted, before a hold has it."""
-    every_point(server, prefix, undone(monkeypatch, BlockingPort, "close"), least=20)
+    every_point(server, prefix, undone(monkeypatch, Connection, "run"), least=20)
 
 
 STATES = {

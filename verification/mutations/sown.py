@@ -134,7 +134,10 @@ SOWN = (
             """
             hold.open = False
             hold.released = True
-            renewing.renewals.discard(hold)
+            if hold.bucket == UNPLACED:
+                renewing.renewals.young.pop(hold, None)
+            else:
+                renewing.renewals.discard(hold)
             """,
             "hold.released = True",
         ),

@@ -90,10 +90,6 @@ class SimulatedPort(Engine):
         """Send a request and wait for its reply, the end of its connection, or the instant."""
         return await self._ask(Request(script.name, tuple(keys), tuple(args)), until, waiter)
 
-    async def parts(self, until: float) -> Sequence[bytes]:  # noqa: ARG002 - as Port
-        """Return one key: there is one server."""
-        return (b"",)
-
     async def run(
         self,
         request: bytes,
@@ -349,7 +345,7 @@ class SimulatedPort(Engine):
 
     def track(self, hold: Hold, when: float) -> None:
         """Put a hold into the book; the keeper sees it by itself."""
-        self.renewals.add(hold, when)
+        self.renewals.young[hold] = when
 
     @property
     def hears(self) -> bool:

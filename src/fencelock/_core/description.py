@@ -1,4 +1,4 @@
-"""What a holder or waiter says of itself to the server, in JSON; see ``_handles.lock.describe``."""
+"""What a holder or waiter says of itself, in JSON; see ``_handles.handle.describe``."""
 
 from __future__ import annotations
 

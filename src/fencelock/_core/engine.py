@@ -74,7 +74,7 @@ class Engine:
             if not hold.open or hold.notified:
                 return
             self.renewals.discard(hold)
-            self.renewals.add(hold, when)
+            self.renewals.young[hold] = when
         self.attend_by(when)
 
     # -- one server is a Cluster with one node and one slot ----------------------------------------
@@ -84,6 +84,10 @@ class Engine:
     ) -> Mapping[int, Sequence[T]]:
         """Return all in the only slot; very many leases come here, so nothing is asked of each."""
         return {0: each} if each else {}
+
+    async def parts(self, _until: float) -> Sequence[bytes]:
+        """Return one key."""
+        return (b"",)
 
     def node_of(self, _key: bytes, /) -> object:
         """Return the only node."""

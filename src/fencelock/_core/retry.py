@@ -134,9 +134,9 @@ Send = Callable[[Sequence[Part]], Awaitable[Sequence[Any]]]
 
 
 class Together(Generic[Part]):
-    """Requests for the parts of a joint lease that go out at once: each answer counts by itself.
+    """Requests that go out at once, such as those for the parts of a joint lease.
 
-    A silent node holds up only its own parts.
+    Each answer counts by itself: a silent node holds up only its own parts.
     """
 
     def __init__(self) -> None:

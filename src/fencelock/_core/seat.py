@@ -37,6 +37,7 @@ class Seat:
     origin: Any = None  # the wire's: the connection of its requests, in a Cluster or with replicas
     channel: bytes = b""
     eager: bool = True  # it needs a channel; else only for a place in line
+    listens: bool = True  # it is to hear of changes of a state
     local: bool = False  # it waits for others of this client, without a connection
     news: bool = False  # something was noted for it since the last wait
     idle: bool = False  # the lease that it asked about is not in use

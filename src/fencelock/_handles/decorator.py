@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from fencelock import options
-from fencelock._handles.lock import lease_options
+from fencelock._handles.handle import lease_options
 from fencelock.errors import NotAcquired
 from fencelock.options import LeaseOptions, Seconds
 

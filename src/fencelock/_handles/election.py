@@ -23,7 +23,7 @@ from fencelock._core.lock.terms import Terms
 from fencelock._core.objects.election import CANDIDATE_BYTES_MAX, ElectionKeys, mark
 from fencelock._core.port import Port
 from fencelock._handles.body import Bodies, Body, ending
-from fencelock._handles.lock import Caller, Holds, describe
+from fencelock._handles.handle import Caller, Holds, describe
 from fencelock._runtime import process
 from fencelock.errors import NotAcquired
 from fencelock.options import LeaseOptions
@@ -137,7 +137,7 @@ class CandidateHolds(Holds):
 
     def take_this(self, hold: Hold, taken: list[Hold]) -> None:
         """Take out one hold; NotHeld when it was given up already."""
-        if not self.take_out(hold, hold, taken):
+        if not self.take_out(hold, taken):
             raise self.not_held()
 
     def _cancel(self, lease: Hold) -> None:

@@ -9,7 +9,7 @@ from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, joined
 from fencelock._core.port import Port
 from fencelock._handles.body import Body, unsure
-from fencelock._handles.lock import Caller, Holds
+from fencelock._handles.handle import Caller, Holds
 from fencelock._handles.multi_lease import BaseMultiLease
 from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
 from fencelock.options import LeaseOptions

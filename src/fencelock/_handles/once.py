@@ -9,7 +9,7 @@ from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.terms import Terms
 from fencelock._core.objects.once import FinishedOnce, OnceKeys, RunningOnce
 from fencelock._core.port import Port
-from fencelock._handles.lock import Caller, Holds, describe
+from fencelock._handles.handle import Caller, Holds, describe
 from fencelock._runtime.hints import made_by_clients
 from fencelock.errors import AcquireTimeout
 

@@ -25,7 +25,7 @@ from fencelock._core.objects.semaphore_rwlock import (
     state,
 )
 from fencelock._core.port import Port
-from fencelock._handles.lock import Caller, Holds
+from fencelock._handles.handle import Caller, Holds
 from fencelock.errors import NotAcquired
 from fencelock.options import LeaseOptions
 

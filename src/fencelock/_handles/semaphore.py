@@ -25,7 +25,7 @@ from fencelock._core.objects.semaphore_rwlock import (
 )
 from fencelock._core.port import Port
 from fencelock._handles.body import Bodies, Body
-from fencelock._handles.lock import Caller, Holds
+from fencelock._handles.handle import Caller, Holds
 from fencelock.errors import NotHeld, OverReleased, ServerUnsuitable
 from fencelock.options import LeaseOptions
 
@@ -156,10 +156,11 @@ class SemaphoreHolds(Holds):
 
     def take_rest(self, body: Body, bodies: Bodies, taken: list[tuple[Hold, int]]) -> None:
         """Take out the unreleased permits of a body, and the body; NotHeld when none is left."""
-        held = self.take_out(body.held, (body.held, 0), taken)
-        bodies.discard(body)
-        if not held:
+        if not self.keeps(body.held):
+            bodies.discard(body)
             raise self.not_held()
+        self._take([(body.held, 0)], taken)
+        bodies.discard(body)
 
     def too_many(self, count: int, held: int) -> NotHeld:
         """Return the error for a release of more than is held."""

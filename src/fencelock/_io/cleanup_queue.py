@@ -156,7 +156,12 @@ def _do(port: ProcessPort, job: Job) -> None:
 
 
 def _sent_behind(undo_connection: Connection, script: Script, keys: Keys, args: Args) -> bool:
-    """Send on a request's connection; with the script's source, as NOSCRIPT cannot be handled."""
+    """Send on a request's connection; with the script's source, as NOSCRIPT cannot be handled.
+
+    Not behind another clean-up, which reads all that comes: this one repeats it after an interrupt.
+    """
+    if undo_connection.undoing:
+        return False
     undo_connection.sound, undo_connection.undoing = False, True  # for this undo only
     try:
         undo_connection.send(pack_source(script, keys, args))

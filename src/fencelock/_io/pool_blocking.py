@@ -37,7 +37,14 @@ class Pool:
     __slots__ = ("_open", "_opened", "_pushed", "_reached", "closed", "free")
 
     def __init__(self, source: Source, pushed: Pushed) -> None:
-        self._open = _opener(source)
+        if isinstance(source, One):
+            self._open: Callable[[float, Pushed], Connection] = partial(dial, source)
+        else:
+            from fencelock._io.sentinel_blocking import BlockingDialer  # noqa: PLC0415 - for Sentinels
+            from fencelock._topology.master_monitor import MasterMonitor  # noqa: PLC0415 - as above
+
+            monitor = MasterMonitor(source, BlockingDialer())
+            self._open = lambda until, pushed: run_inline(monitor.connect(until, pushed))
         self._pushed = pushed
         # For the next call. One too many pushes out the oldest, which is closed with its last use.
         self.free: deque[Connection] = deque(maxlen=FREE_MAX)
@@ -82,8 +89,7 @@ class Pool:
         if self.free:
             return True
         try:
-            admit(closed_already=self.closed)
-            self.give(self.dial(until))
+            self.give(self.take(until))
         except (NoReply, FencelockError) as error:
             if now() >= until:
                 return True
@@ -143,15 +149,3 @@ class Pool:
         self._reached = True
         self._opened[connection.descriptor] = connection
         return connection
-
-
-def _opener(source: Source) -> Callable[[float, Pushed], Connection]:
-    """Return what opens a connection to this source by an instant; it ends like ``dial``."""
-    if isinstance(source, One):
-        return partial(dial, source)
-    # Only for Sentinels:
-    from fencelock._io.sentinel_blocking import BlockingDialer  # noqa: PLC0415 - as said above
-    from fencelock._topology.master_monitor import MasterMonitor  # noqa: PLC0415 - as said above
-
-    monitor = MasterMonitor(source, BlockingDialer())
-    return lambda until, pushed: run_inline(monitor.connect(until, pushed))

@@ -157,8 +157,10 @@ class BlockingPort(ProcessPort):
         if isinstance(connection, Connection):
             connection.waiter = None
             if any(stray.undo_connection is connection for stray in waiter.owed):
-                connection.sound, connection.undoing = False, True  # for that undo only
-            self.pool.give(connection)
+                connection.sound = False  # for that undo only
+                self.pool.of_node(connection).drop()
+            else:
+                self.pool.give(connection)
         if self._lent:  # it has ended, or asks with another one
             with self.mutex:
                 self._lent.discard(waiter)

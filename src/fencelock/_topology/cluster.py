@@ -257,11 +257,19 @@ class ClusterPort(Whole):
         if self._hears(waiter, connection):
             return
         number, channel = self._channel(waiter, connection)
+        word = b"SUBSCRIBE" if channel.endswith(LOCAL) else b"SSUBSCRIBE"
         # before the answer: the end of the subscription may follow it at once
         connection.channels[number] = channel
         try:
-            await self._subscribe(connection, channel, until, asking=asking)
-        except ServerError as error:
+            await self._io.subscribe(connection, channel, until, word, asking=asking)
+        except BaseException as error:
+            self._end_channel(connection, channel)
+            if isinstance(error, NoReply):
+                self.slots.invalidate(connection.node)
+            if not isinstance(error, ServerError):
+                raise
+            if self.slots.redirect(error) is not None:
+                raise NoReply(f"the slot has moved: {error}", sent=False) from error
             if error.code not in {"ERR", "NOPERM"} or number == ANYWHERE:
                 raise
             self._sharded = False  # an old server, or the user may not
@@ -272,20 +280,6 @@ class ClusterPort(Whole):
         if connection.channels.get(number) != channel:
             raise NoReply("the server ended the subscription at once", sent=False)
         waiter.channel = channel
-
-    async def _subscribe(
-        self, connection: Any, channel: bytes, until: float, *, asking: bool
-    ) -> None:
-        word = b"SUBSCRIBE" if channel.endswith(LOCAL) else b"SSUBSCRIBE"
-        try:
-            await self._io.subscribe(connection, channel, until, word, asking=asking)
-        except BaseException as error:
-            self._end_channel(connection, channel)
-            if isinstance(error, NoReply):
-                self.slots.invalidate(connection.node)
-            if isinstance(error, ServerError) and self.slots.redirect(error) is not None:
-                raise NoReply(f"the slot has moved: {error}", sent=False) from error
-            raise
 
     def _end_channel(self, connection: Any, channel: bytes) -> None:
         """Note that a channel is no longer heard, and make its waiters ask again."""
@@ -313,7 +307,7 @@ class ClusterPort(Whole):
             return None
         if is_grant(message):
             waiter = self.seated_as(connection, message[-1].split(b" ", 2)[1])
-            if waiter is not None and self.slots.disbelieves(message, waiter, connection.node):
+            if waiter is not None and self.slots.disbelieves(waiter, connection.node):
                 self.rouse([waiter])  # the flow asks, at the right node
                 return None
         return message

@@ -88,10 +88,8 @@ class SlotMap:
         """Return the node that serves a key; None when that must be asked for."""
         return None if self.doubtful else self.owners[slot(key)]
 
-    def disbelieves(self, message: Sequence[bytes], waiter: Seat, node: NodeAddress) -> bool:
+    def disbelieves(self, waiter: Seat, node: NodeAddress) -> bool:
         """Return True if a pushed grant must be asked for: its node may have been replaced."""
-        if not is_grant(message):
-            return False
         misplaced = self.doubtful or self.owners[slot(waiter.key)] != node
         return misplaced or not self.master_check.covers(node, self._now())
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
-from fencelock._handles.lock import Holds, options_of
+from fencelock._handles.handle import Holds, options_of
 from fencelock._runtime import process
 from fencelock._runtime.dates import datetime
 from fencelock._runtime.later import Later

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencelock import options
 from fencelock._core.keys import LockKeys, SignalKeys
-from fencelock._handles.lock import Holds, ReentrantHolds, lease_options, options_of
+from fencelock._handles.handle import Holds, ReentrantHolds, lease_options, options_of
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._runtime.dates import datetime
 from fencelock._runtime.later import Later

@@ -20,7 +20,7 @@ from fencelock._core.lock.release import (
 )
 from fencelock._core.lock.renew import renew_now
 from fencelock._handles.body import UNSURE, Body, raise_release_error
-from fencelock._handles.lock import DropFinalizer, Holds
+from fencelock._handles.handle import DropFinalizer, Holds
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking, run_release
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, unnamed

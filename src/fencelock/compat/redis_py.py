@@ -267,7 +267,7 @@ class Lock(_RedisPyLock):
         """Release what a token stands for, whichever process acquired it; raises as ``release``."""
         port, holds = self._handle.__shared__()
         hold = self._hold(_bytes(expected_token), port)
-        flow = take_and_release(port, lambda taken: holds.take_out(hold, hold, taken))
+        flow = take_and_release(port, lambda taken: holds.take_out(hold, taken))
         with _as_redis_py(_text(self.name)):
             run_release(flow, self._handle)
 
@@ -368,7 +368,7 @@ class AsyncLock(_RedisPyLock):
         make, holds = self._handle.__shared__()
         port = make()
         hold = self._hold(_bytes(expected_token), port)
-        flow = take_and_release(port, lambda taken: holds.take_out(hold, hold, taken))
+        flow = take_and_release(port, lambda taken: holds.take_out(hold, taken))
         with _as_redis_py(_text(self.name)):
             await run_release_in_loop(flow, self._handle, port)
 

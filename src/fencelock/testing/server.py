@@ -23,7 +23,6 @@ from fencelock._core import events
 from fencelock._core.events import LockEvent
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold, lose
-from fencelock._core.lock.release import release_call
 from fencelock._io import process_ports
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.wire import INCOMPLETE, ReplyError, pack, reader
@@ -249,7 +248,7 @@ def _in_its_loop(port: Any, hold: Hold) -> None:
 
 def _lose(port: Any, hold: Hold) -> None:
     lose(port, hold, "revoked", port.now(), "a test asked for it")
-    port.run_in_background(*release_call(hold, hold.fence))
+    port.run_in_background(*hold.terms.release(hold))
 
 
 def _named(hold: Hold) -> str:

@@ -112,8 +112,7 @@ class UnitWait:
         if asks.local:
             tenure = asks.tenure
             return tenure is not None and tenure.front is not asks and asks in tenure.waiting
-        stands: bool = self.port.lines.stands(asks)
-        return stands
+        return self.port.lines.stands(asks)
 
     def arrival(self) -> int:
         """Return when it came, in microseconds of the server's clock, always the same; 0: unknown.
@@ -236,7 +235,7 @@ NO_WAIT: Final = object.__new__(UnitWait)
 NO_WAIT.due = inf
 
 
-def entered(port: Tables, attempt: Attempt, asks: Attempt, give_up_at: float) -> UnitWait:
+def entered(port: Tables, attempt: Attempt, asks: Attempt) -> UnitWait:
     """Enter a thread or task as waiting, unless it takes no part; return its wait.
 
     ``asks`` is what waits: the attempt, for its cohort, or its question in the server's line.
@@ -247,7 +246,7 @@ def entered(port: Tables, attempt: Attempt, asks: Attempt, give_up_at: float) ->
     if wait is None:
         after = attempt.terms.options.deadlock_after or 0.0
         wait = UnitWait(port, attempt, asks, port.now() + after)
-        wait.patient = give_up_at == inf
+        wait.patient = attempt.give_up_at == inf
         # The holder of a cohort is known: its waiters see by themselves whether it is their own.
         known = asks.tenure is not None and isinstance(asks.tenure.front, Hold) and asks.local
         if wait.patient and not known and _is_held_by_itself(port, attempt, wait):

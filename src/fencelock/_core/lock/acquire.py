@@ -79,40 +79,33 @@ async def _recalled(port: Port, attempt: Attempt, trip: float) -> Grant | None:
     """
     undo_owed(port, attempt)
     attempt.rename(TRIES + attempt.id)
-    attempt.sent, give_up_at = False, attempt.give_up_at
-    until = min(give_up_at + RECALL_GRACE_SECONDS, port.now() + RECALL_SECONDS + 4 * trip)
-    attempt.latest = until if give_up_at < FOR_EVER else FOR_EVER
+    attempt.sent = attempt.outlasts = False
+    until = port.now() + RECALL_SECONDS + 4 * trip
+    if attempt.give_up_at < FOR_EVER:
+        until = attempt.latest = min(attempt.give_up_at + RECALL_GRACE_SECONDS, until)
+    attempt.give_up_at = until
     try:
-        return await queue(port, attempt, attempt, until, outlasts=False)
+        return await queue(port, attempt)
     except (OutcomeUnknown, ServerUnreachable):
         withdraw(port, attempt)
         return None
 
 
-async def queue(
-    port: Port,
-    attempt: Attempt,
-    asks: Attempt,
-    give_up_at: float,
-    grant: Grant | None = None,
-    *,
-    outlasts: bool = True,
-) -> Grant | None:
-    """Stand in line until granted; None at ``give_up_at``.
+async def queue(port: Port, attempt: Attempt, grant: Grant | None = None) -> Grant | None:
+    """Stand in line until granted; None when the attempt gives up.
 
-    Asks, waits, and asks again whenever the place may be gone. ``asks`` is the attempt's own
+    Asks, waits, and asks again whenever the place may be gone. What it asks is the attempt's own
     question, or one that another attempt left to it: if that has a place in line, it begins with
-    waiting. ``grant`` is what its first question was answered with, if it was asked. With
-    ``outlasts``, a waiter in line retries until ``give_up_at`` while the server is unreachable, not
-    only for ``server_timeout``. Whatever it raises, ``withdraw`` undoes.
+    waiting. ``grant`` is what its first question was answered with, if it was asked. Whatever it
+    raises, ``withdraw`` undoes.
     """
-    asks.outlasts = outlasts
-    attempt.asks, late = asks, 0
+    asks = attempt.asks = attempt.asks or attempt
+    give_up_at, late = attempt.give_up_at, 0
     while True:
         if grant is None and not asks.placed:
             grant = await line_up(port, asks, give_up_at)
         if grant is None:
-            grant = await _wait(port, attempt, asks, give_up_at)
+            grant = await _wait(port, attempt, asks)
             grant = await _counted(port, asks, grant, give_up_at)
         now = port.now()
         if grant is not None and min(grant.deadline, asks.terms.ends) > now:
@@ -256,13 +249,13 @@ async def _lined_up(port: Port, asks: Attempt, reply: Reply, give_up_at: float) 
     return None
 
 
-async def _wait(port: Port, attempt: Attempt, asks: Attempt, give_up_at: float) -> Grant | None:
+async def _wait(port: Port, attempt: Attempt, asks: Attempt) -> Grant | None:
     """Wait in line; None when the place must be asked for again, or time is up."""
     if attempt.event is not None:
         attempt.event.must_wait(asks.ahead)
     with port.mutex:
         line = port.lines.join(asks)
-    wait = entered(port, attempt, asks, give_up_at)
+    wait, give_up_at = entered(port, attempt, asks), attempt.give_up_at
     while True:
         await port.wait(asks, min(line.bound(asks), give_up_at, wait.due))
         now = port.now()

@@ -56,6 +56,7 @@ class Attempt(Seat):
     under: Hold | None = None  # it is granted at once while this other hold lasts, or never
 
     # -- the question -------------------------------------------------------------------------
+    fence: int = 0  # of no tenure yet
     turn: int = 0  # no turn of another waiter
     sent_at: float = 0.0  # local instant before its last request
     asked_at: float = 0.0  # the same of the last that put it in line
@@ -71,7 +72,7 @@ class Attempt(Seat):
     waits_since: float = 0.0  # since when one of this client waits for what this one asks for
     latest: float = inf  # no first answer is waited for longer
     verdict: Any = None  # the answer about ``releases``
-    outlasts: bool = True  # in line, it retries while the server is unreachable
+    outlasts: bool = True  # in line it retries until it gives up, not only for ``server_timeout``
     recalls: bool = False  # a lease was recalled that may be idle
     eager: bool = False  # most locks are free, and a channel may cost a command
     refused: bool = False  # that lease is in use: a try ends

@@ -299,26 +299,19 @@ class Hold(BaseLease):
         return LeaseLost(self.name, fence=self.fence, server=self.server, **loss._asdict())
 
     def lose(
-        self,
-        reason: str,
-        since: float,
-        detail: str = "",
-        *,
-        at_release: bool = False,
-        port: Keeper | None = None,
+        self, reason: str, since: float, detail: str = "", *, releasing: Keeper | None = None
     ) -> bool:
         """Record the loss and notify the holder; False when it was recorded before.
 
-        For a lease that is being released, only its release can find a loss: ``at_release``, with
-        the port that it used.
+        For a lease that is being released, only its release can find a loss: it names its port.
         """
-        if self.released and not at_release:
+        if self.released and releasing is None:
             return False
         try:
             del self._unnoticed  # one instruction: only one of several threads succeeds
         except AttributeError:
             return False
-        port = port or self.port
+        port = releasing or self.port
         if reason == "forked":
             port = None  # this process has no part in it: it tells no one
         if port is not None:

@@ -31,7 +31,6 @@ from fencelock._core import events
 from fencelock._core.deadlines import retry_delay, validity
 from fencelock._core.lock.acknowledge import confirmed
 from fencelock._core.lock.hold import Hold, first_due, lose
-from fencelock._core.lock.release import release_call
 from fencelock._core.lock.tenure import give_up_due
 from fencelock._core.lock.terms import LOCKS, PLAIN, SHARES, milliseconds
 from fencelock._core.port import FirstEnd, Port
@@ -181,7 +180,7 @@ def ended(port: Port, hold: Hold, *, late: bool = False) -> None:
     lasts = late or hold.terms.options.fixed_end or (hold.failures and port.replicas is not None)
     lose(port, hold, hold.end, hold.deadline)
     if hold.open and lasts:
-        port.run_in_background(*release_call(hold, hold.fence))
+        port.run_in_background(*hold.terms.release(hold))
 
 
 def put_back(port: Port, holds: Iterable[Hold], when: float) -> None:

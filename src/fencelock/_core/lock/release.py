@@ -25,11 +25,12 @@ from fencelock._core import events
 from fencelock._core.deadlines import retry_delay
 from fencelock._core.error_messages import describe_error, describes_errors
 from fencelock._core.lock.hold import Hold, Keeper, lose
+from fencelock._core.lock.renewal_schedule import UNPLACED
 from fencelock._core.lock.terms import Asked
 from fencelock._core.port import Port
 from fencelock._core.retry import ask, command, passes
 from fencelock._core.seat import Seat
-from fencelock._core.types import Call, Reply
+from fencelock._core.types import Reply
 from fencelock._runtime.log import listed, log
 from fencelock.errors import (
     FencelockError,
@@ -120,7 +121,10 @@ def retire(port: Keeper, hold: Hold) -> None:
         tenure, cohorts = hold.tenure, renewing.lines.cohorts  # another thread may begin its turn
         hold.open = False
         hold.released = True
-        renewing.renewals.discard(hold)
+        if hold.bucket == UNPLACED:  # most leases end before it is asked what is due
+            renewing.renewals.young.pop(hold, None)
+        else:
+            renewing.renewals.discard(hold)
         if tenure is None:
             if cohorts.get(hold.terms.cohort) is hold:  # it is alone
                 del cohorts[hold.terms.cohort]
@@ -133,16 +137,16 @@ def retire(port: Keeper, hold: Hold) -> None:
 
 
 @describes_errors
-async def release_for_owner(port: Port, one: Asked, fence: int = 0) -> int | None:
+async def release_for_owner(port: Port, one: Asked) -> int | None:
     """Release one hold of an explicit owner, whichever handle acquired it.
 
-    With ``fence``, only a hold of that tenure is released.
+    If it has a fence, only a hold of that tenure is released.
     Returns how many are left, or None when the owner holds nothing. Raises like ``ask``.
     """
     until = port.now() + port.server_timeout
     key = one.terms.keys.grant[4]  # the ids of its holds, in a stable order
     for asker in sorted(await command(port, (b"SMEMBERS", key), one.terms.keys.lock)):
-        script, keys, args = one.terms.release(one, fence, asker)
+        script, keys, args = one.terms.release(one, asker)
         verdict, extra = told(await ask(port, script, keys, args, until))
         if verdict >= 0:
             return int(extra)
@@ -157,11 +161,6 @@ def release_in_background(port: Port, hold: Hold) -> None:
     port.release_in_background(hold, None)
     port.clean_up(hold)
     events.end_hold(hold)
-
-
-def release_call(one: Asked, fence: int = 0) -> Call:
-    """Return the request that releases what was granted, with this fence if known."""
-    return one.terms.release(one, fence)
 
 
 def told(reply: Reply) -> tuple[int, Any]:
@@ -180,7 +179,7 @@ def lost_as(port: Port, hold: Hold, word: bytes | None) -> LeaseLost:
     """
     reason = "expired" if word is None else "revoked" if word else "taken"
     since = min(port.now(), hold.deadline)
-    hold.lose(reason, since, (word or b"").decode(), at_release=True, port=port)
+    hold.lose(reason, since, (word or b"").decode(), releasing=port)
     return hold.lost_error()
 
 
@@ -242,24 +241,17 @@ async def hand_back(port: Port, holds: Sequence[Hold], until: float) -> Sequence
     """Release leases that have ended for their holders; return those without an answer in time."""
     for hold in holds:
         retire(port, hold)
-    left, tries = holds, 0
-    while left and port.now() < until:
+    left, tries = [*holds], 0
+    while left:
         if tries:
             await port.sleep(min(until, port.now() + retry_delay(tries, port.jitter())))
-        left = await _ask_once(port, left, until)
+        asked, left = left, []
+        for first in range(0, len(asked), AT_ONCE):
+            some = asked[first : first + AT_ONCE]
+            if port.now() >= until:
+                return [*left, *asked[first:]]
+            replies = await port.side_by_side([hold.terms.release(hold) for hold in some], until)
+            pairs = zip(some, replies, strict=True)
+            left += [hold for hold, reply in pairs if isinstance(reply, Exception)]
         tries += 1
-    return left
-
-
-async def _ask_once(port: Port, holds: Sequence[Hold], until: float) -> list[Hold]:
-    """Send each release once while there is time; return those without an answer."""
-    left: list[Hold] = []
-    for first in range(0, len(holds), AT_ONCE):
-        some = holds[first : first + AT_ONCE]
-        if port.now() >= until:
-            return [*left, *holds[first:]]
-        requests = [release_call(hold, hold.fence) for hold in some]
-        replies = await port.side_by_side(requests, until)
-        pairs = zip(some, replies, strict=True)
-        left += [hold for hold, reply in pairs if isinstance(reply, Exception)]
     return left

@@ -200,9 +200,8 @@ def track_renewed(port: Port, renewal: HolderRenewal) -> None:
             hold.reserved_by, hold.asked_until = None, 0.0
         if renewal.may_run and not hold.partial:  # the server may have it for longer than we know
             hold.failures += 1
-        goes_on = hold.open and not hold.notified
         port.renewals.settle((hold,))
-    if last and goes_on:
+    if last:
         now = port.now()
         left = min(renewal.ttl, hold.reach)
         port.move(hold, max(now, first_due(hold, left, port.jitter(), renewal.asked_at)))

@@ -82,12 +82,6 @@ class RenewalSchedule:
             due.append(heappop(self.watched)[2])
         return due
 
-    def add(self, hold: Hold, when: float) -> None:
-        """Schedule a hold for ``when``."""
-        self.young[hold] = when
-        if self.under_way:
-            self.under_way.pop(hold, None)
-
     def _placed(self) -> dict[int, _Bucket]:
         """Return the buckets, once those that are new are in theirs."""
         if self.young:
@@ -129,8 +123,6 @@ class RenewalSchedule:
     def discard(self, hold: Hold) -> None:
         """Forget a hold; harmless when it is not scheduled."""
         self.young.pop(hold, None)
-        if hold.bucket == UNPLACED:
-            return
         if self.under_way:
             self.under_way.pop(hold, None)
         bucket = self._buckets.get(hold.bucket)
@@ -149,7 +141,7 @@ class RenewalSchedule:
             if not hold.open or hold.notified:
                 self.discard(hold)
                 if hold.dropped and not hold.notified:
-                    self.add(hold, hold.deadline)
+                    self.young[hold] = hold.deadline
 
     def move(self, holds: Iterable[Hold], when: float) -> None:
         """Schedule those that still wait for ``when`` instead."""

@@ -89,7 +89,7 @@ class Spare(NamedTuple):
     @property
     def release(self) -> Call:
         """Return the request that releases it."""
-        return self.source.terms.release(self.source, self.turn.fence)
+        return self.source.terms.release(self.source)
 
 
 def left_behind(asks: Attempt) -> tuple[Stray, ...]:

@@ -52,13 +52,15 @@ class Asked(Protocol):
 
     ``id`` names the acquisition, ``holder_id`` proves the tenure. They are the same except for an
     explicit owner, whose holder id all its acquisitions share. ``info`` describes the client that
-    asks, for ``show``. ``turn`` is the fence of a turn that its client's waiter before passed on.
+    asks, for ``show``. ``fence`` is that of the tenure, 0 before it is known; ``turn`` the same of
+    a turn that its client's waiter before passed on, else 0.
     """
 
     terms: Terms
     id: bytes
     holder_id: bytes
     info: bytes
+    fence: int
     turn: int
     ttl: float
     owed: tuple[Stray, ...]
@@ -80,7 +82,7 @@ class Terms:
     __slots__ = (
         *("_ask", "_free", "_ttl", "_ttl_ms", "_vote", "batch", "client_channel", "cohort"),
         *("due_at", "due_until", "ends", "keys", "lease", "mark", "nodes", "options", "owned"),
-        *("steady", "ttl", "valid", "words"),
+        *("plain", "steady", "ttl", "valid", "words"),
     )
 
     def __init__(
@@ -100,6 +102,7 @@ class Terms:
         self.client_channel: bytes = client_channel
         self.ttl: float = ttl
         self.owned: bool = owned
+        self.plain: bool = options.plain  # only the plain form may be used
         self.batch: int = PLAIN if options.plain else OWNED if owned else LOCKS
         # The length of every renewal; 0 where a limit may cut one short, or none is wanted.
         self.steady: float = options.ttl if options.unlimited() and ends == inf else 0.0
@@ -127,11 +130,6 @@ class Terms:
         """Return the lease that a handoff starts with: short when renewal will prolong it."""
         grows = self.options.renew or self.ends < inf
         return min(self.ttl, HANDOFF_TTL_SECONDS) if grows else self.ttl
-
-    @property
-    def plain(self) -> bool:
-        """Return True if only the plain form may be used."""
-        return self.options.plain
 
     def lasting(self, now: float) -> float:
         """Return the length of a lease that is requested now and granted at once."""
@@ -202,8 +200,8 @@ class Terms:
         """Return the request that sends a probe to the clients that hold it; see unit_waits.py."""
         return PROBE, self.keys.renew, (holder, text)
 
-    def release(self, one: Asked, fence: int = 0, asker: bytes = b"") -> Call:
-        """Return the request that releases what was granted, with this fence if known.
+    def release(self, one: Asked, asker: bytes = b"") -> Call:
+        """Return the request that releases what was granted, with its fence if known.
 
         ``asker``: the id of another acquisition of the same owner, which was granted it.
         """
@@ -212,17 +210,17 @@ class Terms:
         if not self.owned:
             last = (b"", b"%d" % one.turn) if one.turn else ()
             return RELEASE, self.keys.all, (one.holder_id, self.client_channel, *last)
-        tenure = b"%d" % fence if fence else b""
+        tenure = b"%d" % one.fence if one.fence else b""
         return (
             RELEASE,
             self.keys.all,
             (one.holder_id, self.client_channel, asker or one.id, tenure),
         )
 
-    def packed_release(self, one: Asked, fence: int = 0) -> bytes:
+    def packed_release(self, one: Asked) -> bytes:
         """Return the same, packed; that of most from a part which was packed once."""
         if self.owned or self.options.plain or one.turn:
-            script, keys, args = self.release(one, fence)
+            script, keys, args = self.release(one)
             return head(script, keys, len(args)) + b"".join(map(bulk, args))  # type: ignore[arg-type]  # none is a number
         if not self._free:
             self._free = head(RELEASE, self.keys.derive(), 2)

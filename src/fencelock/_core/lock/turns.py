@@ -8,29 +8,39 @@ Rules of this file (DESIGN §9):
 - A release beyond the cohort's bound asks for the next waiter's place with the same command. If
   that fails, the release is repeated alone, and the next waiter asks by itself.
 - While the server does not answer, a waiter retries for ``server_timeout`` since it came.
+
+Of the plain form, ``SET NX PX`` and a compare-and-delete:
+
+- Only the lock's own key is touched; there is no order of arrival and no fence.
+- ``SET NX`` is not idempotent: when its answer is lost, the key is released before another try.
+- Nothing is taken before a client's first release was answered: without ``EVALSHA`` it could not be
+  renewed or released.
+- Whatever ends a try without a lease releases the key (I9).
 """
 
 from __future__ import annotations
 
+from fencelock._core.deadlines import validity
 from fencelock._core.deadlock.unit_waits import entered, error_of, look, own_cycle, waits_for_itself
-from fencelock._core.lock.acquire import FOR_EVER, begin, drop, line_up, queue, try_once
+from fencelock._core.lock.acknowledge import confirm
+from fencelock._core.lock.acquire import FOR_EVER, begin, drop, line_up, queue, start_over, try_once
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, step_down
-from fencelock._core.lock.poll import poll
 from fencelock._core.lock.release import (
     ELSEWHERE,
     judge,
-    release_call,
     release_for_owner,
     retire,
     told,
 )
 from fencelock._core.lock.tenure import Spare, Tenure, found, join, left_behind, try_kept
+from fencelock._core.lock.terms import milliseconds, too_late
 from fencelock._core.port import Port
-from fencelock._core.retry import again, ask
+from fencelock._core.retry import again, answer_by, ask, persist
 from fencelock._core.seat import Seat
-from fencelock._core.types import NoReply, closed
+from fencelock._core.types import NoReply, Reply, closed
 from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
+from fencelock.scripts import POLL_RELEASE
 
 
 async def take(port: Port, attempt: Attempt) -> Hold | None:
@@ -51,7 +61,7 @@ async def take(port: Port, attempt: Attempt) -> Hold | None:
     attempt.asks = attempt
     grant = await line_up(port, attempt, attempt.give_up_at)
     if grant is None or min(grant.deadline, terms.ends) <= port.now():
-        grant = await queue(port, attempt, attempt, attempt.give_up_at, grant)
+        grant = await queue(port, attempt, grant)
     if grant is None:
         step_down(port, attempt)
         return None
@@ -85,16 +95,77 @@ async def _try(port: Port, attempt: Attempt) -> Hold | None:
             if hold is not None:
                 return hold
         attempt.tenure = None
-    if options.plain:
-        grant = await poll(port, attempt, tries=1 if attempt.at_once else None)
-    else:
-        grant = await try_once(port, attempt)
+    grant = await (poll if options.plain else try_once)(port, attempt)
     if grant is None:
         return None
     hold = begin(port, attempt, grant)
     if cohort is not None:
         found(port, hold, grant, cohort)
     return hold
+
+
+async def poll_once(port: Port, attempt: Attempt) -> Grant | None:
+    """Try the plain form once: SET NX PX on the lock's key, nothing else.
+
+    SET NX is not idempotent: when its answer is lost, the key is released before another try.
+    """
+    until = answer_by(port, port.now(), attempt.give_up_at)
+    attempt.start()
+    attempt.began = attempt.sent = False  # what is known of one try is of no later one
+    attempt.undo_connection, attempt.asks = None, attempt
+
+    async def once() -> tuple[float, Reply]:
+        if attempt.undo_connection is not None:
+            start_over(port, attempt)
+        await port.open(attempt, until, listen=False)
+        attempt.begin()
+        if attempt.sent:
+            await port.call(*attempt.terms.release(attempt), until, attempt)
+        if not port.lines.releases:  # a ServerError unless this client may release what it takes
+            # Of an id that holds nothing: a late copy must not release what this try took.
+            await port.call(POLL_RELEASE, attempt.keys.plain, (port.new_id(),), until, attempt)
+            port.lines.releases = True
+        asked_at = port.now()
+        lasting = milliseconds(attempt.lasting(asked_at))
+        command = (b"SET", attempt.keys.lock, attempt.holder_id, b"NX", b"PX", lasting)
+        reply = await port.command(command, attempt.keys.lock, until, attempt)
+        if reply is not None:
+            await confirm(port, attempt, asked_at + validity(attempt.ttl), attempt.give_up_at)
+        return asked_at, reply
+
+    asked_at, reply = await persist(port, once, until, attempt)
+    port.close(attempt)
+    if reply is None:
+        attempt.asks = None
+        return None
+    grant = Grant(0, asked_at + validity(attempt.ttl), attempt.ttl)
+    if grant.deadline > port.now():
+        return grant
+    raise too_late(attempt.ttl)
+
+
+async def poll(port: Port, attempt: Attempt) -> Grant | None:
+    """Retry until the lock is free; None at ``give_up_at``, or after one try or ``max_tries``.
+
+    The pause varies by a quarter, so that pollers that started together do not stay together.
+    """
+    left = 1 if attempt.at_once else attempt.terms.options.max_tries
+    while True:
+        grant = await poll_once(port, attempt)
+        if grant is not None:
+            return grant
+        left = None if left is None else left - 1
+        if left != 0:
+            if attempt.event is not None:
+                attempt.event.must_wait()
+            again_at = port.now() + attempt.terms.options.interval * (0.875 + port.jitter() / 4)
+            await port.sleep(min(again_at, attempt.give_up_at))
+        if left == 0 or port.now() >= attempt.give_up_at:
+            break
+    # Raise WRONGTYPE for a key of another kind: SET NX says nil for that, too.
+    key, until = attempt.keys.lock, answer_by(port, port.now(), port.now())
+    await persist(port, lambda: port.command((b"GET", key), key, until), until, Seat())
+    return None
 
 
 async def _in_turn(port: Port, attempt: Attempt, tenure: Tenure) -> Hold | None:
@@ -120,7 +191,7 @@ async def _in_turn(port: Port, attempt: Attempt, tenure: Tenure) -> Hold | None:
         left = tenure.asks
         attempt.asks = attempt if left is None else _continued(port, attempt, left)
         attempt.local, attempt.news, attempt.connection = False, False, None
-        grant = await queue(port, attempt, attempt.asks, attempt.give_up_at)
+        grant = await queue(port, attempt)
     if grant is None:
         tenure.succeed(port, attempt)
         return None
@@ -149,7 +220,7 @@ async def _become_front(  # noqa: C901 - one turn of the wait looks at all that 
 ) -> bool:
     """Wait for the cohort; False when the time is up."""
     give_up_at = attempt.give_up_at
-    wait, asked = entered(port, attempt, attempt, give_up_at), None
+    wait, asked = entered(port, attempt, attempt), None
     while tenure.front is not attempt:
         if port.lines.closed:
             raise closed()
@@ -192,17 +263,11 @@ def in_time(turn: Grant, now: float) -> bool:
     return turn.deadline > now
 
 
-def _hand_on(
-    port: Port,
-    tenure: Tenure,
-    giver: Hold,
-    asks: Attempt,
-    spare: Spare | None = None,
-) -> None:
+def _hand_on(port: Port, giver: Hold, asks: Attempt, spare: Spare | None = None) -> None:
     """Give the next attempt a question, or its answer; undo it when none waits."""
-    if not tenure.succeed(port, giver, asks, spare, keeps=True):
+    if not giver.tenure.succeed(port, giver, asks, spare, keeps=True):
         drop(port, asks)
-        tenure.succeed(port, giver)
+        giver.tenure.succeed(port, giver)
 
 
 async def give_back(port: Port, hold: Hold, log: Seat) -> int:
@@ -220,18 +285,18 @@ async def give_back(port: Port, hold: Hold, log: Seat) -> int:
         tenure.succeed(port, hold)
     if lost:
         if not (hold.forked or hold.closed):  # the server may still hold our key: release it
-            port.run_in_background(*release_call(hold, hold.fence))
+            port.run_in_background(*hold.terms.release(hold))
         raise hold.lost_error()
-    packed, until = terms.packed_release(hold, hold.fence), port.now() + port.server_timeout
+    packed, until = terms.packed_release(hold), port.now() + port.server_timeout
     try:
         reply = await port.run(packed, terms.keys.lock, until)
     except (NoReply, ServerError) as trouble:
         await again(port, trouble, until, log)
-        reply = await ask(port, *release_call(hold, hold.fence), until, asked=log)
+        reply = await ask(port, *hold.terms.release(hold), until, asked=log)
     if reply == 1:
         return 0
     if told(reply)[0] == ELSEWHERE and not log.sent:
-        others = await release_for_owner(port, hold, hold.fence)
+        others = await release_for_owner(port, hold)
         if others is not None:
             return others
     return judge(port, hold, reply, repeated=log.sent or offered)
@@ -254,9 +319,9 @@ async def _give_to_next(port: Port, hold: Hold, tenure: Tenure, log: Seat) -> in
         grant, spare = await line_up(port, asks, FOR_EVER), None
         if grant is not None:  # by the command that released, unless that was repeated
             spare = Spare(asks, grant, fresh=True, unchanged=asks.verdict == 1)
-        _hand_on(port, tenure, hold, asks, spare)
+        _hand_on(port, hold, asks, spare)
     except BaseException as error:
-        _hand_on(port, tenure, hold, asks)
+        _hand_on(port, hold, asks)
         if asks.verdict is None:
             log.sent = True  # it may have run
             if not isinstance(error, ServerError) or isinstance(
@@ -277,4 +342,4 @@ def release_in_background(port: Port, hold: Hold, undo_connection: object) -> No
         tenure.succeed(port, hold)
         if passed:
             return
-    port.run_in_background(*release_call(hold, hold.fence), undo_connection)
+    port.run_in_background(*hold.terms.release(hold), undo_connection)

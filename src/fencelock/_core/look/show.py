@@ -217,7 +217,7 @@ async def _revoke(
     args = (reason.encode(), REVOKED_MS)
     if before.limit:
         begins = b""
-        if only is not None:  # as ``_handles.lock.describe`` writes it
+        if only is not None:  # as ``_handles.handle.describe`` writes it
             told = {"host": only[0], "pid": only[1]}
             text = json.dumps(told, separators=(",", ":"), ensure_ascii=False)
             begins = b" %b," % text.removesuffix("}").encode()

@@ -210,7 +210,7 @@ async def next_change(port: Port, cursor: LeaderCursor, give_up_at: float) -> bo
         while True:
             until = answer_by(port, port.now(), give_up_at)
             ends = until if cursor.first else max(until, give_up_at)
-            asked_at, reply = await ask_listening(port, seat, until, watches, ends=ends)
+            asked_at, reply = await ask_listening(port, seat, until, watches, ends)
             seen = _leader(reply)
             if cursor.first or seen != cursor.last:
                 cursor.first, cursor.last = False, seen

@@ -31,7 +31,6 @@ from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, joined
 from fencelock._core.lock.release import (
     lost_as,
-    release_call,
     release_in_background,
     retire,
     settled,
@@ -216,7 +215,7 @@ def _post_rest(
     """Release the rest in the background, unless the server refused them all."""
     if not settled(error):
         for hold in reversed(given.left(holds)):
-            port.run_in_background(*release_call(hold))
+            port.run_in_background(*hold.terms.release(hold))
 
 
 async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
@@ -284,7 +283,7 @@ async def _give_back(
             return
 
     async def send(left: Sequence[Hold]) -> Sequence[Reply | Exception]:
-        answers = await port.side_by_side([release_call(hold) for hold in left], until)
+        answers = await port.side_by_side([hold.terms.release(hold) for hold in left], until)
         return [each if each == 1 or isinstance(each, Exception) else each[1] for each in answers]
 
     await persist(port, lambda: given.ask(holds, send), until, Seat())

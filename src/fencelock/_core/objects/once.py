@@ -81,12 +81,8 @@ async def start(port: Port, attempt: Attempt, timeout: float | None) -> Hold | F
 
 async def _start(port: Port, attempt: Attempt) -> Hold | FinishedOnce | None:
     """Ask until the run is started here, is done, or time is up."""
-    give_up_at = attempt.give_up_at
     while True:
-        if attempt.at_once:
-            grant = await try_once(port, attempt)
-        else:
-            grant = await queue(port, attempt, attempt, give_up_at)
+        grant = await (try_once if attempt.at_once else queue)(port, attempt)
         if grant is None:
             return None
         if grant.fence:
@@ -95,7 +91,7 @@ async def _start(port: Port, attempt: Attempt) -> Hold | FinishedOnce | None:
             return hold
         attempt.asks, attempt.stood, attempt.sent = None, False, False
         attempt.forget()
-        done = await read(port, cast("OnceKeys", attempt.keys), give_up_at)
+        done = await read(port, cast("OnceKeys", attempt.keys), attempt.give_up_at)
         if done is not None:  # else it was forgotten just now
             if attempt.event is not None:
                 attempt.event.end(events.REFUSED, reason="done")

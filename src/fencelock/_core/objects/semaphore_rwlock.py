@@ -84,11 +84,11 @@ class ShareTerms(Terms):
         """Return the request that sends a probe on to the clients that hold too many permits."""
         return SHARES_PROBE, self.keys.grant, (holder, text, self.permits, one.id)
 
-    def release(self, one: Asked, fence: int = 0, asker: bytes = b"") -> Call:  # noqa: ARG002 - as Terms
+    def release(self, one: Asked, asker: bytes = b"") -> Call:  # noqa: ARG002 - as Terms
         """Return the request that releases all its permits."""
         return self.keeping(one, 0)
 
-    def packed_release(self, one: Asked, fence: int = 0) -> bytes:  # noqa: ARG002 - as Terms
+    def packed_release(self, one: Asked) -> bytes:
         """Return the same, packed."""
         if not self._free:
             self._free = head(SHARES_RELEASE, self.keys.derive(), 3)

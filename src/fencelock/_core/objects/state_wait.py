@@ -134,13 +134,14 @@ async def wait_for(
     """
     give_up_at = FOR_EVER if timeout is None else port.now() + timeout
     watcher = StateWaiter(signal, port.new_id())
+    watcher.listens = timeout is None or timeout > 0
     try:
         with port.mutex:
             watch = port.lines.watches.setdefault(watcher.key, Line())
             if not watch.waiters:  # one answered earlier must not ask again at once
                 watch.heartbeat_at = port.now() + HEARTBEAT_SECONDS
             watch.waiters[watcher] = None
-        await _ask_first(port, watcher, give_up_at, listen=timeout is None or timeout > 0)
+        await _ask_first(port, watcher, give_up_at)
         while watcher.verdict is None:
             now = port.now()
             if now >= give_up_at:
@@ -181,10 +182,8 @@ def _part(port: Port, watcher: StateWaiter) -> None:
                 port.lines.watches.pop(watcher.key, None)
 
 
-async def _ask_first(
-    port: Port, watcher: StateWaiter, give_up_at: float, *, listen: bool = True
-) -> None:
-    """Ask, and with ``listen`` join the list; when the answer is lost, ask again."""
+async def _ask_first(port: Port, watcher: StateWaiter, give_up_at: float) -> None:
+    """Ask, and join the list if it listens; when the answer is lost, ask again."""
     began_at = port.now()
 
     def first() -> Call:
@@ -192,7 +191,7 @@ async def _ask_first(
         return watcher.signal.first(watcher, asked_us)
 
     until = answer_by(port, began_at, give_up_at)
-    (reply,) = await _answer(port, watcher, until, first, listen=listen)
+    (reply,) = await _answer(port, watcher, until, first)
     _learn(watcher, reply)
 
 
@@ -209,7 +208,7 @@ async def _look(port: Port, watcher: StateWaiter, watch: Line, give_up_at: float
         ends = give_up_at + LEAVING_SECONDS / 2
         until = min(port.now() + port.server_timeout, ends)
         check = partial(watcher.signal.check, asked)
-        replies = await _answer(port, watcher, until, check, ends=ends)
+        replies = await _answer(port, watcher, until, check, ends)
         for each, reply in zip(asked, replies, strict=True):
             _learn(each, reply)
             if each is not watcher and (each.verdict is not None or each.news):
@@ -226,16 +225,10 @@ def _learn(watcher: StateWaiter, reply: Reply) -> None:
 
 
 async def _answer(
-    port: Port,
-    watcher: StateWaiter,
-    until: float,
-    question: Callable[[], Call],
-    *,
-    listen: bool = True,
-    ends: float = 0.0,
+    port: Port, watcher: StateWaiter, until: float, question: Callable[[], Call], ends: float = 0.0
 ) -> Reply:
     """Ask for a waiter until there is an answer, and note when to ask again at the latest."""
-    asked_at, reply = await ask_listening(port, watcher, until, question, listen=listen, ends=ends)
+    asked_at, reply = await ask_listening(port, watcher, until, question, ends)
     watcher.trip = port.now() - asked_at
     with port.mutex:
         watch = port.lines.watches[watcher.key]
@@ -245,13 +238,7 @@ async def _answer(
 
 
 async def ask_listening(
-    port: Port,
-    seat: Seat,
-    until: float,
-    question: Callable[[], Call],
-    *,
-    listen: bool = True,
-    ends: float = 0.0,
+    port: Port, seat: Seat, until: float, question: Callable[[], Call], ends: float = 0.0
 ) -> tuple[float, Reply]:
     """Connect a seat and ask until there is an answer; raise at the later of both instants.
 
@@ -261,7 +248,7 @@ async def ask_listening(
     while True:
         seat.news = False  # messages from here on are not covered by the answer
         try:
-            await port.open(seat, until, listen=listen)
+            await port.open(seat, until, listen=seat.listens)
             seat.begin()
             asked_at = port.now()
             return asked_at, await port.call(*question(), until, seat)

@@ -224,10 +224,9 @@ class QuorumAttempt(Claimant):
         """Ask the first node; a thread or task that waits in that line can be in a deadlock."""
         port, attempt, whole = self.port.nodes[node], self.attempts[node], self.attempt
         attempt.unit, attempt.give_up_at, attempt.event = whole.unit, whole.give_up_at, whole.event
+        attempt.outlasts = False
         try:
-            if whole.at_once:
-                return await try_once(port, attempt)
-            return await queue(port, attempt, attempt, attempt.give_up_at, outlasts=False)
+            return await (try_once if whole.at_once else queue)(port, attempt)
         finally:
             if attempt.wait is not None:
                 left(port, attempt)

@@ -311,10 +311,9 @@ async def refresh(
     with port.mutex:
         if not port.membership.stale(ttl, now) and not again:
             return
-        first = not port.membership.met
-        asks_all = first or port.membership.unsure(now)
+        asks_all = not port.membership.met or port.membership.unsure(now)
     if asks_all:
-        await _ask(port, one, ttl, None, latest, all_of_them=first)
+        await _ask(port, one, ttl, None, latest)
         with port.mutex:
             twins = port.membership.twins()
             if twins:
@@ -336,20 +335,15 @@ async def refresh(
 
 
 async def _ask(
-    port: QuorumPort,
-    one: Asked,
-    ttl: float,
-    voters: Collection[bytes] | None,
-    latest: float,
-    *,
-    all_of_them: bool = False,
+    port: QuorumPort, one: Asked, ttl: float, voters: Collection[bytes] | None, latest: float
 ) -> None:
     """Ask the nodes, and write the voters to them; with None, only ask.
 
-    With ``all_of_them``, wait for each node as long as for an undecided vote: if all servers are
-    new, a distant one would otherwise leave the others without a vote.
+    The first time, wait for each node as long as for an undecided vote: if all servers are new, a
+    distant one would otherwise leave the others without a vote.
     """
     now, membership = port.now(), port.membership
+    first = voters is None and not membership.met
     claims_too = voters is not None and ttl > LONG_SECONDS
     with port.mutex:
         number, claimed, until = membership.claim(ttl, now) if claims_too else (0, 0.0, now)
@@ -360,8 +354,8 @@ async def _ask(
     call: Call = (MEMBERSHIP, (port.membership_key,), (*words, *(voters or ())))
     nodes = range(len(port.nodes)) if voters is None else healthy(port, now)
     asks = [Ballot(node, one, call) for node in nodes]
-    needed = len(asks) if all_of_them else port.needed
-    good = await ask_nodes(port, asks, needed, latest, patient=not all_of_them)
+    needed = len(asks) if first else port.needed
+    good = await ask_nodes(port, asks, needed, latest, patient=not first)
     claims: list[tuple[float, float]] = []
     with port.mutex:
         for ask in good:

@@ -26,7 +26,7 @@ from fencelock._core.lock.acquire import ROUNDING_SECONDS, revoked_before
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, Observer, first_due, lose
 from fencelock._core.lock.maintain import apply_renewal
-from fencelock._core.lock.release import lost_as, release_call, retire, undo_owed
+from fencelock._core.lock.release import lost_as, retire, undo_owed
 from fencelock._core.lock.renew import HolderRenewal, rely_on, reserve, track_renewed
 from fencelock._core.lock.terms import Terms
 from fencelock._core.port import Port
@@ -267,7 +267,7 @@ def end_node_leases(port: QuorumPort, hold: Hold, *, drops: bool) -> None:
     for node, part in parts:
         retire(port.nodes[node], part)
         if drops and not part.forked:
-            port.nodes[node].run_in_background(*release_call(part, part.fence))
+            port.nodes[node].run_in_background(*part.terms.release(part))
 
 
 # -- what is due, and its end --------------------------------------------------------------------
@@ -288,9 +288,8 @@ async def maintain(port: QuorumPort) -> None:
     finally:  # cancelled, or a bug: no hold may be lost from the schedule
         with port.mutex:
             port.renewals.settle(due)
-            for hold in due:
-                if hold.open and not hold.notified:
-                    port.renewals.add(hold, majority_of(hold).next_due())
+        for hold in due:
+            port.move(hold, majority_of(hold).next_due())
 
 
 def _lost(port: QuorumPort, hold: Hold, now: float) -> bool:
@@ -346,7 +345,7 @@ async def give_back(port: QuorumPort, hold: Hold, log: Seat) -> int:  # noqa: AR
     try:
         for group, needed in ((asks[:-1], port.needed - 1), (asks[-1:], 1)):
             await broadcast(port, group, needed)
-        retry_in_background(port, asks, release_call)
+        retry_in_background(port, asks, lambda part: part.terms.release(part))
     finally:
         port.put_back(asks)
     given = sum([ask.good for ask in asks])
@@ -364,7 +363,7 @@ async def give_back(port: QuorumPort, hold: Hold, log: Seat) -> int:  # noqa: AR
 def release_in_background(port: QuorumPort, hold: Hold, undo_connection: object) -> None:  # noqa: ARG001 - as of one server
     """Release a hold in the background, on each node with the id that the node knows."""
     for node, part in majority_of(hold).in_release_order():
-        port.nodes[node].run_in_background(*release_call(part, hold.fence))
+        port.nodes[node].run_in_background(*part.terms.release(part))
 
 
 async def hand_back(port: QuorumPort, holds: Sequence[Hold], until: float) -> Sequence[Hold]:
@@ -379,7 +378,7 @@ async def hand_back(port: QuorumPort, holds: Sequence[Hold], until: float) -> Se
         retire(port, hold)
         given = 0
         for number, part in majority_of(hold).in_release_order():
-            node, asked = port.nodes[number], release_call(part, hold.fence)
+            node, asked = port.nodes[number], part.terms.release(part)
             if number not in silent:
                 try:
                     await node.call(*asked, min(until, port.now() + node.server_timeout))

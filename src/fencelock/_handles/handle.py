@@ -1,4 +1,4 @@
-"""Shared state of lock handles, for threads and asyncio: their options and their holds.
+"""Shared state of handles, for threads and asyncio: their options and their holds.
 
 Rules of this file:
 
@@ -39,7 +39,6 @@ DESCRIPTION_BYTES_MAX = 64  # of each thing that `show` prints
 SPACE = 0x20  # it and all below would end a field of a record
 _HOST = socket.gethostname()
 
-Noted = TypeVar("Noted")
 AnyTerms = TypeVar("AnyTerms", bound=Terms)
 
 
@@ -369,7 +368,7 @@ class Holds:
                 if found is None:
                     raise self.not_held()
                 hold = found
-            if self.take_out(hold, hold, taken):
+            if self.take_out(hold, taken):
                 return
 
     def of_body(self, body: Body) -> Hold:
@@ -389,7 +388,7 @@ class Holds:
     def take_of_body(self, body: Body, taken: list[Hold]) -> None:
         """Take out the hold that the end of a body means; NotHeld when it was released inside."""
         hold = self.of_body(body)
-        while not self.take_out(hold, hold, taken):
+        while not self.take_out(hold, taken):
             hold = self.of_body(body)  # another thread was faster: it may mean an older one
         self.bodies.discard(body)
 
@@ -410,7 +409,7 @@ class Holds:
         """Return the error for the end of a body that may be any of several."""
         return unsure(repr(self.keys.name), **self.about())
 
-    def take_out(self, hold: Hold, noted: Noted, taken: list[Noted]) -> bool:
+    def take_out(self, hold: Hold, taken: list[Hold]) -> bool:
         """Take out a hold, and note it in the releasing flow's list; False as ``remove``.
 
         It is noted first. A signal handler's exception could lose a return value on its way to the
@@ -418,7 +417,7 @@ class Holds:
         """
         holds = self._holds if self._generation == process.generation else self._now()
         try:
-            taken.append(noted)
+            taken.append(hold)
             try:
                 holds.remove(hold)
             except ValueError:
