@@ -118,7 +118,7 @@ SEEDS = (
     seed(
         "a quorum: a hold is not renewed, nor its parts watched, after a node was reacquired",
         several(
-            Statement("quorum.put_back", "if hold.open and not hold.notified:", "if False:"),
+            Without("keeper.move", by="quorum.put_back"),
             Fault("quorum.part_lost", nothing),
             Without("hold.lose", by="quorum.check_gap"),
         ),
