@@ -53,8 +53,7 @@ class BlockingNodes(BlockingSeveral, BlockingIo):
     def close(self) -> None:
         """Close the idle connections, and keep no other from here on."""
         self.closed = True
-        for pool in list(self.at.values()):
-            pool.close()
+        self.drop()
 
     async def lend(self, node: NodeAddress, until: float) -> Connection:
         """Return a connection to a node; ends like ``Pool.take``."""
@@ -85,8 +84,9 @@ class BlockingNodes(BlockingSeveral, BlockingIo):
         return any(pool.asking for pool in list(self.at.values()))
 
     def drop(self) -> None:
-        """Close the idle connections."""
+        """Close the idle connections; once the client is closed, no more of them are kept."""
         for pool in list(self.at.values()):
+            pool.closed = self.closed
             pool.drop()
 
     def _pool(self, node: NodeAddress) -> NodePool:

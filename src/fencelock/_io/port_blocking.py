@@ -156,7 +156,7 @@ class BlockingPort(ProcessPort):
         connection, waiter.connection, waiter.origin = waiter.connection, None, None
         if isinstance(connection, Connection):
             connection.waiter = None
-            if any(stray.undo_connection is connection for stray in waiter.owed):
+            if waiter.owed and connection in [stray.undo_connection for stray in waiter.owed]:
                 connection.sound = False  # for that undo only
                 self.pool.of_node(connection).drop()
             else:
