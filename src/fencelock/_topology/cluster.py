@@ -267,33 +267,28 @@ class ClusterPort(Whole):
         number, channel = self._channel(waiter, connection)
         # before the answer: the end of the subscription may follow it at once
         connection.channels[number] = channel
-        try:
-            await self._subscribe(connection, channel, until, asking=asking)
-        except ServerError as error:
-            if error.code not in {"ERR", "NOPERM"} or number == ANYWHERE:
-                raise
-            self._sharded = False  # an old server, or the user may not
-            log.info("no sharded channels: %s", error)
-            waiter.channel = b""
-            await self._listen_for(waiter, until, asking=asking)
-            return
-        if connection.channels.get(number) != channel:
-            raise NoReply("the server ended the subscription at once", sent=False)
-        waiter.channel = channel
-
-    async def _subscribe(
-        self, connection: Any, channel: bytes, until: float, *, asking: bool
-    ) -> None:
-        word = b"SUBSCRIBE" if channel.endswith(LOCAL) else b"SSUBSCRIBE"
+        word = b"SUBSCRIBE" if number == ANYWHERE else b"SSUBSCRIBE"
         try:
             await self._io.subscribe(connection, channel, until, word, asking=asking)
         except BaseException as error:
             self._end_channel(connection, channel)
             if isinstance(error, NoReply):
                 self.slots.invalidate(connection.node)
-            if isinstance(error, ServerError) and self.slots.redirect(error) is not None:
+            if not isinstance(error, ServerError):
+                raise
+            if self.slots.redirect(error) is not None:
                 raise NoReply(f"the slot has moved: {error}", sent=False) from error
-            raise
+            if error.code not in {"ERR", "NOPERM"} or number == ANYWHERE:
+                raise
+            self._sharded = False  # an old server, or the user may not
+            log.info("no sharded channels: %s", error)
+        else:
+            if connection.channels.get(number) != channel:
+                raise NoReply("the server ended the subscription at once", sent=False)
+            waiter.channel = channel
+            return
+        waiter.channel = b""
+        await self._listen_for(waiter, until, asking=asking)
 
     def _end_channel(self, connection: Any, channel: bytes) -> None:
         """Note that a channel is no longer heard, and make its waiters ask again."""
