@@ -129,7 +129,6 @@ class ProcessPort(Whole):
 
     def tell(self, hold: Hold) -> None:
         """Have ``on_lost`` done beside; what it raises is logged."""
-        raise NotImplementedError
 
     def settles(self, undo_connection: Any, key: bytes, asked_at: float) -> bool:
         """Return True if the answer to a clean-up on its undo connection counts."""

@@ -108,7 +108,6 @@ class ClusterPort(Whole):
 
     def sit(self, waiter: Seat, connection: Any) -> None:
         """Give a waiter a connection, its ``origin``, until ``close`` takes it back."""
-        raise NotImplementedError
 
     def seated(self, connection: Any) -> Iterable[Seat]:
         """Return the waiters that use a connection."""

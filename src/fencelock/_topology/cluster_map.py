@@ -167,12 +167,16 @@ class ClusterMap:
         async def named(other: NodeAddress) -> NodeAddress | None:
             return await self._named(other, key, until)
 
-        agreed = await self.slots.inquire(node, named)
+        slots = self.slots
+        replicas = slots.followers.get(node, ())
+        known = {node, *replicas}
+        others = [each for each in (*slots.masters, *slots.replicas) if each not in known]
+        agreed = await slots.master_check.inquire(node, replicas, others, named)
         if agreed is False:
             # What counts now is a map, from another node if possible; an older one proves nothing.
-            self.slots.invalidate(node)
+            slots.invalidate(node)
             await self._ask_around(until)
-            if self.slots.doubtful or self.slots.owners[slot(key)] != node:
+            if slots.doubtful or slots.owners[slot(key)] != node:
                 raise NoReply(f"another node has taken the place of {node}", sent=True)
         return agreed
 

@@ -19,7 +19,7 @@ from fencelock._core.keys import hash_tag, slot
 from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply
 from fencelock._runtime.clock import now
-from fencelock._topology.master_check import MasterCheck, Named, NodeAddress
+from fencelock._topology.master_check import MasterCheck, NodeAddress
 from fencelock.errors import ServerError
 from fencelock.scripts.constants import LOCAL_MARK, SHARDED_MARK
 
@@ -73,8 +73,8 @@ class SlotMap:
         self.owners: list[NodeAddress | None] = [None] * SLOTS  # of each slot
         self._doubted: dict[NodeAddress, None] = {}
         self.masters: tuple[NodeAddress, ...] = ()
-        self._replicas: tuple[NodeAddress, ...] = ()
-        self._followers: dict[NodeAddress, tuple[NodeAddress, ...]] = {}
+        self.replicas: tuple[NodeAddress, ...] = ()
+        self.followers: dict[NodeAddress, tuple[NodeAddress, ...]] = {}
         self.doubtful = True  # it must be read (again)
         self.read_at = 0.0
         self.master_check = MasterCheck(now)
@@ -93,13 +93,6 @@ class SlotMap:
         misplaced = self.doubtful or self.owners[slot(waiter.key)] != node
         return misplaced or not self.master_check.covers(node, self._now())
 
-    async def inquire(self, node: NodeAddress, named: Named) -> bool | None:
-        """Find out whether a node that has just answered is the master of a slot, from others."""
-        replicas = self._followers.get(node, ())
-        known = {node, *replicas}
-        others = [each for each in (*self.masters, *self._replicas) if each not in known]
-        return await self.master_check.inquire(node, replicas, others, named)
-
     def invalidate(self, node: NodeAddress | None) -> None:
         """Note that a node did not answer."""
         if node is not None:
@@ -108,7 +101,7 @@ class SlotMap:
 
     def sources(self) -> Iterator[NodeAddress]:
         """Return the nodes to ask for the map, in this order."""
-        everyone = dict.fromkeys((*self.masters, *self._replicas, *self._seeds))
+        everyone = dict.fromkeys((*self.masters, *self.replicas, *self._seeds))
         doubted = [node for node in everyone if node in self._doubted]
         yield from (node for node in everyone if node not in self._doubted)
         yield from doubted
@@ -128,8 +121,8 @@ class SlotMap:
         self.owners, self.read_at, self.doubtful = owners, self._now(), False
         self._doubted = {}
         self.masters = tuple(masters) or self.masters
-        self._followers = followers
-        self._replicas = tuple(dict.fromkeys(each for some in followers.values() for each in some))
+        self.followers = followers
+        self.replicas = tuple(dict.fromkeys(each for some in followers.values() for each in some))
 
     def redirect(self, error: ServerError) -> Redirect | None:
         """Return where an error reply redirects us, and note what it says about the map.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from fencelock._io.sources.kinds import Cloned, One
 from fencelock._io.sources.resolve import resolve
-from fencelock._runtime.records import NamedTuple
 
 # Between URLs: whitespace or commas, where another URL begins. A comma inside one stays.
-_BETWEEN = r"[\s,]+(?=[A-Za-z][A-Za-z0-9+.-]*://)"
+_BETWEEN = re.compile(r"[\s,]+(?=[A-Za-z][A-Za-z0-9+.-]*://)")
 
 
 class QuorumSource(NamedTuple):
@@ -61,7 +61,7 @@ def quorum_source(source: object, *, asynchronous: bool) -> QuorumSource | None:
 
 def split(urls: str) -> list[str]:
     """Return the URLs of a list in one string."""
-    return re.split(_BETWEEN, urls.strip())
+    return _BETWEEN.split(urls.strip())
 
 
 def _single(found: object) -> One:
