@@ -6,13 +6,10 @@ This file is what users see of a lease. ``_core.lock.hold.Hold`` is the lease it
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from fencelock._runtime import process
 from fencelock._runtime.hints import Elsewhere, unnamed
-
-Kind = TypeVar("Kind", bound=type)
 
 
 @unnamed
@@ -84,13 +81,3 @@ class BaseLease(process.ProcessBound):
             NotHeld: it was released, or a release of it has begun.
         """
         raise NotImplementedError
-
-
-def named_after(public: type[BaseLease]) -> Callable[[Kind], Kind]:
-    """Decorate what implements a public class: users see it by the public name."""
-
-    def named(kind: Kind) -> Kind:
-        kind.__name__, kind.__qualname__ = public.__name__, public.__qualname__
-        return kind
-
-    return named

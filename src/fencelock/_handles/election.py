@@ -65,7 +65,7 @@ class CandidateHolds(Holds):
         if self.cancels:  # all bodies that rely on it, not one
             chosen = chosen._replace(on_lost=self._cancel)
         super().__init__(keys, chosen, hold_type)
-        self.bodies = Uses()
+        self.bodies: Bodies = Uses()
         self._ending: Hold | None = None  # the last user is leaving it just now
         self.candidate: str = candidate_name(candidate)
         self.campaigning: Body | None = None

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, joined
-from fencelock._core.port import Port
 from fencelock._handles.body import Body, unsure
-from fencelock._handles.handle import Caller, Holds
+from fencelock._handles.handle import Holds
 from fencelock._handles.multi_lease import BaseMultiLease
 from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
 from fencelock.options import LeaseOptions
@@ -75,10 +73,6 @@ class MultiHolds(Holds):
         made.sort(key=lambda each: each.keys.lock)
         super().__init__(made[0].keys, chosen, made[0].hold_type)
         self.parts: dict[str, Holds] = {each.keys.name: each for each in made}
-
-    def attempts(self, port: Port, caller: Caller) -> list[Attempt]:
-        """Return fresh attempts by a thread or task, in the order of the keys."""
-        return [part.attempt(port, caller) for part in self.parts.values()]
 
     def join(self, holds: Sequence[Hold]) -> Hold:
         """Make holds that were granted together one lease; return the one that stands for all."""

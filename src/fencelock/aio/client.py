@@ -200,7 +200,7 @@ class AsyncClient(AsyncDecorators):
             TypeError, ValueError: an argument that cannot work; nothing was sent.
             ServerError: as from acquiring; ServerDenied without the permission for SCAN.
         """
-        from fencelock._core.look.states import signals
+        from fencelock._core.look.show import signals
 
         return await signals(self._port(), self._prefix, match, names)
 

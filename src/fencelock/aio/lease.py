@@ -9,7 +9,7 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import renew_now
 from fencelock._handles.multi_lease import BaseMultiLease
 from fencelock.aio.caller import in_loop_of
-from fencelock.lease import BaseLease, named_after
+from fencelock.lease import BaseLease
 from fencelock.options import Seconds
 
 
@@ -42,11 +42,14 @@ class AsyncLease(BaseLease):
         await in_loop_of(port, renew_now(port, hold, span))
 
 
-@named_after(AsyncLease)
 class AsyncHold(Hold, AsyncLease):
     """A hold of a task, or of the code that it passes its lease to."""
 
     __slots__ = ()
+
+
+# Users see it by the public name.
+AsyncHold.__name__ = AsyncHold.__qualname__ = AsyncLease.__name__
 
 
 class AsyncMultiLease(BaseMultiLease):

@@ -117,7 +117,7 @@ class AsyncMultiLock(AsyncHandle):
         asked = body.attempt = list[Attempt]()
 
         def attempts() -> Sequence[Attempt]:
-            asked[:] = holds.attempts(port, unit)
+            asked[:] = [part.attempt(port, unit) for part in holds.parts.values()]
             return asked[:]
 
         granted = await acquire_all(port, attempts, seconds)

@@ -10,7 +10,7 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import renew_now
 from fencelock._handles.multi_lease import BaseMultiLease
 from fencelock.blocking.caller import in_loop_of
-from fencelock.lease import BaseLease, named_after
+from fencelock.lease import BaseLease
 from fencelock.options import Seconds
 
 
@@ -41,11 +41,14 @@ class Lease(BaseLease):
         in_loop_of(port, renew_now(port, hold, span))
 
 
-@named_after(Lease)
 class BlockingHold(Hold, Lease):
     """A hold of a thread, or of the code that it passes its lease to."""
 
     __slots__ = ()
+
+
+# Users see it by the public name.
+BlockingHold.__name__ = BlockingHold.__qualname__ = Lease.__name__
 
 
 class MultiLease(BaseMultiLease):

@@ -113,7 +113,7 @@ class MultiLock(Handle):
         asked = body.attempt = list[Attempt]()
 
         def attempts() -> Sequence[Attempt]:
-            asked[:] = holds.attempts(port, unit)
+            asked[:] = [part.attempt(port, unit) for part in holds.parts.values()]
             return asked[:]
 
         granted = run_blocking(acquire_all(port, attempts, seconds))

@@ -1,4 +1,4 @@
-"""Show locks to an operator, and revoke a lock on an operator's request."""
+"""Show locks, events, latches and barriers to an operator, and revoke locks on request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fencelock import options
 from fencelock._core import events
 from fencelock._core.description import described
 from fencelock._core.error_messages import describes_errors
-from fencelock._core.keys import LockKeys, lock_key
+from fencelock._core.keys import RESERVED, LockKeys, SignalKeys, lock_key
 from fencelock._core.lock.idle import is_idle
 from fencelock._core.lock.terms import may_linger
 from fencelock._core.look import LISTED
@@ -23,10 +23,11 @@ from fencelock._core.retry import ask, command, parts
 from fencelock._core.types import Call, Reply
 from fencelock._runtime.process import user_and_host
 from fencelock._runtime.records import NamedTuple
-from fencelock.scripts import BREAK, SHARES_BREAK, SHOW
-from fencelock.status import HolderStatus, LockStatus, WaiterStatus
+from fencelock.scripts import BREAK, SHARES_BREAK, SHOW, SIGNAL_SHOW
+from fencelock.status import HolderStatus, LockStatus, SignalStatus, WaiterStatus
 
 Process = tuple[str, int]  # a host and a process id
+SIGNALS = frozenset({"event", "latch", "barrier"})
 
 # How many locks one script shows: that takes it some milliseconds.
 NAMES_MAX = 500
@@ -240,6 +241,45 @@ def _only(status: LockStatus, only: Process | None) -> LockStatus:
         taken=sum(each.permits for each in holders),
         remaining=holders[0].remaining if holders else None,
     )
+
+
+# -- events, latches and barriers ------------------------------------------------------------------
+
+
+@describes_errors
+async def signals(
+    port: Port, prefix: str, match: str, given: Iterable[str] | None
+) -> list[SignalStatus]:
+    """Return the events, latches and barriers of these names, or those that match, by name."""
+    chosen = chosen_names(match, given)
+    if port.needed > 1:  # a quorum has none
+        return []
+    if chosen is None:
+        pattern = options.text("match", match)
+        keys = await scan(port, prefix, b"TYPE", b"hash")
+        found = {key[len(prefix.encode()) :].decode(errors="replace") for key in keys}
+        chosen = sorted(
+            name
+            for name in found
+            if name and not name.encode().endswith(RESERVED) and matches(name, pattern)
+        )
+    shown = [await _show_signal(port, SignalKeys(prefix, name)) for name in chosen]
+    return [status for status in shown if status is not None]
+
+
+@describes_errors
+async def _show_signal(port: Port, keys: SignalKeys) -> SignalStatus | None:
+    """Return the state of an event, latch or barrier; None when the name has none."""
+    until = port.now() + port.server_timeout
+    kind, is_open, count, of, why, waiting, pttl = await ask(
+        port, SIGNAL_SHOW, keys.watch, (), until
+    )
+    what = kind.decode(errors="replace")
+    if what not in SIGNALS:
+        return None
+    words = {"event": ("clear", "set"), "latch": ("closed", "open")}.get(what, ("filling",) * 2)
+    state = "broken" if why else words[is_open]
+    return SignalStatus(keys.name, what, state, count, of, why.decode(), waiting, pttl / 1000)
 
 
 # -- from replies to what people read --------------------------------------------------------------
