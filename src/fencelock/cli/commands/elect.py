@@ -28,7 +28,7 @@ When the leadership is lost or the server is silent, it stands for election agai
 def elect_command(argv: list[str]) -> int:
     """Run the command whenever this host is elected."""
     args = _parsed(argv)
-    status = under_supervisor(args, "elect")
+    status = under_supervisor(args, "ElectionRun")
     if not args.again:
         return status
     # From here on a signal has its usual meaning. One that came after the command ended, and before
@@ -46,23 +46,15 @@ def _parsed(argv: list[str]) -> Arguments:
         example="fencelock elect scheduler -- ./scheduler\n\n" + EXITS,
     )
     arguments.add_name(made)
-    made.add_argument(
-        "--candidate", metavar="TEXT", help="the name of this candidate (default: host:pid)"
-    )
-    made.add_argument(
-        "--restart",
-        metavar="DUR",
-        type=arguments.duration,
-        help="when CMD ends by itself, resign, and stand again after DUR (default: end)",
-    )
+    made.add("--candidate TEXT", "the name of this candidate (default: host:pid)")
+    text = "when CMD ends by itself, resign, and stand again after DUR (default: end)"
+    made.add("--restart DUR", text)
     arguments.add_ttl(made, renewed=True)
-    made.add_argument(
-        "--on-lost",
-        choices=("term", "kill"),
-        default="term",
-        help="what happens to CMD when the leadership is lost: TERM and then KILL, or KILL at once"
-        " (default: %(default)s)",
+    text = (
+        "what happens to CMD when the leadership is lost: TERM and then KILL, or KILL at once"
+        " (default: %(default)s)"
     )
+    made.add("--on-lost {term,kill}", text, default="term")
     add_grace(made)
     args = with_command(made, argv)
     args.no_wait, args.wait, args.busy_exit = False, None, 0
