@@ -135,10 +135,6 @@ class MetricsHook:
 
     def _template(self, event: LockEvent) -> str:
         """Return the template; ``(other)`` for those beyond ``templates_max``."""
-        template = event.template
-        if template in self._templates:
-            return template
-        if len(self._templates) >= self._templates_max:
-            return OTHER
-        self._templates.add(template)
-        return template
+        if len(self._templates) < self._templates_max:
+            self._templates.add(event.template)
+        return event.template if event.template in self._templates else OTHER

@@ -170,16 +170,13 @@ class OrderChecker:
 
     def _known(self, lock_class: str) -> bool:
         """Return True if a class is compared: the first ``CLASSES_MAX`` are."""
-        if lock_class in self._classes:
-            return True
-        if len(self._classes) >= CLASSES_MAX:
-            if not self._full:
-                self._full = True
-                text = "more than %d classes of locks: further ones are not checked; use template="
-                log.warning(text, CLASSES_MAX)
-            return False
-        self._classes.add(lock_class)
-        return True
+        if len(self._classes) < CLASSES_MAX:
+            self._classes.add(lock_class)
+        elif lock_class not in self._classes and not self._full:
+            self._full = True
+            text = "more than %d classes of locks: further ones are not checked; use template="
+            log.warning(text, CLASSES_MAX)
+        return lock_class in self._classes
 
     def _compared(self, asked: _Held) -> Iterator[OrderReport]:
         """Learn the orders of a request; yield a report for each new one that can deadlock."""

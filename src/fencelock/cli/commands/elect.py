@@ -13,7 +13,6 @@ import time
 from typing import Final, NoReturn
 
 from fencelock.cli import arguments, exits
-from fencelock.cli.arguments import Arguments
 from fencelock.cli.commands.run import add_grace, under_supervisor, with_command
 
 # These ask us to end, and the command gets them; whatever it does, we do not campaign again.
@@ -27,19 +26,6 @@ When the leadership is lost or the server is silent, it stands for election agai
 
 def elect_command(argv: list[str]) -> int:
     """Run the command whenever this host is elected."""
-    args = _parsed(argv)
-    status = under_supervisor(args, "ElectionRun")
-    if not args.again:
-        return status
-    # From here on a signal has its usual meaning. One that came after the command ended, and before
-    # here, was only noted.
-    late: set[int] = _ENDING & args.received
-    if not late:
-        _stand_again(argv, args.restart if args.ended else 0.0)
-    return exits.SIGNALLED + min(late)
-
-
-def _parsed(argv: list[str]) -> Arguments:
     made = arguments.Parser(
         "elect",
         more="CMD is started when this host is\nelected, and stopped before the leadership can end",
@@ -61,7 +47,15 @@ def _parsed(argv: list[str]) -> Arguments:
     args.at_least = args.max_hold = None
     args.again = args.ended = False
     args.ending, args.received = _ENDING, set()
-    return args
+    status = under_supervisor(args, "ElectionRun")
+    if not args.again:
+        return status
+    # From here on a signal has its usual meaning. One that came after the command ended, and before
+    # here, was only noted.
+    late: set[int] = _ENDING & args.received
+    if not late:
+        _stand_again(argv, args.restart if args.ended else 0.0)
+    return exits.SIGNALLED + min(late)
 
 
 def _stand_again(argv: list[str], pause: float) -> NoReturn:

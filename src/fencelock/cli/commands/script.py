@@ -46,31 +46,27 @@ def acquire_command(argv: list[str]) -> int:
     args = made.parse_args(argv)
     # People see the script as the holder, not this process, which ends at once.
     with Session(args) as session, SignalHandlers(), ActingFor("acquire", os.getppid()):
-        _acquire(session, args)
+        lock = session.client.lock(args.name, ttl=args.ttl, renew=False, label=args.label or None)
+        quiet = args.quiet or arguments.one_try(args)
+        try:
+            with WaitStatus(session.client, lock.name, quiet=quiet):
+                lock.acquire(**arguments.waiting(args))
+            lease = lock.lease
+            if lease is None:
+                raise not_granted(session, lock.name, arguments.within(args))
+            told = {"name": lease.name, "holder": lease.holder, "fence": lease.fence}
+            until = _until(lease)
+            if args.json or args.format == "json":
+                json_line(told | {"ttl": lease.ttl, "until": until})
+            else:
+                for name, value in (told | {"until": until}).items():
+                    print(f"FENCELOCK_{name.upper()}={shlex.quote(str(value))}", flush=True)
+        except BaseException:  # the script does not have the holder id, so it could not release
+            if lock.lease is not None:
+                lock.release()
+            raise
+        abandon(lease)
     return 0
-
-
-def _acquire(session: Session, args: Arguments) -> None:
-    lock = session.client.lock(args.name, ttl=args.ttl, renew=False, label=args.label or None)
-    quiet = args.quiet or arguments.one_try(args)
-    try:
-        with WaitStatus(session.client, lock.name, quiet=quiet):
-            lock.acquire(**arguments.waiting(args))
-        lease = lock.lease
-        if lease is None:
-            raise not_granted(session, lock.name, arguments.within(args))
-        told = {"name": lease.name, "holder": lease.holder, "fence": lease.fence}
-        until = _until(lease)
-        if args.json or args.format == "json":
-            json_line(told | {"ttl": lease.ttl, "until": until})
-        else:
-            for name, value in (told | {"until": until}).items():
-                print(f"FENCELOCK_{name.upper()}={shlex.quote(str(value))}", flush=True)
-    except BaseException:  # the script does not have the holder id, so it could not release
-        if lock.lease is not None:
-            lock.release()
-        raise
-    abandon(lease)
 
 
 def renew_command(argv: list[str]) -> int:

@@ -100,14 +100,9 @@ def permissions(server: Server) -> Answer:
     if not places:
         return ok(f"{who} has all permissions that locks need")
     refused = [COMMANDS[place - 1] for place in places]
-    return fail(f"{who} lacks {' '.join(_lacks(refused, prefix))}", change)
-
-
-def _lacks(refused: list[str], prefix: str) -> list[str]:
-    """Return the missing permissions; the pattern itself if every command on it is refused."""
+    missing: list[str] = []  # the pattern itself if every command on it is refused
     keys, channels = _patterns(prefix)
-    missing: list[str] = []
     for group, pattern in ((_PLAIN, ""), (_ON_CHANNELS, channels), (_ON_KEYS, keys)):
         lacking = [f"+{name}" for name in group if name in refused]
         missing += [pattern] if pattern and len(lacking) == len(group) else lacking
-    return missing
+    return fail(f"{who} lacks {' '.join(missing)}", change)
