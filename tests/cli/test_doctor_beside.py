@@ -9,8 +9,7 @@ import pytest
 
 from fencelock._runtime.log import log
 from fencelock.cli.doctor import server as asked
-from fencelock.cli.doctor.clock import jump, jumps
-from fencelock.cli.doctor.health import version
+from fencelock.cli.doctor.health import jump, jumps, version
 from fencelock.cli.session import Session
 from tests.cli.shell import eventually
 from tests.cli.test_doctor import checks, found, replica_of

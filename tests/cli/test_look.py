@@ -82,6 +82,7 @@ def test_show_tells_the_holder_and_the_line(shell):
     told = shell("show", "x", "--json").json
     assert [each["pid"] for each in told["waiters"]] == [each.pid for each in waiters]
     assert [each["place"] for each in told["waiters"]] == [1, 2]
+    assert all(each["since"] == round(each["since"], 3) for each in told["waiters"])
 
 
 def test_show_of_a_free_lock_and_of_another_programs(shell, server):

@@ -32,6 +32,7 @@ def test_show_tells_what_was_done_and_where(shell):
     assert shell("show", "x", "--json").json["done"] is None
     first = shell("once", "x", *HOUR, "--json", "--", "true")
     done = shell("show", "x", "--json").json["done"]
+    assert all(done[each] == round(done[each], 3) for each in ("started", "ended"))
     assert done["fence"] == first.report["fence"]
     assert done["started"] <= done["ended"]
     text = shell("show", "x").out

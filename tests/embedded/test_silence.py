@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import signal
 import time
 from pathlib import Path
@@ -141,15 +142,15 @@ def test_the_socket_is_asked_once_more_under_the_claim(world, monkeypatch):
 
 def test_a_lock_on_a_replaced_file_is_no_claim(world, monkeypatch):
     path = find(create=True).alive
-    lock = liveness_lock._lock
+    lock = fcntl.flock
 
-    def lock_and_replace(fd, path):
+    def replace_and_lock(fd, how):
         Path(path).unlink()
         Path(path).touch()
-        return lock(fd, path)
+        return lock(fd, how)
 
     with monkeypatch.context() as patch:
-        patch.setattr(liveness_lock, "_lock", lock_and_replace)
+        patch.setattr(fcntl, "flock", replace_and_lock)
         assert liveness_lock.take(path) is None
     with liveness_lock.take(path):
         assert liveness_lock.held(path)

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import pytest
 
 from fencelock.instrumentation import order_shared
-from fencelock.instrumentation.order_graph import READ, WRITE, Order, OrderGraph, OrderSeen
+from fencelock.instrumentation.order_graph import READ, WRITE, Order, OrderGraph, OrderStep
 from fencelock.instrumentation.order_shared import SharedOrders
 
-SEEN = OrderSeen(("a.py:1 in f",), ("a.py:2 in f",), "host:1")
+SEEN = OrderStep("a", "b", ("a.py:1 in f",), ("a.py:2 in f",), "host:1")
 
 
 def learnt(*orders, written=()):

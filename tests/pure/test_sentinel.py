@@ -28,7 +28,7 @@ from fencelock._topology.sentinel import (
     proof_since,
     unreachable,
 )
-from fencelock.cli.doctor import sentinel as doctor
+from fencelock.cli.doctor import beside as doctor
 
 OLD, NEW = SentinelReply(1, "10.0.0.1", 6379), SentinelReply(2, "10.0.0.2", 6379)
 

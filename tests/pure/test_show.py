@@ -1,9 +1,6 @@
 """_core/look/show.py and its command: what people are shown of holders and waiters."""
 
-from types import SimpleNamespace
-
 from fencelock._core.look.show import Shown, _only, describe
-from fencelock.cli.commands import inspect
 
 NOW = 1_700_000_000_000_000  # microseconds
 SECOND = 1_000_000
@@ -37,11 +34,3 @@ def test_of_one_process_the_holder_whose_lease_ends_first_is_named():
     assert [each.remaining for each in only.holders] == [20, 40]
     assert (only.holder, only.remaining, only.holder.held_for) == (info.holders[1], 20, 2)
     assert (only.holding, only.taken) == (2, 2)
-
-
-def test_instants_are_shown_in_milliseconds():
-    known = {"host": "h", "pid": 1, "unit": "u", "label": None, "others": 0}
-    shown = inspect._waiter(SimpleNamespace(place=0, since=1.23456, **known))
-    assert shown["since"] == 1.235
-    done = SimpleNamespace(who="w", fence=7, started=1.00049, ended=2.00051)
-    assert inspect._done(done) == {"by": "w", "fence": 7, "started": 1.0, "ended": 2.001}

@@ -6,12 +6,11 @@
     doctor/          the questions of ``doctor``: a table of them, and how each is answered
     arguments.py     options that several commands have, durations, help with an example
     exits.py         exit statuses: every error gets its number and its hint here
-    lock_table.py    a lock as a row of a table
     output.py        tables, JSON and messages; durations for people
     session.py       from --url and --prefix to a client
     os_signals.py    an OS signal ends a wait, or goes to the command that runs
     wait_tree.py     who waits for whom, as a tree
-    wait_status.py   shows people who holds the lock that they wait for
+    shown.py         what people see of a lock: a row of a table, and a line while they wait
 
 Rules:
 

@@ -41,7 +41,22 @@ class Parser(argparse.ArgumentParser):
             formatter_class=_Help,
             allow_abbrev=False,
         )
-        self.add_argument("--json", action="store_true", help="print JSON")
+        self.add("--json", "print JSON")
+
+    def add(self, words: str, text: str, *, among: Any = None, **more: Any) -> None:
+        """Add an option as its help shows it, such as ``"-w --wait DUR"``; without a value, a flag.
+
+        A DUR is read as a duration, and ``{a,b}`` are the words to choose from. ``among`` is a
+        group of options of which only one may be given.
+        """
+        *names, value = words.split()
+        if value.startswith("-"):
+            names, more = [*names, value], {"action": "store_true"} | more
+        elif value.startswith("{"):
+            more["choices"] = value.strip("{}").split(",")
+        else:
+            more = {"metavar": value, "type": duration if value == "DUR" else str} | more
+        (among or self).add_argument(*names, help=text, **more)
 
     def error(self, message: str) -> NoReturn:
         """Raise a UsageError that names the help, or the option that was probably meant."""
@@ -94,78 +109,45 @@ def did_you_mean(near: Sequence[str]) -> str:
 
 def add_server(made: Parser) -> None:
     """Add which server holds the locks, and their prefix."""
-    made.add_argument(
-        "--url",
-        metavar="URL",
-        help="the server: redis://, valkey://, rediss://, unix://, redis+sentinel:// or"
+    url = (
+        "the server: redis://, valkey://, rediss://, unix://, redis+sentinel:// or"
         " redis+cluster://; three or more for a quorum (default: FENCELOCK_URL, else the"
-        " embedded server)",
+        " embedded server)"
     )
-    made.add_argument(
-        "--prefix",
-        metavar="TEXT",
-        default=options.KEY_PREFIX,
-        help="prefix of every key, may be empty (default: %(default)s)",
-    )
-    made.add_argument("-v", "--verbose", action="store_true", help="print more messages on stderr")
+    made.add("--url URL", url)
+    prefix = "prefix of every key, may be empty (default: %(default)s)"
+    made.add("--prefix TEXT", prefix, default=options.KEY_PREFIX)
+    made.add("-v --verbose", "print more messages on stderr")
 
 
 def add_name(made: Parser) -> None:
     """Add the lock's name."""
-    made.add_argument("name", metavar="NAME", help="the name of the lock")
+    made.add("name NAME", "the name of the lock")
 
 
 def add_ttl(made: Parser, *, renewed: bool) -> None:
     """Add the length of the lease."""
     manner = "renewed while CMD runs" if renewed else "not renewed automatically"
-    made.add_argument(
-        "--ttl",
-        metavar="DUR",
-        type=duration,
-        default=options.TTL,
-        help=f"length of the lease, {manner} (default: {options.TTL:g}s)",
-    )
+    text = f"length of the lease, {manner} (default: {options.TTL:g}s)"
+    made.add("--ttl DUR", text, default=options.TTL)
 
 
 def add_wait(made: Parser) -> None:
     """Add how long to wait for the lock; see ``waiting``."""
     how_long = made.add_mutually_exclusive_group()
-    how_long.add_argument(
-        "-w",
-        "--wait",
-        metavar="DUR",
-        type=duration,
-        help="wait at most this long (default: no limit)",
-    )
-    how_long.add_argument("-n", "--no-wait", action="store_true", help="do not wait at all")
+    made.add("-w --wait DUR", "wait at most this long (default: no limit)", among=how_long)
+    made.add("-n --no-wait", "do not wait at all", among=how_long)
 
 
 def add_busy_exit(made: Parser, meaning: str, default: int | None = None) -> None:
     """Add the exit status of a command that did not get what it waited for."""
     status = whole("an exit status: 0 to 255", 0, 255)
-    made.add_argument("-E", "--busy-exit", metavar="N", type=status, default=default, help=meaning)
-
-
-def add_replicas(made: Parser) -> None:
-    """Add how many replicas must have the grant before CMD runs."""
-    made.add_argument(
-        "--replicas",
-        metavar="N",
-        type=whole("a number of replicas: 1 or more", 1),
-        help="a grant or renewal counts only once N replicas have acknowledged it",
-    )
-    made.add_argument(
-        "--replicas-timeout",
-        metavar="DUR",
-        type=positive_duration,
-        default=options.REPLICAS_TIMEOUT,
-        help=f"how long the replicas may take (default: {options.REPLICAS_TIMEOUT:g}s)",
-    )
+    made.add("-E --busy-exit N", meaning, type=status, default=default)
 
 
 def add_quiet(made: Parser) -> None:
     """Add -q."""
-    made.add_argument("-q", "--quiet", action="store_true", help="print errors only")
+    made.add("-q --quiet", "print errors only")
 
 
 def one_try(args: argparse.Namespace) -> bool:
@@ -185,9 +167,7 @@ def within(args: argparse.Namespace) -> str:
 
 def add_label(made: Parser) -> None:
     """Add the label that people see with host and process."""
-    made.add_argument(
-        "--label", metavar="TEXT", help="shown with the process (default: your user name)"
-    )
+    made.add("--label TEXT", "shown with the process (default: your user name)")
 
 
 def duration(text: str) -> float:
@@ -225,13 +205,8 @@ def whole(what: str, least: int, most: float = float("inf")) -> Callable[[str], 
 def add_holder(made: Parser) -> None:
     """Add the id that proves the tenure."""
     known = os.environ.get("FENCELOCK_HOLDER")
-    made.add_argument(
-        "--holder",
-        metavar="ID",
-        default=known,
-        required=not known,
-        help="the holder id that `fencelock acquire` printed (default: FENCELOCK_HOLDER)",
-    )
+    text = "the holder id that `fencelock acquire` printed (default: FENCELOCK_HOLDER)"
+    made.add("--holder ID", text, default=known, required=not known)
 
 
 def with_holder(argv: list[str]) -> list[str]:

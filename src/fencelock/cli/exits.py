@@ -13,20 +13,8 @@ import sys
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-from fencelock.errors import (
-    FencelockError,
-    LeaseLost,
-    NotAcknowledged,
-    NotAcquired,
-    NotHeld,
-    OutcomeUnknown,
-    QuorumNotReached,
-    ServerDenied,
-    ServerError,
-    ServerReadOnly,
-    ServerUnreachable,
-    ServerUnsuitable,
-)
+from fencelock import errors
+from fencelock.errors import FencelockError
 
 USAGE: Final = 64
 UNREACHABLE: Final = 69
@@ -64,16 +52,16 @@ class Interrupted(BaseException):
 # fencelock.
 _STATUSES: Final[tuple[tuple[type[BaseException], int, str], ...]] = (
     (UsageError, USAGE, ""),
-    (NotAcquired, BUSY, "`fencelock show NAME` shows the holder"),
-    (LeaseLost, LOST, ""),
-    (NotHeld, LOST, ""),
-    (ServerDenied, DENIED, ""),
-    (ServerUnreachable, UNREACHABLE, DOCTOR),
-    (NotAcknowledged, UNREACHABLE, "the master has too few replicas that keep up"),
-    (ServerReadOnly, UNREACHABLE, DOCTOR),
-    (ServerError, UNREACHABLE, DOCTOR),
-    (OutcomeUnknown, UNREACHABLE, DOCTOR),
-    (QuorumNotReached, UNREACHABLE, DOCTOR),
+    (errors.NotAcquired, BUSY, "`fencelock show NAME` shows the holder"),
+    (errors.LeaseLost, LOST, ""),
+    (errors.NotHeld, LOST, ""),
+    (errors.ServerDenied, DENIED, ""),
+    (errors.ServerUnreachable, UNREACHABLE, DOCTOR),
+    (errors.NotAcknowledged, UNREACHABLE, "the master has too few replicas that keep up"),
+    (errors.ServerReadOnly, UNREACHABLE, DOCTOR),
+    (errors.ServerError, UNREACHABLE, DOCTOR),
+    (errors.OutcomeUnknown, UNREACHABLE, DOCTOR),
+    (errors.QuorumNotReached, UNREACHABLE, DOCTOR),
     (FencelockError, INTERNAL, ""),
     (ValueError, USAGE, ""),
 )
@@ -102,20 +90,17 @@ def hint_for(error: BaseException) -> str:
         return error.hint
     if "\n" in str(error):  # it brings its own advice
         return ""
-    if isinstance(error, ServerUnsuitable) and not error.code:  # likewise
+    if isinstance(error, errors.ServerUnsuitable) and not error.code:  # likewise
         return ""
     hint = _BY_CODE.get(getattr(error, "code", ""))
     if hint is None:
         hint = next((hint for kind, _, hint in _STATUSES if isinstance(error, kind)), "")
     name = getattr(error, "name", "")
-    return hint.replace("NAME", _quoted(name)) if name else hint
-
-
-def _quoted(name: str) -> str:
-    """Return a name as a shell wants it; what could move a terminal's cursor stays unknown."""
+    if not name or not name.isprintable():  # what could move a terminal's cursor stays unknown
+        return hint
     from shlex import quote
 
-    return quote(name) if name.isprintable() else "NAME"
+    return hint.replace("NAME", quote(name))
 
 
 def report(error: BaseException) -> int:

@@ -35,15 +35,11 @@ def to_stderr(text: str) -> None:
 
 def json_line(data: object) -> None:
     """Print one JSON value on one line of stdout."""
-    print(_json(data), flush=True)
+    print(json_text(data), flush=True)
 
 
-def json_to_stderr(data: object) -> None:
-    """Print one JSON value on one line of stderr."""
-    to_stderr(_json(data) + "\n")
-
-
-def _json(data: object) -> str:
+def json_text(data: object) -> str:
+    """Return a value as JSON, on one line."""
     import json
 
     return json.dumps(data, ensure_ascii=False, allow_nan=False)

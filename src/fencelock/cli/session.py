@@ -30,7 +30,10 @@ class Session:
         self.prefix: str = args.prefix
         self.closing_seconds: float = _CLOSING_SECONDS
         self._configured = configured(args)
-        self.client: Client = Client(args.url, key_prefix=args.prefix, label=user(), **_more(args))
+        more: dict[str, Any] = {}  # only ``run``, ``once`` and ``elect`` have these
+        if getattr(args, "replicas", None) is not None:
+            more = {"replicas": args.replicas, "replicas_timeout": args.replicas_timeout}
+        self.client: Client = Client(args.url, key_prefix=args.prefix, label=user(), **more)
         self.operator: Operator = Operator(self.client)
         _hear_the_library(verbose=args.verbose)
         collect_garbage()
@@ -52,20 +55,8 @@ class Session:
         self.operator.close(self.closing_seconds)
 
 
-def _more(args: Arguments) -> dict[str, Any]:
-    """Return the client's options that only ``run``, ``once`` and ``elect`` have."""
-    if getattr(args, "replicas", None) is None:
-        return {}
-    return {"replicas": args.replicas, "replicas_timeout": args.replicas_timeout}
-
-
-def embedded_chosen(args: Arguments) -> bool:
-    """Return True if no server is configured, so that the embedded one is meant."""
-    return not configured(args)
-
-
 def configured(args: Arguments) -> str:
-    """Return the configured server or servers; empty if none is configured."""
+    """Return the configured server or servers; empty if the embedded one is meant."""
     return args.url or os.environ.get("FENCELOCK_URL") or ""
 
 

@@ -5,27 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fencelock._core.look.graph import Block, Branch, Unit, cycles, tree
+from fencelock._core.look.graph import Block, Unit, cycles, tree
 from fencelock.cli.output import human, visible
 
 
 def print_tree(found: Sequence[Block]) -> None:
     """Print below each thread or task those that wait for it, and then the cycles."""
     for branch in tree(found):
-        print(visible(_line(branch)))
+        text = f"{'  ' * branch.depth}{branch.unit}"
+        if branch.block is not None:
+            text += f" waits for {branch.block.name}, {human(branch.block.waited)}"
+            text += "" if branch.block.certain else ", or for another holder"
+        print(visible(f"{text} (see above)" if branch.again else text))
     for circle in cycles(found):
         steps = [f"{block.waiter} waits for {block.name}" for block in circle]
         print("\n" + visible(f"cycle: {', held by '.join([*steps, str(circle[0].waiter)])}"))
-
-
-def _line(branch: Branch) -> str:
-    """Return a line of the tree."""
-    text = f"{'  ' * branch.depth}{branch.unit}"
-    if branch.block is not None:
-        text += f" waits for {branch.block.name}, {human(branch.block.waited)}"
-        if not branch.block.certain:
-            text += ", or for another holder"
-    return f"{text} (see above)" if branch.again else text
 
 
 def summary(block: Block) -> dict[str, Any]:

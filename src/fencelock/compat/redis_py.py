@@ -17,7 +17,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, Literal, Never, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Never, Self
 
 from redis import exceptions
 
@@ -65,14 +65,6 @@ async def aclose(redis: Any) -> None:
         await kept.aclose()
 
 
-def _client_of(redis: Any, make: Any) -> Any:
-    """Return the client that all locks of a redis-py client share."""
-    kept = vars(redis).get(_KEPT)
-    if kept is None:  # of several threads one is first; a client connects when it is first used
-        kept = vars(redis).setdefault(_KEPT, make(redis, key_prefix=""))
-    return kept
-
-
 @contextlib.contextmanager
 def _as_redis_py(name: str) -> Iterator[None]:
     """Raise redis-py's errors in the place of ours."""
@@ -95,6 +87,8 @@ def _as_redis_py(name: str) -> Iterator[None]:
 
 class _RedisPyLock:
     """What both faces share: the arguments, the token, and the hold that it stands for."""
+
+    _kind: ClassVar[Any]  # of our client
 
     def __init__(  # noqa: PLR0917 - as redis-py has it
         self,
@@ -126,15 +120,11 @@ class _RedisPyLock:
         self.raise_on_release_error: bool = bool(raise_on_release_error)
         self.local: Any = threading.local() if self.thread_local else SimpleNamespace()
         self.local.token = None
-        self._handle: Any = self._made(_text(name), timeout or None)
-
-    def _made(self, name: str, ttl: float | None) -> Any:
-        """Return the handle of our lock; without a timeout it is renewed."""
-        client = self._client()
-        return client.lock(name, ttl=ttl, renew=ttl is None, cohort=None)
-
-    def _client(self) -> Any:
-        raise NotImplementedError
+        client = vars(redis).get(_KEPT)  # all locks of a redis-py client share it
+        if client is None:  # of several threads one is first; it connects when it is first used
+            client = vars(redis).setdefault(_KEPT, self._kind(redis, key_prefix=""))
+        ttl = timeout or None
+        self._handle: Any = client.lock(_text(name), ttl=ttl, renew=ttl is None, cohort=None)
 
     @property
     def _token(self) -> bytes | None:
@@ -176,7 +166,13 @@ class _RedisPyLock:
     def _hold(self, token: bytes, port: Any) -> Hold:
         """Return the hold that a token stands for; it may have been acquired elsewhere."""
         _, holds = self._handle.__shared__()
-        return self._known(token) or _adopted(port, holds, token, self.timeout or options.TTL)
+        hold = self._known(token)
+        if hold is None:  # only the server knows if it still holds
+            attempt = holds.attempt(port, "")
+            attempt.id = attempt.holder_id = token
+            hold = holds.hold_type(port, attempt, 0, port.now() + (self.timeout or options.TTL))
+            holds.add(hold)
+        return hold
 
     def _token_to(self, what: str) -> bytes:
         token = self._token
@@ -192,9 +188,6 @@ class _RedisPyLock:
 
     def _refuse(self, text: str) -> Never:
         raise exceptions.LockError(text, lock_name=_text(self.name))
-
-    def _not_acquired(self) -> Never:
-        self._refuse("Unable to acquire lock within the time specified")
 
     def _release_failed(self, error: exceptions.LockError) -> None:
         """Raise the error of a release at the end of ``with``, or log it, as was asked for."""
@@ -218,9 +211,7 @@ class Lock(_RedisPyLock):
     """A lock with the names of ``redis.lock.Lock``, for threads; ``lease`` has what is ours."""
 
     _handle: OurLock
-
-    def _client(self) -> Any:
-        return _client_of(self.redis, Client)
+    _kind = Client
 
     @property
     def lease(self) -> Lease | None:
@@ -314,7 +305,7 @@ class Lock(_RedisPyLock):
     def __enter__(self) -> Self:
         """Acquire; LockError when it was not granted within ``blocking_timeout``."""
         if not self.acquire():
-            self._not_acquired()
+            self._refuse("Unable to acquire lock within the time specified")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -329,9 +320,7 @@ class AsyncLock(_RedisPyLock):
     """A lock with the names of ``redis.asyncio.lock.Lock``; its twin ``Lock`` is for threads."""
 
     _handle: OurAsyncLock
-
-    def _client(self) -> Any:
-        return _client_of(self.redis, AsyncClient)
+    _kind = AsyncClient
 
     @property
     def lease(self) -> AsyncLease | None:
@@ -409,7 +398,7 @@ class AsyncLock(_RedisPyLock):
     async def __aenter__(self) -> Self:
         """Acquire; LockError when it was not granted within ``blocking_timeout``."""
         if not await self.acquire():
-            self._not_acquired()
+            self._refuse("Unable to acquire lock within the time specified")
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -418,15 +407,6 @@ class AsyncLock(_RedisPyLock):
             await self.release()
         except exceptions.LockError as trouble:
             self._release_failed(trouble)
-
-
-def _adopted(port: Any, holds: Any, token: bytes, ttl: float) -> Hold:
-    """Return a hold for a token of another process; only the server knows if it still holds."""
-    attempt = holds.attempt(port, "")
-    attempt.id = attempt.holder_id = token
-    hold: Hold = holds.hold_type(port, attempt, 0, port.now() + ttl)
-    holds.add(hold)
-    return hold
 
 
 def _span(hold: Hold, seconds: float, *, replace: bool) -> float:

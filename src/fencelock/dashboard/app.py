@@ -25,20 +25,22 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from fencelock.dashboard import metrics
 from fencelock.dashboard.access import Access
 from fencelock.dashboard.board import Board, View
-from fencelock.dashboard.feed import Feed, Source
+from fencelock.dashboard.feed import Feed, ServerSource
 from fencelock.dashboard.security import Guard, bearer, error
 from fencelock.errors import FencelockError
 
 BODY_BYTES_MAX: Final = 16_384
 REASON_CHARS_MAX: Final = 200
+METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def make_app(source: Source, access: Access, version: str, note: Callable[[str], None]) -> Guard:
+def make_app(
+    source: ServerSource, access: Access, version: str, note: Callable[[str], None]
+) -> Guard:
     """Return the dashboard over a source, as an ASGI application.
 
     ``note`` is called with each request to revoke, and where it came from.
@@ -105,26 +107,34 @@ class _Views:
         """Answer with the numbers for Prometheus."""
         self._check_reading(request)
         board = await self._feed.board()
-        text = await run_in_threadpool(metrics.exposition, board)
-        return Response(text, headers={"Content-Type": metrics.TYPE, "Cache-Control": "no-store"})
+        text = await run_in_threadpool(board.exposition)
+        return Response(text, headers={"Content-Type": METRICS_TYPE, "Cache-Control": "no-store"})
 
     async def revoke(self, request: Request) -> Response:
         """Take a lock away."""
-        self._check_revoking(request)
-        asked = _Revocation(await _json_of(request))
+        if not self._access.may_revoke:
+            raise HTTPException(403, "this dashboard is read-only: start it with --allow-revoke")
+        if not self._access.opens_revoking(bearer(request.headers)):
+            raise _unauthorized()
+        data = await _json_of(request)
+        name = _text(data, "name", 1024)
+        reason = _text(data, "reason", REASON_CHARS_MAX)
+        fence, who = _number(data, "fence"), data.get("only")
+        if who is not None and not isinstance(who, dict):
+            raise HTTPException(400, "only must be null, or an object with host and pid")
+        only = None if who is None else (_text(who, "host", 255), _number(who, "pid"))
         came = request.client.host if request.client else "?"
         try:
-            by = f"{came} (dashboard)"
-            lost = await self._feed.revoke(asked.name, asked.reason, asked.only, asked.fence, by)
+            lost = await self._feed.revoke(name, reason, only, fence, f"{came} (dashboard)")
         except ValueError as wrong:
             return error(400, str(wrong))
         except FencelockError as wrong:
             return error(502, str(wrong))
         done = "revoked" if lost else "did not revoke, as its holder had changed,"
-        self._note(f"{came} {done} {asked.name!r}: {asked.reason!r}")
+        self._note(f"{came} {done} {name!r}: {reason!r}")
         if lost is None:
             return error(409, "its holder has changed since the page was loaded: look again")
-        return Response(json.dumps({"revoked": asked.name}), media_type="application/json")
+        return Response(json.dumps({"revoked": name}), media_type="application/json")
 
     def _answer(self, request: Request, view: View, board: Board) -> Response:
         headers = {
@@ -143,35 +153,10 @@ class _Views:
         if not self._access.opens_reading(bearer(request.headers)):
             raise _unauthorized()
 
-    def _check_revoking(self, request: Request) -> None:
-        if not self._access.may_revoke:
-            raise HTTPException(403, "this dashboard is read-only: start it with --allow-revoke")
-        if not self._access.opens_revoking(bearer(request.headers)):
-            raise _unauthorized()
-
 
 def _unauthorized() -> HTTPException:
     header = {"WWW-Authenticate": "Bearer"}
     return HTTPException(401, "this needs the token of the dashboard", header)
-
-
-class _Revocation:
-    """A request to take a lock away, checked.
-
-    Raises:
-        HTTPException: 400 and what would be right.
-    """
-
-    def __init__(self, data: Any) -> None:
-        if not isinstance(data, dict):
-            raise HTTPException(400, "the body must be a JSON object")
-        self.name = _text(data, "name", 1024)
-        self.reason = _text(data, "reason", REASON_CHARS_MAX)
-        self.fence = _number(data, "fence")
-        only = data.get("only")
-        if only is not None and not isinstance(only, dict):
-            raise HTTPException(400, "only must be null, or an object with host and pid")
-        self.only = None if only is None else (_text(only, "host", 255), _number(only, "pid"))
 
 
 def _text(data: dict[str, Any], name: str, most: int) -> str:
@@ -188,8 +173,8 @@ def _number(data: dict[str, Any], name: str) -> int:
     return value
 
 
-async def _json_of(request: Request) -> Any:
-    """Return the body of a request, if it is JSON of a reasonable size."""
+async def _json_of(request: Request) -> dict[str, Any]:
+    """Return the body of a request, if it is a JSON object of a reasonable size."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise HTTPException(415, "the body must be application/json")
@@ -199,9 +184,12 @@ async def _json_of(request: Request) -> Any:
         if len(body) > BODY_BYTES_MAX:
             raise HTTPException(413, f"the body must be at most {BODY_BYTES_MAX} bytes")
     try:
-        return json.loads(body)
+        data = json.loads(body)
     except (ValueError, RecursionError):  # the second: brackets in brackets
         raise HTTPException(400, "the body must be JSON") from None
+    if not isinstance(data, dict):
+        raise HTTPException(400, "the body must be a JSON object")
+    return data
 
 
 # -- the page ------------------------------------------------------------------------------------

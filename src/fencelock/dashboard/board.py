@@ -24,6 +24,22 @@ HOUR: Final = 3600.0
 EVENTS_MAX: Final = 1_000  # of one view
 _LOCK_EVENTS_MAX: Final = 200
 _MOST_WAITED_FOR: Final = 100
+_SHOWN_OF_EVENT: Final = ("id", "at", "kind", "name", "host", "pid", "label", "seconds")
+# The numbers for Prometheus: name → what it says; the values are made in ``samples``. There is no
+# label with a lock's name: names have ids in them, and each would be a series for ever. The metrics
+# of the programs that use locks come from those programs (``fencelock.instrumentation``).
+METRICS: Final = {
+    "fencelock_server_up": "1 if the last look at the server succeeded, else 0.",
+    "fencelock_server_locks": "Locks that are held, kept idle by their holder, or only waited for.",
+    "fencelock_server_holders": "Clients that hold a lock or permits.",
+    "fencelock_server_waiters": "Clients in line for a lock.",
+    "fencelock_server_longest_wait_seconds": "How long the longest current wait has lasted.",
+    "fencelock_server_longest_hold_seconds": "How long the oldest holder has held its lock.",
+    "fencelock_server_cycle_clients": "Clients that wait for each other in a cycle.",
+    "fencelock_server_events_1h": "Events of the last hour in the history, by kind.",
+    "fencelock_server_look_seconds": "How long the last look at the server took.",
+}
+KINDS: Final = ("wait", "lost", "revoked", "deadlock")
 
 
 class Look(NamedTuple):
@@ -152,28 +168,63 @@ class Board:
 
     def blockers(self) -> dict[str, Any]:
         """Return the view of the holders that other clients wait for, now and in the last hour."""
+        by_name: dict[str, list[float]] = defaultdict(list)
+        for each in self.hour:
+            if each.kind == "wait":
+                by_name[each.name].append(each.seconds)
+        waits: list[dict[str, Any]] = [
+            {"name": name, "times": len(all_), "seconds": round(sum(all_), 3), "longest": max(all_)}
+            for name, all_ in by_name.items()
+        ]
+        waits.sort(key=lambda row: row["seconds"], reverse=True)
         return {
             "at": self.now,
             "now": self.graph.blockers(self.now),
             "past": self.look.costs,
-            "locks": _most_waited_for(self.hour),
+            "locks": waits[:_MOST_WAITED_FOR],  # with the longest waits, over all clients
         }
+
+    # -- the numbers ----------------------------------------------------------------------------
+
+    def exposition(self) -> bytes:
+        """Return the text that Prometheus scrapes; without an answer of the server, only that."""
+        lines = []
+        for name, values in self.samples().items():
+            lines += [f"# HELP {name} {METRICS[name]}", f"# TYPE {name} gauge"]
+            lines += [f"{name}{_labels(label)} {value:.12g}" for label, value in values.items()]
+        return ("\n".join(lines) + "\n").encode()
+
+    def samples(self) -> Mapping[str, Mapping[str, float]]:
+        """Return each metric with its values, by a label that is empty where there is but one."""
+        up = {"fencelock_server_up": {"": 0.0 if self.trouble else 1.0}}
+        if self.trouble:
+            return up
+        totals = self.totals
+        longest, oldest = (
+            max(0.0, self.now - totals[each]["since"]) if totals[each] else 0.0
+            for each in ("longest", "oldest")
+        )
+        return up | {
+            "fencelock_server_locks": {f"state={each}": n for each, n in totals["states"].items()},
+            "fencelock_server_holders": {"": totals["holders"]},
+            "fencelock_server_waiters": {"": totals["waiting"]},
+            "fencelock_server_longest_wait_seconds": {"": longest},
+            "fencelock_server_longest_hold_seconds": {"": oldest},
+            "fencelock_server_cycle_clients": {"": totals["cycle"]},
+            "fencelock_server_events_1h": {f"kind={each}": self.counted(each) for each in KINDS},
+            "fencelock_server_look_seconds": {"": self.took},
+        }
+
+
+def _labels(label: str) -> str:
+    name, _, value = label.partition("=")
+    return f'{{{name}="{value}"}}' if label else ""
 
 
 def event(entry: HistoryEntry) -> dict[str, Any]:
     """Return one entry of the history as the page has it."""
-    return {
-        "id": entry.id,
-        "at": entry.at,
-        "kind": entry.kind,
-        "name": entry.name,
-        "host": entry.host,
-        "pid": entry.pid,
-        "label": entry.label,
-        "seconds": entry.seconds,
-        "why": _why(entry),
-        "foreign": False,
-    }
+    shown = {name: getattr(entry, name) for name in _SHOWN_OF_EVENT}
+    return shown | {"why": _why(entry), "foreign": False}
 
 
 def _why(entry: HistoryEntry) -> str:
@@ -189,17 +240,3 @@ def _why(entry: HistoryEntry) -> str:
 def _first(found: Any) -> dict[str, Any] | None:
     since, name = min(found, default=(None, None))
     return None if since is None else {"since": since, "name": name}
-
-
-def _most_waited_for(entries: Sequence[HistoryEntry]) -> list[dict[str, Any]]:
-    """Return the locks with the longest waits, added up over all clients."""
-    by_name: dict[str, list[float]] = defaultdict(list)
-    for each in entries:
-        if each.kind == "wait":
-            by_name[each.name].append(each.seconds)
-    found: list[dict[str, Any]] = [
-        {"name": name, "times": len(all_), "seconds": round(sum(all_), 3), "longest": max(all_)}
-        for name, all_ in by_name.items()
-    ]
-    found.sort(key=lambda row: row["seconds"], reverse=True)
-    return found[:_MOST_WAITED_FOR]

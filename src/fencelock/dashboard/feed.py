@@ -10,53 +10,85 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.concurrency import run_in_threadpool
 
+from fencelock import options
+from fencelock._core.keys import LockKeys
+from fencelock._core.look.overview import Overview
+from fencelock._core.look.show import NAMES_MAX as SHOWN_AT_ONCE
+from fencelock._io.threads import run_blocking
 from fencelock.dashboard import rows
 from fencelock.dashboard.board import Board, Look, View
 from fencelock.dashboard.recent import Recent
 from fencelock.errors import FencelockError
+from fencelock.status import HistoryEntry, LockStatus
 
 if TYPE_CHECKING:
-    from fencelock.status import HistoryEntry, LockStatus
+    from fencelock.blocking.client import Client
 
 EVERY_SECONDS: Final = 1.0
 AGE_MAX: Final = 3  # times the pause: so old a board may be while the next look is under way
 COMMANDS_A_SECOND: Final = 2  # at most, on the average of a look
 EVENTS_KEPT: Final = 5_000
+# Of each lock in the look at all of them. The page of one lock asks for more of a longer line.
+WAITERS_OF_EACH: Final = 100
+WAITERS_OF_ONE: Final = 500
+HISTORY_SECONDS: Final = 5.0  # between two readings of the history
+_EVENTS_AT_FIRST: Final = 1_000
+# Clients write the history in the background, so an entry may come later than others after it.
+_LATE_SECONDS: Final = 10.0
 
 
-class Source(Protocol):
-    """What the dashboard asks of the server, from a thread, one call at a time."""
+class ServerSource:
+    """What is asked of a client's server. Raises what the client raises.
 
-    server: str
-    prefix: str
-    commands: int  # that the last look took
+    Two commands a look, and sometimes one or two more.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self.client: Client = client
+        self._port, prefix = client.__shared__()
+        self.prefix: str = prefix
+        self.server: str = self._port.label
+        self.commands: int = 0
+        self._overview = Overview(self.prefix, waiters=WAITERS_OF_EACH)
+        self._read_at: float | None = None
 
     def locks(self) -> Sequence[LockStatus]:
         """Return all locks that are held, kept or waited for."""
+        found = run_blocking(self._overview.refresh(self._port))
+        self.commands = 1 + -(-len(found) // SHOWN_AT_ONCE)
+        return found
 
     def status(self, name: str) -> LockStatus:
         """Return one lock, whatever its state."""
+        return self.client.status(name, waiters=WAITERS_OF_ONE)
 
     def key(self, name: str) -> str:
         """Return the key of a lock; ValueError for a name that cannot be one."""
+        return LockKeys(self.prefix, options.lock_name(name)).lock.decode()
 
     def events(self) -> Sequence[HistoryEntry]:
-        """Return the newest entries of the history, oldest first; some may come again."""
+        """Return the newest entries of the history, oldest first; some may come again.
 
-    def revoke(
-        self, name: str, reason: str, only: tuple[str, int] | None, by: str
-    ) -> LockStatus | None:
-        """Take a lock away; return what was held before, or None."""
+        The history is read every few seconds; between two readings this returns nothing.
+        """
+        now, before = time.monotonic(), self._read_at
+        if before is not None and now - before < HISTORY_SECONDS:
+            return ()
+        within = None if before is None else now - before + _LATE_SECONDS
+        found = self.client.history(within=within, limit=_EVENTS_AT_FIRST)
+        self._read_at = now
+        self.commands += 1
+        return found
 
 
 class Feed:
     """The boards, one after the other."""
 
-    def __init__(self, source: Source, frame: dict[str, Any]) -> None:
+    def __init__(self, source: ServerSource, frame: dict[str, Any]) -> None:
         self._source = source
         self._frame = {**frame, "server": source.server, "prefix": source.prefix}
         self._turn = asyncio.Lock()
@@ -97,10 +129,6 @@ class Feed:
             pause = max(EVERY_SECONDS, 2 * took, self._source.commands / COMMANDS_A_SECOND)
             self._next = begun + pause
             self._too_old = begun + AGE_MAX * pause
-
-    def stale(self) -> None:
-        """Let the next browser that asks cause a new look, so that it sees a change at once."""
-        self._next = self._too_old = 0.0
 
     def _look(self) -> Board:
         begun = time.monotonic()
@@ -144,20 +172,12 @@ class Feed:
         key = self._source.key(name)
         found = board.by_name.get(name)
         if (found is None or found.waiting > len(found.waiters)) and not board.trouble:
-            return await self._looked_up(board, name, key)
-        return self._one(board, name, key, found)
+            async with self._turn:  # it is not, or not completely, on the board
+                if not board.has(f"lock {name}"):  # no other browser has looked it up
+                    found = await run_in_threadpool(self._source.status, name)
 
-    async def _looked_up(self, board: Board, name: str, key: str) -> View:
-        """Look up a lock that is not, or not completely, on the board; once for all browsers."""
-        async with self._turn:
-            if not board.has(f"lock {name}"):
-                found = await run_in_threadpool(self._source.status, name)
-                return self._one(board, name, key, found)
-        return self._one(board, name, key, None)
-
-    def _one(self, board: Board, name: str, key: str, found: LockStatus | None) -> View:
         def make() -> dict[str, Any]:
-            status = found or _unknown(name)
+            status = found or LockStatus(name)
             return {"key": key} | board.one_lock(status, self._recent.of(name, board.now))
 
         return board.view(f"lock {name}", make)
@@ -166,29 +186,20 @@ class Feed:
         self, name: str, reason: str, only: tuple[str, int] | None, fence: int, by: str
     ) -> LockStatus | None:
         """Take a lock away if it is still the tenure that was shown; return it, or None."""
-        async with self._turn:
-            lost: LockStatus | None = await run_in_threadpool(
-                self._revoke, name, reason, only, fence, by
-            )
+
+        def take() -> LockStatus | None:
+            before = self._source.status(name)
+            fences = {before.fence, *(each.fence for each in before.holders)}
+            if not before.held or fence not in fences:
+                return None
+            lost = self._source.client.revoke(name, reason=reason, only=only, by=by)
+            self._next = self._too_old = 0.0  # the next browser that asks sees the change
             return lost
 
-    def _revoke(
-        self, name: str, reason: str, only: tuple[str, int] | None, fence: int, by: str
-    ) -> LockStatus | None:
-        before = self._source.status(name)
-        fences = {each.fence for each in before.holders}
-        if not before.held or fence not in {before.fence, *fences}:
-            return None
-        lost = self._source.revoke(name, reason, only, by)
-        self.stale()
-        return lost
+        async with self._turn:
+            taken: LockStatus | None = await run_in_threadpool(take)
+            return taken
 
 
 def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
-
-
-def _unknown(name: str) -> LockStatus:
-    from fencelock.status import LockStatus  # noqa: PLC0415 - only while the server is away
-
-    return LockStatus(name)

@@ -102,19 +102,22 @@ class _Drawing:
         for wait in self._graph.behind[holder]:
             by_lock[wait.name].append(wait)
         for waits in by_lock.values():
-            self._draw(holder, waits)
+            crowd = [wait for wait in waits if not self._stands_out(wait.waiter)]
+            alone = [wait for wait in waits if self._stands_out(wait.waiter)]
+            if len(crowd) <= ALONE_MAX:
+                alone, crowd = waits, []
+            for wait in alone:
+                self._arrow(self._node(wait.waiter), holder, wait, cycle=self._graph.turns(wait))
+            if crowd:
+                first = min(crowd, key=lambda wait: wait.since)
+                box: dict[str, Any] = {
+                    "id": len(self.nodes),
+                    "crowd": len(crowd),
+                    "waits": first.name,
+                }
+                self.nodes.append(box | {"all": 0, "cycle": False})
+                self._arrow(box["id"], holder, first, cycle=False)
         return True
-
-    def _draw(self, holder: Unit, waits: list[Block]) -> None:
-        crowd = [wait for wait in waits if not self._stands_out(wait.waiter)]
-        alone = [wait for wait in waits if self._stands_out(wait.waiter)]
-        if len(crowd) <= ALONE_MAX:
-            alone, crowd = waits, []
-        for wait in alone:
-            self._arrow(self._node(wait.waiter), holder, wait, cycle=self._graph.turns(wait))
-        if crowd:
-            first = min(crowd, key=lambda wait: wait.since)
-            self._arrow(self._crowd(len(crowd), first.name), holder, first, cycle=False)
 
     def _stands_out(self, waiter: Unit) -> bool:
         """Return True for a client that others may wait for, or that is drawn already."""
@@ -134,8 +137,3 @@ class _Drawing:
                 | {"all": self._counts.get(unit, 0), "cycle": unit in self._graph.ring}
             )
         return self._ids[unit]
-
-    def _crowd(self, number: int, name: str) -> int:
-        node = {"id": len(self.nodes), "crowd": number, "waits": name, "all": 0, "cycle": False}
-        self.nodes.append(node)
-        return len(self.nodes) - 1

@@ -47,20 +47,18 @@ class _Past:
     def look(self, lock: LockStatus, now: float, seen: float) -> None:
         """Note the state ``now``; ``seen``: until when what is over now was certain to last."""
         self.seen = now
-        holders = {_key(each): each for each in lock.holders}
+        holders = {(each.host, each.pid, each.unit, each.fence): each for each in lock.holders}
         for key in self.open.keys() - holders.keys():
             self.open.pop(key)["until"] = round(seen, 3)
         for key in holders.keys() - self.open.keys():
-            self._begin(key, holders[key])
+            self.ttl = 0.0  # the length of a lease is the tenure's own
+            who = holders[key]
+            tenure = person(who) | {"fence": who.fence, "since": who.since, "until": None}
+            self.tenures.append(tenure)
+            self.open[key] = tenure
         self.ttl = max(self.ttl, lock.remaining or 0.0)
         if not self.samples or self.samples[-1][1] != lock.waiting:
             self.samples.append((round(now, 3), lock.waiting))
-
-    def _begin(self, key: Key, who: HolderStatus) -> None:
-        self.ttl = 0.0  # the length of a lease is the tenure's own
-        tenure = person(who) | {"fence": who.fence, "since": who.since, "until": None}
-        self.tenures.append(tenure)
-        self.open[key] = tenure
 
     def gone(self, now: float, seen: float) -> None:
         """Note that the lock is no longer held or waited for."""
@@ -139,10 +137,6 @@ class Recent:
             "unseen": [each for each in self._unseen if each[1] >= begin],
             "ttl": round(past.ttl, 1),
         }
-
-
-def _key(who: HolderStatus) -> Key:
-    return who.host, who.pid, who.unit, who.fence
 
 
 def _holder(who: HolderStatus) -> Holder:

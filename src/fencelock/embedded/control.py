@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -52,7 +53,9 @@ def status() -> Status:
     version = facts.get("valkey_version") or facts.get("redis_version", "")
     binary = facts.get("executable", "")
     if not running and not facts:
-        version, binary = _would_start()
+        with contextlib.suppress(ServerUnreachable):
+            would_start = find_binary()
+            version, binary = would_start.version, would_start.path
     return Status(
         running=running or bool(facts),
         answering=bool(facts),
@@ -110,17 +113,11 @@ def _tell_to_end(paths: RuntimeDir, deadline: float) -> int | None:
     within = min(deadline, time.monotonic() + _TIMEOUT)
     reply = wire.ask(paths.socket, b"SHUTDOWN", b"NOSAVE", deadline=within)
     if reply.pid is not None and not reply.closed:
-        _signal(reply.pid)
+        # The kernel reported this pid a moment ago; no file was read that may be out of date.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(reply.pid, signal.SIGTERM)
+            os.kill(reply.pid, signal.SIGCONT)
     return reply.pid
-
-
-def _signal(pid: int) -> None:
-    # The kernel reported this pid a moment ago; no file was read that may be out of date.
-    for number in (signal.SIGTERM, signal.SIGCONT):
-        try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            return
 
 
 def _ended(paths: RuntimeDir, pid: int | None) -> bool:
@@ -136,11 +133,3 @@ def _ended(paths: RuntimeDir, pid: int | None) -> bool:
 def _facts(info: object) -> dict[str, str]:
     lines = info.decode(errors="replace").splitlines() if isinstance(info, bytes) else []
     return dict(line.split(":", 1) for line in lines if ":" in line)
-
-
-def _would_start() -> tuple[str, str]:
-    try:
-        binary = find_binary()
-    except ServerUnreachable:
-        return "", ""
-    return binary.version, binary.path

@@ -25,7 +25,8 @@ _LOG_BYTES_MAX = 1 << 20
 _TAIL_LINES = 12
 
 # What a program may need to run at all. Nothing else is passed on: a server that lives for weeks
-# should not carry our caller's secrets in its environment.
+# should not carry our caller's secrets in its environment. Scripts compare strings in the locale's
+# order, which must not depend on the starter, either.
 _PASSED_ON = ("PATH", "HOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 
@@ -58,6 +59,7 @@ def spawn(paths: RuntimeDir, binary: Binary, fd: int, deadline: float) -> int:
     Raises:
         ServerUnreachable: there is no shell to start it, or no room for its log.
     """
+    passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     shell = ["/bin/sh", "-c", '"$@" &', "fencelock", binary.path, *arguments(paths)]
     try:
         with open(paths.log, "ab", opener=_private) as log:
@@ -72,7 +74,7 @@ def spawn(paths: RuntimeDir, binary: Binary, fd: int, deadline: float) -> int:
                 pass_fds=(fd,),
                 start_new_session=True,
                 cwd=paths.directory,
-                env=_environment(),
+                env={**passed_on, "LC_ALL": "C"},
                 umask=0o077,
                 timeout=max(0.1, deadline - time.monotonic()),
                 check=True,
@@ -95,9 +97,3 @@ def tail(paths: RuntimeDir, begin: int) -> str:
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)
-
-
-def _environment() -> dict[str, str]:
-    passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    # Scripts compare strings in the locale's order, which must not depend on the starter.
-    return {**passed_on, "LC_ALL": "C"}

@@ -47,15 +47,28 @@ def take(path: str) -> StartClaim | None:
     Raises:
         ServerUnreachable: the file cannot be opened, or its file system does not support locks.
     """
-    fd = _open(path)
+    import fcntl
+
     try:
-        if _lock(fd, path) and _is_still(fd, path):
-            return StartClaim(fd)
-    except BaseException:
-        _close(fd)
-        raise
-    _close(fd)
-    return None
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = _above_standard(os.open(path, flags, 0o600))
+    except OSError as error:
+        raise ServerUnreachable(f"cannot open {path}: {error.strerror}") from error
+    _in_hand.add(fd)
+    ours = False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        ours = os.path.samestat(os.fstat(fd), os.stat(path))  # else it was replaced meanwhile
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except OSError as error:
+        raise ServerUnreachable(
+            f"cannot lock {path}: {error.strerror}; set FENCELOCK_DIR to a local disk"
+        ) from error
+    finally:
+        if not ours:
+            _close(fd)
+    return StartClaim(fd) if ours else None
 
 
 def held(path: str) -> bool:
@@ -77,16 +90,6 @@ def held(path: str) -> bool:
     return False
 
 
-def _open(path: str) -> int:
-    try:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        fd = _above_standard(os.open(path, flags, 0o600))
-    except OSError as error:
-        raise ServerUnreachable(f"cannot open {path}: {error.strerror}") from error
-    _in_hand.add(fd)
-    return fd
-
-
 def _above_standard(fd: int) -> int:
     """Return a descriptor of the same open file that is not one of the standard streams."""
     import fcntl
@@ -97,28 +100,6 @@ def _above_standard(fd: int) -> int:
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _STANDARD_MAX + 1)
     finally:
         os.close(fd)
-
-
-def _lock(fd: int, path: str) -> bool:
-    import fcntl
-
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        raise ServerUnreachable(
-            f"cannot lock {path}: {error.strerror}; set FENCELOCK_DIR to a local disk"
-        ) from error
-    return True
-
-
-def _is_still(fd: int, path: str) -> bool:
-    """Return True if the locked file is still the one at that path: it may have been replaced."""
-    try:
-        return os.path.samestat(os.fstat(fd), os.stat(path))
-    except FileNotFoundError:
-        return False
 
 
 def _close(fd: int) -> None:

@@ -40,18 +40,13 @@ def refuse_start(
         raise ServerUnreachable(
             f"no server is configured, and {SWITCH}=0 forbids starting one: set FENCELOCK_URL"
         )
-    mark = "" if switch == "1" else _container(environ, exists)
-    if mark:
+    marks = [mark for mark in _MARKS if exists(mark)]
+    if environ.get("KUBERNETES_SERVICE_HOST"):
+        marks = ["KUBERNETES_SERVICE_HOST is set"]
+    if marks and switch != "1":
         raise ServerUnreachable(
-            f"no server is configured, and this is a container ({mark}): two containers would"
+            f"no server is configured, and this is a container ({marks[0]}): two containers would"
             " each start a server of their own and not exclude each other. Set FENCELOCK_URL to"
             " a server "
             f"that all of them share, or {SWITCH}=1 when this container is the only one."
         )
-
-
-def _container(environ: Mapping[str, str], exists: Callable[[str], bool]) -> str:
-    """Return the sign by which this is a container; empty when there is none."""
-    if environ.get("KUBERNETES_SERVICE_HOST"):
-        return "KUBERNETES_SERVICE_HOST is set"
-    return next((mark for mark in _MARKS if exists(mark)), "")

@@ -72,15 +72,11 @@ def find(*, create: bool) -> RuntimeDir:
     """
     uid = os.geteuid()
     named = os.environ.get(OVERRIDE)
-    directory = _named(named) if named else _default(uid, home(uid))
+    if named and not os.path.isabs(named):
+        raise ValueError(f"{OVERRIDE} must be an absolute path, not {named!r}")
+    directory = os.path.realpath(named) if named else _default(uid, home(uid))
     _secure(directory, uid, create=create)
     return RuntimeDir(directory, _socket(directory, uid, create=create))
-
-
-def _named(path: str) -> str:
-    if not os.path.isabs(path):
-        raise ValueError(f"{OVERRIDE} must be an absolute path, not {path!r}")
-    return os.path.realpath(path)
 
 
 def _default(uid: int, home: str, spare: str = "/var/tmp") -> str:  # noqa: S108 - checked for its owner
@@ -119,7 +115,15 @@ def _socket(directory: str, uid: int, *, create: bool, short: str = "/tmp") -> s
 
 def _secure(directory: str, uid: int, *, create: bool) -> None:
     """Refuse a directory in which another user could put a server."""
-    info = _made(directory) if create else _seen(directory)
+    info = _seen(directory)
+    if info is None and create:
+        try:
+            # Another process may have made it just now: it is checked like any other directory.
+            os.makedirs(directory, 0o700, exist_ok=True)
+            info = os.lstat(directory)
+        except OSError as error:
+            text = f"cannot make {directory}: {error.strerror}; set {OVERRIDE}"
+            raise ServerDenied(text) from error
     if info is None:
         return
     if not stat.S_ISDIR(info.st_mode):
@@ -137,18 +141,6 @@ def _secure(directory: str, uid: int, *, create: bool) -> None:
         raise ServerDenied(
             f"other users can write in {directory}: run `chmod 700 {directory}`, or set {OVERRIDE}"
         )
-
-
-def _made(directory: str) -> os.stat_result:
-    seen = _seen(directory)
-    if seen is not None:
-        return seen
-    try:
-        # Another process may have made it just now: it is checked like any other directory.
-        os.makedirs(directory, 0o700, exist_ok=True)
-        return os.lstat(directory)
-    except OSError as error:
-        raise ServerDenied(f"cannot make {directory}: {error.strerror}; set {OVERRIDE}") from error
 
 
 def _seen(directory: str) -> os.stat_result | None:
@@ -193,6 +185,6 @@ def _hash(text: bytes) -> str:
 def _quoted(path: str) -> str:
     if _PLAIN.issuperset(path):
         return path
-    return "".join(
-        chr(byte) if chr(byte) in _PLAIN else f"%{byte:02X}" for byte in os.fsencode(path)
-    )
+    from urllib.parse import quote
+
+    return quote(os.fsencode(path), safe="/+@")

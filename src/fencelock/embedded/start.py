@@ -23,7 +23,6 @@ from fencelock.embedded.policy import refuse_start
 from fencelock.embedded.runtime_dir import RuntimeDir, find
 from fencelock.errors import ServerDenied, ServerUnreachable
 
-_PONG = b"PONG"
 _PAUSE_MIN = 0.0005
 _PAUSE_MAX = 0.02
 
@@ -54,20 +53,17 @@ def ensure(*, timeout: float = 10.0) -> str:
     deadline = time.monotonic() + timeout
     refuse_start()
     paths = find(create=True)
-    _reach(paths, deadline)
-    return paths.url
-
-
-def _reach(paths: RuntimeDir, deadline: float) -> None:
-    """Return once the server answers; start it if this process gets the claim."""
     starts: list[int] = []
     pause = _PAUSE_MIN
     while True:
         reply = wire.ask(paths.socket, b"PING", deadline=deadline)
         if _answers(reply, paths):
             if starts:
-                _report(paths, reply)
-            return
+                from fencelock._runtime.log import log
+
+                text = "started an embedded server (pid %s) in %s: no server is configured"
+                log.info(text, reply.pid, paths.directory)
+            return paths.url
         if not reply.listening:
             _start(paths, starts, deadline)
         left = deadline - time.monotonic()
@@ -86,7 +82,7 @@ def _answers(reply: wire.Reply, paths: RuntimeDir) -> bool:
         raise ServerDenied(
             f"the embedded server in {paths.directory} asks for a password", code="NOAUTH"
         )
-    return bool(reply.answer == _PONG)
+    return bool(reply.answer == b"PONG")
 
 
 def _start(paths: RuntimeDir, starts: list[int], deadline: float) -> None:
@@ -105,16 +101,6 @@ def _start(paths: RuntimeDir, starts: list[int], deadline: float) -> None:
         multipart = os.path.isdir(os.path.join(paths.directory, "appendonlydir"))
         binary = binaries.choose(deadline, multipart=multipart)
         starts.append(launch.spawn(paths, binary, claim.fd, deadline))
-
-
-def _report(paths: RuntimeDir, reply: wire.Reply) -> None:
-    from fencelock._runtime.log import log
-
-    log.info(
-        "started an embedded server (pid %s) in %s: no server is configured",
-        reply.pid,
-        paths.directory,
-    )
 
 
 def _silence(paths: RuntimeDir, reply: wire.Reply, starts: list[int]) -> str:

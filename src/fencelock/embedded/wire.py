@@ -52,11 +52,24 @@ def ask(path: str, *words: bytes, deadline: float) -> Reply:
         try:
             line.connect(path)
         except OSError as error:
-            return _unconnected(error, path)
+            if error.errno in _NOBODY:
+                return Reply(listening=False)
+            if error.errno in _FORBIDDEN:
+                raise ServerDenied(f"cannot connect to {path}: {error.strerror}") from error
+            if isinstance(error, (TimeoutError, BlockingIOError, ConnectionError)):
+                return Reply(listening=True)  # the backlog is full, so a process listens
+            raise ServerUnreachable(f"cannot connect to {path}: {error}") from error
         pid, uid = _peer(line)
         try:
             line.sendall(pack(words))
-            answer = _read(line, deadline)
+            parser = reader()
+            while (answer := parser.gets()) is INCOMPLETE:
+                line.settimeout(_socket_timeout(deadline))
+                data = line.recv(65536)
+                if not data:
+                    answer = None
+                    break
+                parser.feed(data)
         except TimeoutError:
             return Reply(listening=True, pid=pid, uid=uid)
         except OSError:
@@ -68,39 +81,13 @@ def _socket_timeout(deadline: float) -> float:
     return min(max(deadline - time.monotonic(), PATIENCE_MIN), _PATIENCE_MAX)
 
 
-def _unconnected(error: OSError, path: str) -> Reply:
-    if error.errno in _NOBODY:
-        return Reply(listening=False)
-    if error.errno in _FORBIDDEN:
-        raise ServerDenied(f"cannot connect to {path}: {error.strerror}") from error
-    if isinstance(error, (TimeoutError, BlockingIOError, ConnectionError)):
-        return Reply(listening=True)  # the backlog is full, so a process listens
-    raise ServerUnreachable(f"cannot connect to {path}: {error}") from error
-
-
-def _read(line: socket.socket, deadline: float) -> Any:
-    """Return the reply; None at the end of the connection."""
-    parser = reader()
-    while (reply := parser.gets()) is INCOMPLETE:
-        line.settimeout(_socket_timeout(deadline))
-        data = line.recv(65536)
-        if not data:
-            return None
-        parser.feed(data)
-    return reply
-
-
 def _peer(line: socket.socket) -> tuple[int | None, int | None]:
     """Return pid and uid of the listening process, where the system reports them."""
     credentials = getattr(socket, "SO_PEERCRED", None)
-    if credentials is None:
-        return _peer_of_bsd(line), None
-    pid, uid, _gid = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, credentials, 12))
-    return pid or None, uid  # a process of another pid namespace has the number 0
-
-
-def _peer_of_bsd(line: socket.socket) -> int | None:
+    if credentials is not None:
+        pid, uid, _gid = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, credentials, 12))
+        return pid or None, uid  # a process of another pid namespace has the number 0
     try:
-        return line.getsockopt(_SOL_LOCAL, _LOCAL_PEERPID) or None
+        return line.getsockopt(_SOL_LOCAL, _LOCAL_PEERPID) or None, None
     except OSError:
-        return None
+        return None, None

@@ -80,22 +80,28 @@ def _unknown(connection: object, known: str) -> TypeError:
     )
 
 
-class _Psycopg:
-    """A connection of psycopg 3."""
+class _Direct:
+    """A connection of a driver, without SQLAlchemy."""
 
-    dialect, style = "postgresql", "%s"
+    driver: str
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
+
+    def in_transaction(self) -> bool:
+        return bool(_DRIVERS[self.driver](self._connection))
+
+
+class _Psycopg(_Direct):
+    """A connection of psycopg 3."""
+
+    driver, dialect, style = "psycopg", "postgresql", "%s"
 
     def run(self, statement: Statement, *, returns: bool) -> Any:
         tuple_row = import_module("psycopg.rows").tuple_row
         with self._connection.cursor(row_factory=tuple_row) as cursor:
             cursor.execute(statement.text, statement.values)
             return cursor.fetchone()[0] if returns else None
-
-    def in_transaction(self) -> bool:
-        return int(self._connection.info.transaction_status) != _IDLE
 
 
 class _AsyncPsycopg(_Psycopg):
@@ -108,29 +114,20 @@ class _AsyncPsycopg(_Psycopg):
             return (await cursor.fetchone())[0] if returns else None
 
 
-class _Asyncpg:
+class _Asyncpg(_Direct):
     """A connection of asyncpg, or one that its pool has lent."""
 
-    dialect, style = "postgresql", "$"
-
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
+    driver, dialect, style = "asyncpg", "postgresql", "$"
 
     async def run(self, statement: Statement, *, returns: bool) -> Any:
         call = self._connection.fetchval if returns else self._connection.execute
         return await call(statement.text, *statement.values)
 
-    def in_transaction(self) -> bool:
-        return bool(self._connection.is_in_transaction())
 
-
-class _Sqlite:
+class _Sqlite(_Direct):
     """A connection of the standard library's sqlite3."""
 
-    dialect, style = "sqlite", "?"
-
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
+    driver, dialect, style = "sqlite3", "sqlite", "?"
 
     def run(self, statement: Statement, *, returns: bool) -> Any:
         cursor = self._connection.cursor()
@@ -141,26 +138,17 @@ class _Sqlite:
         finally:
             cursor.close()
 
-    def in_transaction(self) -> bool:
-        return bool(self._connection.in_transaction)
 
-
-class _PyMySQL:
+class _PyMySQL(_Direct):
     """A connection of PyMySQL."""
 
-    dialect, style = "mysql", "%s"
-
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
+    driver, dialect, style = "pymysql", "mysql", "%s"
 
     def run(self, statement: Statement, *, returns: bool) -> Any:
         plain = import_module("pymysql.cursors").Cursor
         with self._connection.cursor(plain) as cursor:
             cursor.execute(statement.text, statement.values)
             return cursor.fetchone()[0] if returns else None
-
-    def in_transaction(self) -> bool:
-        return bool(self._connection.server_status & _IN_TRANSACTION)
 
 
 class _SqlAlchemy:
@@ -180,8 +168,12 @@ class _SqlAlchemy:
     def in_transaction(self) -> bool:
         """Return False if the driver commits each statement: SQLAlchemy itself does not show it."""
         driver = self._connection.connection.driver_connection
-        known = _DRIVERS.get(_root(driver))
-        return bool(known(driver)) if known else not _commits_by_itself(self._connection)
+        known = _DRIVERS.get(type(driver).__module__.partition(".")[0])
+        if known is not None:
+            return bool(known(driver))
+        # A driver that cannot be asked: was SQLAlchemy asked for autocommit?
+        level = self._connection.get_execution_options().get("isolation_level")
+        return bool(level != "AUTOCOMMIT")
 
 
 class _OfSession:
@@ -219,15 +211,6 @@ class _OfScoped:
 
     def __new__(cls, sessions: Any) -> Any:
         return _AsyncSqlAlchemy(sessions())
-
-
-def _root(driver: object) -> str:
-    return type(driver).__module__.partition(".")[0]
-
-
-def _commits_by_itself(connection: Any) -> bool:
-    """Return True if SQLAlchemy was asked for autocommit, for drivers that cannot be asked."""
-    return bool(connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT")
 
 
 # By the package of a driver, how its connection tells that a transaction is open.

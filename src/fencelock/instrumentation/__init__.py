@@ -5,13 +5,13 @@ Nothing is reported until ``set_hooks`` is called. Without a hook an operation p
 The thread or task that acquires, releases or renews calls the hooks, and waits for them. So a hook
 should be quick; it must not block, and must not acquire locks.
 """
-# ruff: noqa: PLC0415 - each hook imports what it needs when it is made
 
 from __future__ import annotations
 
 import atexit
 from collections.abc import Callable, Iterable
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -20,12 +20,8 @@ from fencelock._core import events
 from fencelock._core.events import LockEvent
 
 if TYPE_CHECKING:
-    from fencelock.instrumentation.order import (
-        OrderChecker,
-        OrderReport,
-        OrderStep,
-        OrderViolation,
-    )
+    from fencelock.instrumentation.order import OrderChecker, OrderReport, OrderViolation
+    from fencelock.instrumentation.order_graph import OrderStep
 
 __all__ = [
     "Hook",
@@ -89,16 +85,11 @@ class HookFactory:
         return f"<HookFactory of {self._make if made is None else made!r}>"
 
 
-_APART = ("OrderChecker", "OrderReport", "OrderStep", "OrderViolation")
-
-
 def __getattr__(name: str) -> Any:
     """Import the checker of orders when it is first used."""
-    if name not in _APART:
+    if name not in {"OrderChecker", "OrderReport", "OrderStep", "OrderViolation"}:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from fencelock.instrumentation import order
-
-    return getattr(order, name)
+    return getattr(import_module(f"{__name__}.order"), name)
 
 
 def set_hooks(hooks: Iterable[Hook] | None) -> None:
@@ -157,7 +148,7 @@ def logging_hook() -> HookFactory:
     What is known of the event is in the line, and as a dict in the record's attribute
     ``fencelock``, with units in its names.
     """
-    return HookFactory(_logging)
+    return HookFactory(partial(_from, "logs", "LoggingHook"))
 
 
 def structlog_hook() -> HookFactory:
@@ -167,7 +158,7 @@ def structlog_hook() -> HookFactory:
         ImportError: structlog is not installed: ``fencelock[structlog]``.
     """
     _need("structlog", "structlog_hook", "structlog")
-    return HookFactory(_structlog)
+    return HookFactory(partial(_from, "logs", "StructlogHook"))
 
 
 def prometheus_hook(*, registry: Any = None, templates_max: int = 100) -> HookFactory:
@@ -181,7 +172,7 @@ def prometheus_hook(*, registry: Any = None, templates_max: int = 100) -> HookFa
     """
     _need("prometheus_client", "prometheus_hook", "prometheus")
     most = _templates_max(templates_max)
-    return HookFactory(partial(_prometheus, registry, most))
+    return HookFactory(partial(_from, "prometheus", "hook", registry, most))
 
 
 def opentelemetry_hook(
@@ -202,8 +193,9 @@ def opentelemetry_hook(
     """
     _need("opentelemetry", "opentelemetry_hook", "opentelemetry")
     most = _templates_max(templates_max)
-    make = partial(_opentelemetry, spans, meter_provider, tracer_provider, most)
-    return HookFactory(make, trace=_trace_id if spans else None)
+    make = partial(_from, "opentelemetry", "hook", spans, meter_provider, tracer_provider, most)
+    trace = partial(_from, "opentelemetry", "trace_id") if spans else None
+    return HookFactory(make, trace=trace)
 
 
 def _templates_max(value: Any) -> int:
@@ -214,39 +206,6 @@ def _templates_max(value: Any) -> int:
     return value
 
 
-def _logging() -> Hook:
-    from fencelock.instrumentation.logs import LoggingHook
-
-    return LoggingHook()
-
-
-def _structlog() -> Hook:
-    from fencelock.instrumentation.logs import StructlogHook
-
-    return StructlogHook()
-
-
-def _prometheus(registry: Any, templates_max: int) -> Hook:
-    from fencelock.instrumentation.metrics import MetricsHook
-    from fencelock.instrumentation.prometheus import instruments
-
-    return MetricsHook(instruments(registry), templates_max)
-
-
-def _opentelemetry(
-    spans: bool,  # noqa: FBT001 - as the option
-    meter_provider: Any,
-    tracer_provider: Any,
-    templates_max: int,
-) -> Hook:
-    from fencelock.instrumentation.metrics import MetricsHook
-    from fencelock.instrumentation.opentelemetry import SpanHook, instruments
-
-    measured = MetricsHook(instruments(meter_provider), templates_max)
-    return SpanHook(tracer_provider, measured) if spans else measured
-
-
-def _trace_id() -> str | None:
-    from fencelock.instrumentation.opentelemetry import trace_id
-
-    return trace_id()
+def _from(module: str, name: str, *given: Any) -> Any:
+    """Return what a function or class of this package makes; it is imported only now."""
+    return getattr(import_module(f"{__name__}.{module}"), name)(*given)

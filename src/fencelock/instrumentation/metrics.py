@@ -9,7 +9,8 @@ Rules of this file:
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from fencelock._core import events
 from fencelock._core.events import LockEvent
@@ -80,18 +81,24 @@ MEASURES: Final = (
 )
 
 
-class Instruments(Protocol):
-    """A system that keeps metrics."""
+# Events that are counted, and no more.
+_COUNTED: Final = {
+    events.RENEWAL_FAILED: RENEWAL_FAILURES,
+    events.RECALLED: RECALLS,
+    events.TIMED_OUT: TIMEOUTS,
+    events.DEADLOCK: DEADLOCKS,
+}
 
-    def record(self, measure: Measure, value: float, labels: tuple[str, ...]) -> None:
-        """Add to a counter or gauge, or record a span; labels: template, object, the extra one."""
+
+# What adds to a counter or gauge, or records a span; labels: template, object, the extra one.
+Record = Callable[[Measure, float, tuple[str, ...]], object]
 
 
 class MetricsHook:
     """Turns events into measurements."""
 
-    def __init__(self, instruments: Instruments, templates_max: int) -> None:
-        self._record = instruments.record
+    def __init__(self, record: Record, templates_max: int) -> None:
+        self._record = record
         self._templates_max = templates_max
         self._templates: set[str] = set()
         self._waiting: set[int] = set()  # acquisitions that are counted
@@ -100,47 +107,34 @@ class MetricsHook:
     def __call__(self, event: LockEvent, /) -> None:
         """Measure what an event tells."""
         kind, labels = event.kind, (self._template(event), event.object)
+        if kind in _COUNTED:
+            self._record(_COUNTED[kind], 1, labels)
         if kind in events.ENDS:
-            self._request_ended(event, labels)
+            self._ended(WAITERS, self._waiting, event, labels)
+            self._record(WAIT, event.waited, (*labels, kind))
+            if kind == events.GRANTED:
+                self._held.add(event.number)
+                self._record(HOLDS, 1, labels)
         elif kind == events.WAITING:
             self._waiting.add(event.number)
             self._record(WAITERS, 1, labels)
         elif kind in {events.RELEASED, events.LOST}:
-            self._lease_ended(event, labels)
+            self._ended(HOLDS, self._held, event, labels)
+            self._record(HOLD, event.held, (*labels, kind))
+            if kind == events.LOST:
+                self._record(LOST, 1, (*labels, event.reason))
         elif kind == events.RENEWED:
             self._record(RENEWAL, event.took, labels)
-        elif kind == events.RENEWAL_FAILED:
-            self._record(RENEWAL_FAILURES, 1, labels)
-        elif kind == events.RECALLED:
-            self._record(RECALLS, 1, labels)
 
-    def _request_ended(self, event: LockEvent, labels: tuple[str, str]) -> None:
-        if event.number in self._waiting:
-            self._waiting.discard(event.number)
-            self._record(WAITERS, -1, labels)
-        self._record(WAIT, event.waited, (*labels, event.kind))
-        if event.kind == events.GRANTED:
-            self._held.add(event.number)
-            self._record(HOLDS, 1, labels)
-        elif event.kind == events.TIMED_OUT:
-            self._record(TIMEOUTS, 1, labels)
-        elif event.kind == events.DEADLOCK:
-            self._record(DEADLOCKS, 1, labels)
-
-    def _lease_ended(self, event: LockEvent, labels: tuple[str, str]) -> None:
-        if event.number in self._held:
-            self._held.discard(event.number)
-            self._record(HOLDS, -1, labels)
-        self._record(HOLD, event.held, (*labels, event.kind))
-        if event.kind == events.LOST:
-            self._record(LOST, 1, (*labels, event.reason))
+    def _ended(
+        self, gauge: Measure, counted: set[int], event: LockEvent, labels: tuple[str, str]
+    ) -> None:
+        if event.number in counted:
+            counted.discard(event.number)
+            self._record(gauge, -1, labels)
 
     def _template(self, event: LockEvent) -> str:
         """Return the template; ``(other)`` for those beyond ``templates_max``."""
-        template = event.template
-        if template in self._templates:
-            return template
-        if len(self._templates) >= self._templates_max:
-            return OTHER
-        self._templates.add(template)
-        return template
+        if len(self._templates) < self._templates_max:
+            self._templates.add(event.template)
+        return event.template if event.template in self._templates else OTHER

@@ -19,22 +19,23 @@ from fencelock.instrumentation.metrics import (
 SCOPE = "fencelock"
 
 
-def instruments(provider: Any = None) -> OpenTelemetryInstruments:
-    """Return the instruments of a meter provider; None: the global one."""
+def hook(
+    spans: bool,  # noqa: FBT001 - as the option
+    meter_provider: Any,
+    tracer_provider: Any,
+    templates_max: int,
+) -> MetricsHook | SpanHook:
+    """Return the hook that keeps metrics, and with ``spans`` makes spans."""
     metrics: Any = import_module("opentelemetry.metrics")
-    return OpenTelemetryInstruments(metrics.get_meter(SCOPE, meter_provider=provider))
+    meter = metrics.get_meter(SCOPE, meter_provider=meter_provider)
+    made = {measure: _instrument(meter, measure) for measure in MEASURES}
 
-
-class OpenTelemetryInstruments:
-    """The instruments of one meter."""
-
-    def __init__(self, meter: Any) -> None:
-        self._made: dict[Measure, Any] = {each: _instrument(meter, each) for each in MEASURES}
-
-    def record(self, measure: Measure, value: float, labels: tuple[str, ...]) -> None:
-        """Add to a counter, or record a span."""
+    def record(measure: Measure, value: float, labels: tuple[str, ...]) -> None:
         names = ("fencelock.template", "fencelock.object", f"fencelock.{measure.extra}")
-        self._made[measure](value, dict(zip(names, labels, strict=False)))
+        made[measure](value, dict(zip(names, labels, strict=False)))
+
+    measured = MetricsHook(record, templates_max)
+    return SpanHook(tracer_provider, measured) if spans else measured
 
 
 def _instrument(meter: Any, measure: Measure) -> Any:

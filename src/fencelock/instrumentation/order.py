@@ -23,14 +23,7 @@ from typing import Any, NamedTuple
 from fencelock._core import events
 from fencelock._core.events import HookRefusal, LockEvent
 from fencelock._runtime.log import log
-from fencelock.instrumentation.order_graph import (
-    READ,
-    WRITE,
-    Circle,
-    Order,
-    OrderGraph,
-    OrderSeen,
-)
+from fencelock.instrumentation.order_graph import READ, WRITE, Circle, Order, OrderGraph, OrderStep
 from fencelock.instrumentation.order_shared import SharedOrders
 
 LINES_MAX = 3  # of the user's code, for each place
@@ -40,28 +33,6 @@ _PACKAGE = str(Path(__file__).parent.parent) + os.sep
 _REENTRANT = frozenset(("rlock", "rwlock.read", "rwlock.write"))
 
 NameOrder = Callable[[str], Any]
-
-
-class OrderStep(NamedTuple):
-    """One order of a report: the second was requested while the first was held.
-
-    Both places are lines of the user's code, the innermost first, as ``file:line in function``.
-    ``who`` is the process.
-    """
-
-    first: str
-    second: str
-    held_at: tuple[str, ...]
-    wanted_at: tuple[str, ...]
-    who: str
-
-    def __str__(self) -> str:
-        """Return it as a sentence."""
-        held, wanted = " < ".join(self.held_at), " < ".join(self.wanted_at)
-        return (
-            f"{self.second!r} was requested ({wanted}) while {self.first!r} was held,"
-            f" which was requested before ({held}); process {self.who}"
-        )
 
 
 class OrderReport(NamedTuple):
@@ -176,19 +147,18 @@ class OrderChecker:
             if event.kind == events.GRANTED and asked is not None:
                 self._held.setdefault(asked.unit, []).append(asked)
             elif event.kind in {events.RELEASED, events.LOST}:
-                self._over(event)
-
-    def _over(self, event: LockEvent) -> None:
-        left = [each for each in self._held.get(event.unit, ()) if each.number != event.number]
-        if left:
-            self._held[event.unit] = left
-        else:
-            self._held.pop(event.unit, None)
+                held = self._held.pop(event.unit, [])
+                left = [each for each in held if each.number != event.number]
+                if left:
+                    self._held[event.unit] = left
 
     def _requested(self, event: LockEvent) -> None:
-        asked = self._described(event)
-        if asked is None:
+        lock_class = event.subject.template or event.name
+        if event.unit is None or not self._known(lock_class):
             return
+        mode = READ if event.object == "rwlock.read" else WRITE
+        about = (event.unit, event.number, event.group, event.name)
+        asked = _Held(*about, lock_class, mode, event.object, tuple(_places()))
         with self._lock:
             found = list(self._compared(asked)) if event.waits else []
             if not (self._strict and found):
@@ -198,27 +168,15 @@ class OrderChecker:
         if found and self._strict:
             raise OrderViolation(found[0])
 
-    def _described(self, event: LockEvent) -> _Held | None:
-        """Return the class and mode that are asked for; None once there are too many classes."""
-        lock_class = event.subject.template or event.name
-        if event.unit is None or not self._known(lock_class):
-            return None
-        mode = READ if event.object == "rwlock.read" else WRITE
-        about = (event.unit, event.number, event.group, event.name)
-        return _Held(*about, lock_class, mode, event.object, tuple(_places()))
-
     def _known(self, lock_class: str) -> bool:
         """Return True if a class is compared: the first ``CLASSES_MAX`` are."""
-        if lock_class in self._classes:
-            return True
-        if len(self._classes) >= CLASSES_MAX:
-            if not self._full:
-                self._full = True
-                text = "more than %d classes of locks: further ones are not checked; use template="
-                log.warning(text, CLASSES_MAX)
-            return False
-        self._classes.add(lock_class)
-        return True
+        if len(self._classes) < CLASSES_MAX:
+            self._classes.add(lock_class)
+        elif lock_class not in self._classes and not self._full:
+            self._full = True
+            text = "more than %d classes of locks: further ones are not checked; use template="
+            log.warning(text, CLASSES_MAX)
+        return lock_class in self._classes
 
     def _compared(self, asked: _Held) -> Iterator[OrderReport]:
         """Learn the orders of a request; yield a report for each new one that can deadlock."""
@@ -233,7 +191,7 @@ class OrderChecker:
 
     def _after(self, held: _Held, asked: _Held, *, by_name: bool) -> Iterator[OrderReport]:
         """Learn that one class was held when the other was requested."""
-        seen = OrderSeen(held.at, asked.at, self._who)
+        seen = OrderStep(held.lock_class, asked.lock_class, held.at, asked.at, self._who)
         order = Order(held.lock_class, asked.lock_class, held.mode, asked.mode, by_name)
         if order.first != order.second:
             if order not in self._graph.seen and self._shared is not None:
@@ -242,7 +200,7 @@ class OrderChecker:
                 yield self._report(circle)
         elif not (by_name or self._in_order(held, asked) or order.first in self._twice):
             self._twice.add(order.first)
-            yield OrderReport((_step(order, seen),))
+            yield OrderReport((seen,))
 
     def _in_order(self, held: _Held, asked: _Held) -> bool:
         """Return True if two locks of one class are in the order of their names."""
@@ -254,9 +212,9 @@ class OrderChecker:
         return by is not None and bool(by(held.name) < by(asked.name))
 
     def _report(self, circle: Circle) -> OrderReport:
-        return OrderReport(tuple(_step(order, self._graph.seen[order]) for order in circle))
+        return OrderReport(tuple(self._graph.seen[order] for order in circle))
 
-    def _learn_from_others(self, order: Order, seen: OrderSeen) -> None:
+    def _learn_from_others(self, order: Order, seen: OrderStep) -> None:
         """Learn an order that another process saw."""
         found = []
         with self._lock:
@@ -284,10 +242,6 @@ def _check_options(on_report: object, ordered: object) -> None:
     for template, by in (ordered or {}).items():
         if not callable(by):
             raise TypeError(f"ordered[{template!r}] must be a function of a name, not {by!r}")
-
-
-def _step(order: Order, seen: OrderSeen) -> OrderStep:
-    return OrderStep(order.first, order.second, seen.held_at, seen.wanted_at, seen.who)
 
 
 def _places() -> Iterator[str]:

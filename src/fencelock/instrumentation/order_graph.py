@@ -28,12 +28,26 @@ class Order(NamedTuple):
     by_name: bool = False  # within a multi, which sorts
 
 
-class OrderSeen(NamedTuple):
-    """Where an order was seen first: the innermost lines of the user's code, and the process."""
+class OrderStep(NamedTuple):
+    """One order of a report: the second was requested while the first was held.
 
-    held_at: tuple[str, ...] = ()
-    wanted_at: tuple[str, ...] = ()
-    who: str = ""
+    Both places are lines of the user's code, the innermost first, as ``file:line in function``.
+    ``who`` is the process.
+    """
+
+    first: str
+    second: str
+    held_at: tuple[str, ...]
+    wanted_at: tuple[str, ...]
+    who: str
+
+    def __str__(self) -> str:
+        """Return it as a sentence."""
+        held, wanted = " < ".join(self.held_at), " < ".join(self.wanted_at)
+        return (
+            f"{self.second!r} was requested ({wanted}) while {self.first!r} was held,"
+            f" which was requested before ({held}); process {self.who}"
+        )
 
 
 Circle = tuple[Order, ...]
@@ -43,12 +57,12 @@ class OrderGraph:
     """The orders that are known."""
 
     def __init__(self) -> None:
-        self.seen: dict[Order, OrderSeen] = {}
+        self.seen: dict[Order, OrderStep] = {}
         self.written: set[str] = set()  # classes that were requested in write mode
         self._after: dict[str, list[Order]] = {}
         self._known: set[frozenset[str]] = set()  # circles that were found, by their classes
 
-    def learn(self, order: Order, seen: OrderSeen) -> Circle | None:
+    def learn(self, order: Order, seen: OrderStep) -> Circle | None:
         """Note an order; return the circle that it closes, if that is new."""
         if order in self.seen:
             return None
@@ -65,17 +79,7 @@ class OrderGraph:
         return next((found for order in waits if (found := self._new(order))), None)
 
     def _new(self, order: Order) -> Circle | None:
-        circle = self._circle(order)
-        if circle is None:
-            return None
-        classes = frozenset(each.first for each in circle)
-        if classes in self._known:
-            return None
-        self._known.add(classes)
-        return circle
-
-    def _circle(self, order: Order) -> Circle | None:
-        """Return the shortest circle that an order is part of."""
+        """Return the shortest circle that an order is part of, if that is new."""
         paths: deque[Circle] = deque([(order,)])
         reached: set[tuple[str, str, bool]] = set()
         while paths:
@@ -86,6 +90,10 @@ class OrderGraph:
                 longer = (*path, after)
                 by_name = all(each.by_name for each in longer)
                 if after.second == order.first and self._blocks(after, order) and not by_name:
+                    classes = frozenset(each.first for each in longer)
+                    if classes in self._known:
+                        return None
+                    self._known.add(classes)
                     return longer
                 state = (after.second, after.wanted, by_name)
                 if state not in reached:

@@ -23,7 +23,7 @@ from fencelock._io.threads import run_blocking
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import started
 from fencelock.errors import FencelockError
-from fencelock.instrumentation.order_graph import READ, WRITE, Order, OrderSeen
+from fencelock.instrumentation.order_graph import READ, WRITE, Order, OrderStep
 from fencelock.scripts import ORDERS
 
 ENTRIES_MAX: Final = 2000
@@ -31,23 +31,29 @@ ENTRIES_MAX: Final = 2000
 TTL_MS: Final = 7 * 86400 * 1000
 PLACE_CHARS_MAX: Final = 300
 
-Learn = Callable[[Order, OrderSeen], None]
+Learn = Callable[[Order, OrderStep], None]
 
 
 class SharedOrders:
     """The orders of all processes that share a server and a prefix."""
 
     def __init__(self, client: Any, learn: Learn) -> None:
-        port, prefix = _port_of(client)
-        self._port = port
+        shared = getattr(client, "__shared__", None)
+        port, prefix = shared() if shared is not None else (None, "")
+        if port is None or not hasattr(port, "server_timeout"):
+            raise TypeError(f"client must be a fencelock.Client, not {client!r}")
+        if getattr(port, "nodes", ()):
+            text = "client must be of one server, Sentinels or a Cluster, not of a quorum"
+            raise ValueError(text)
+        self._port: Any = port
         self._key = orders_key(prefix)
         self._learn = learn
-        self._new: dict[Order, OrderSeen] = {}
+        self._new: dict[Order, OrderStep] = {}
         self._lock = threading.RLock()
         self._exchanging = threading.RLock()  # a report's callback may exchange again
         self._sending = False
 
-    def add(self, order: Order, seen: OrderSeen) -> None:
+    def add(self, order: Order, seen: OrderStep) -> None:
         """Have an order sent by a thread."""
         with self._lock:
             self._new[order] = seen
@@ -75,47 +81,30 @@ class SharedOrders:
     def exchange(self) -> None:
         """Write what is new, and learn all that is known there."""
         with self._exchanging:
-            self._exchange()
-
-    def _exchange(self) -> None:
-        with self._lock:
-            new, self._new = self._new, {}
-        words: list[bytes] = []
-        for order, seen in new.items():
-            words += _packed(order, seen)
-        port = self._port
-        until = port.now() + port.server_timeout
-        args = (b"%d" % TTL_MS, b"%d" % ENTRIES_MAX, *words)
-        try:
-            reply = run_blocking(ask(port, ORDERS, (self._key,), args, until))
-        except BaseException:
             with self._lock:
-                self._new = {**new, **self._new}
-            raise
-        for name, value in zip(reply[::2], reply[1::2], strict=True):
-            found = _parsed(name, value)
-            if found is not None:
-                self._learn(*found)
+                new, self._new = self._new, {}
+            words: list[object] = []
+            for order, seen in new.items():
+                places = (seen.held_at, seen.wanted_at)
+                held, wanted = ([place[-PLACE_CHARS_MAX:] for place in each] for each in places)
+                words += [order, (held, wanted, seen.who)]
+            port = self._port
+            until = port.now() + port.server_timeout
+            packed = (json.dumps(word).encode() for word in words)
+            args = (b"%d" % TTL_MS, b"%d" % ENTRIES_MAX, *packed)
+            try:
+                reply = run_blocking(ask(port, ORDERS, (self._key,), args, until))
+            except BaseException:
+                with self._lock:
+                    self._new = {**new, **self._new}
+                raise
+            for name, value in zip(reply[::2], reply[1::2], strict=True):
+                found = _parsed(name, value)
+                if found is not None:
+                    self._learn(*found)
 
 
-def _port_of(client: Any) -> tuple[Any, str]:
-    shared = getattr(client, "__shared__", None)
-    port, prefix = shared() if shared is not None else (None, "")
-    if port is None or not hasattr(port, "server_timeout"):
-        raise TypeError(f"client must be a fencelock.Client, not {client!r}")
-    if getattr(port, "nodes", ()):
-        raise ValueError("client must be of one server, Sentinels or a Cluster, not of a quorum")
-    return port, prefix
-
-
-def _packed(order: Order, seen: OrderSeen) -> tuple[bytes, bytes]:
-    held, wanted = (
-        [place[-PLACE_CHARS_MAX:] for place in places] for places in (seen.held_at, seen.wanted_at)
-    )
-    return json.dumps(order).encode(), json.dumps((held, wanted, seen.who)).encode()
-
-
-def _parsed(name: bytes, value: bytes) -> tuple[Order, OrderSeen] | None:
+def _parsed(name: bytes, value: bytes) -> tuple[Order, OrderStep] | None:
     """Return an entry; None when another program wrote it."""
     try:
         first, second, held, wanted, by_name = json.loads(name)
@@ -126,4 +115,4 @@ def _parsed(name: bytes, value: bytes) -> tuple[Order, OrderSeen] | None:
     if not all(isinstance(text, str) for text in texts) or not {held, wanted} <= {READ, WRITE}:
         return None
     order = Order(first, second, held, wanted, bool(by_name))
-    return order, OrderSeen(tuple(held_at), tuple(wanted_at), who)
+    return order, OrderStep(first, second, tuple(held_at), tuple(wanted_at), who)

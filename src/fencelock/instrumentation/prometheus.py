@@ -6,36 +6,28 @@ from importlib import import_module
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from fencelock.instrumentation.metrics import BUCKETS, GAUGE, MEASURES, SPAN, Measure
+from fencelock.instrumentation.metrics import BUCKETS, GAUGE, MEASURES, SPAN, Measure, MetricsHook
 
 # A registry refuses a second metric of one name: each has its metrics once, whatever is set.
-_made: WeakKeyDictionary[Any, PrometheusInstruments] = WeakKeyDictionary()
+_made: WeakKeyDictionary[Any, dict[Measure, Any]] = WeakKeyDictionary()
 
 
-def instruments(registry: Any = None) -> PrometheusInstruments:
-    """Return the metrics in a registry; None: the package's own."""
+def hook(registry: Any, templates_max: int) -> MetricsHook:
+    """Return the hook that keeps the metrics of a registry; None: of the package's own."""
     prometheus: Any = import_module("prometheus_client")
-    where = prometheus.REGISTRY if registry is None else registry
-    if where not in _made:
-        _made[where] = PrometheusInstruments(prometheus, where)
-    return _made[where]
+    registry = prometheus.REGISTRY if registry is None else registry
+    if registry not in _made:
+        _made[registry] = {each: _metric(prometheus, each, registry) for each in MEASURES}
+    made = _made[registry]
 
-
-class PrometheusInstruments:
-    """The metrics in one registry."""
-
-    def __init__(self, prometheus: Any, registry: Any) -> None:
-        self._made: dict[Measure, Any] = {
-            each: _metric(prometheus, each, registry) for each in MEASURES
-        }
-
-    def record(self, measure: Measure, value: float, labels: tuple[str, ...]) -> None:
-        """Add to a counter or gauge, or record a span."""
-        metric = self._made[measure].labels(*labels)
+    def record(measure: Measure, value: float, labels: tuple[str, ...]) -> None:
+        metric = made[measure].labels(*labels)
         if measure.form == SPAN:
             metric.observe(value)
         else:
             metric.inc(value)
+
+    return MetricsHook(record, templates_max)
 
 
 def _metric(prometheus: Any, measure: Measure, registry: Any) -> Any:

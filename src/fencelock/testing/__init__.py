@@ -15,17 +15,13 @@ if TYPE_CHECKING:
 
 __all__ = ["PrivateServer", "inactive"]
 
-_WHERE = {
-    "PrivateServer": "fencelock.testing.server",
-    "inactive": "fencelock.testing.inactive",
-}
-
 
 def __getattr__(name: str) -> Any:
     """Import a name on first use: pytest loads this package in every run."""
-    if name not in _WHERE:
+    if name not in __all__:
         raise AttributeError(f"module 'fencelock.testing' has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415 - as said above
 
-    found = globals()[name] = getattr(import_module(_WHERE[name]), name)
+    where = "server" if name == "PrivateServer" else name
+    found = globals()[name] = getattr(import_module(f"{__name__}.{where}"), name)
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from fencelock.testing.server import PrivateServer
 
 LEAVES_HELD = "fencelock_leaves_held"
-ANY_ORDER = "fencelock_any_order"
 
 
 def complain(item: pytest.Item, left: list[str]) -> None:
@@ -21,21 +20,15 @@ def complain(item: pytest.Item, left: list[str]) -> None:
         pytest.fail(f"still held at the end of the test: {', '.join(left)}", pytrace=False)
 
 
-def complain_of_orders(item: pytest.Item, reports: Sequence[object]) -> None:
-    """Fail a test that took locks in orders that can deadlock, unless it is marked."""
-    if reports and item.get_closest_marker(ANY_ORDER) is None:
-        pytest.fail("\n".join(map(str, reports)), pytrace=False)
-
-
 async def lend_async(
-    request: pytest.FixtureRequest, server: PrivateServer
+    request: pytest.FixtureRequest, fencelock_server: PrivateServer
 ) -> AsyncIterator[AsyncClient]:
     """Lend an asyncio client, and close it in its loop; what is still held by it is an error."""
     from fencelock import AsyncClient  # noqa: PLC0415 - pytest imports this module in every run
 
-    client = AsyncClient(server.url)
+    client = AsyncClient(fencelock_server.url)
     yield client
-    left = left_by(client, server)
+    left = left_by(client, fencelock_server)
     await client.aclose(release=bool(left), timeout=1)
     complain(request.node, left)
 

@@ -11,20 +11,13 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from fencelock.testing.lending import (
-    ANY_ORDER,
-    LEAVES_HELD,
-    complain,
-    complain_of_orders,
-    left_by,
-    lend_async,
-)
+from fencelock.testing.lending import LEAVES_HELD, complain, left_by, lend_async
 
 if TYPE_CHECKING:
     from fencelock import AsyncClient, Client
@@ -41,6 +34,7 @@ _BEFORE: pytest.StashKey[set[Hold]] = pytest.StashKey()
 _ORDERS: pytest.StashKey[OrderChecker] = pytest.StashKey()
 _TOLD: pytest.StashKey[int] = pytest.StashKey()  # of the checker's reports
 ORDER = "fencelock_order"
+ANY_ORDER = "fencelock_any_order"
 # The database 0 is the run's; a lone process has 1, the workers of xdist those after it.
 _FIRST_DATABASE = 1
 
@@ -119,19 +113,18 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     finally:
         server = item.config.stash.get(_SERVER, None)
         if server is not None:
-            left = _left_on(server, item.stash.get(_BEFORE, set()))
+            before = item.stash.get(_BEFORE, set())
+            left = [words for hold, words in server.held().items() if hold not in before]
+            left += server.dropped(but=before)
+            if not before:
+                server.clear()
     complain(item, left)
-    complain_of_orders(item, _new_reports(item.config))
+    checker = item.config.stash.get(_ORDERS, None)
+    told, reports = item.config.stash.get(_TOLD, 0), () if checker is None else checker.reports
+    item.config.stash[_TOLD] = len(reports)
+    if reports[told:] and item.get_closest_marker(ANY_ORDER) is None:
+        pytest.fail("\n".join(map(str, reports[told:])), pytrace=False)
     return result
-
-
-def _left_on(server: PrivateServer, before: set[Hold]) -> list[str]:
-    """Return what stays held and was not before the test, and remove what it left."""
-    left = [words for hold, words in server.held().items() if hold not in before]
-    left += server.dropped(but=before)
-    if not before:
-        server.clear()
-    return left
 
 
 def _check_orders(config: pytest.Config) -> None:
@@ -151,16 +144,6 @@ def _stop_orders(config: pytest.Config) -> None:
 
         events.uninstall(checker)
         del config.stash[_ORDERS]
-
-
-def _new_reports(config: pytest.Config) -> Sequence[object]:
-    """Return the reports since the test before."""
-    checker = config.stash.get(_ORDERS, None)
-    if checker is None:
-        return ()
-    told = config.stash.get(_TOLD, 0)
-    config.stash[_TOLD] = len(checker.reports)
-    return checker.reports[told:]
 
 
 @pytest.fixture(scope="session")

@@ -107,12 +107,8 @@ def _start(directory: Path, path: Path, until: float) -> None:
         os.close(end)
     while not _answers(path):
         if time.monotonic() > until or guard.poll() is not None:
-            raise ServerUnreachable(f"the server of the tests did not start:\n{_log(directory)}")
+            log = directory / "server.log"
+            printed = log.read_text(errors="replace") if log.exists() else "(no log)"
+            raise ServerUnreachable(f"the server of the tests did not start:\n{printed}")
         time.sleep(_PAUSE)
     guard.returncode = 0  # it outlives this process, and no process waits for it
-
-
-def _log(directory: Path) -> str:
-    with contextlib.suppress(OSError):
-        return (directory / "server.log").read_text(errors="replace")
-    return "(no log)"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from fencelock.dashboard.metrics import METRICS
-from fencelock.instrumentation.prometheus import instruments
+from fencelock.dashboard.board import METRICS
+from fencelock.instrumentation import prometheus_hook
 
 yaml = pytest.importorskip("yaml")
 prometheus_client = pytest.importorskip("prometheus_client")
@@ -32,7 +32,7 @@ ENDINGS = {
 def exported():
     """Return the name of each series that the hook and the dashboard can export."""
     registry = prometheus_client.CollectorRegistry()
-    instruments(registry)
+    prometheus_hook(registry=registry).hook()
     hook = {f"{each.name}{end}" for each in registry.collect() for end in ENDINGS[each.type]}
     return hook | METRICS.keys()
 

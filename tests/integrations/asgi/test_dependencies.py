@@ -7,19 +7,12 @@ from typing import Annotated, Any
 import pytest
 
 import fencelock
-from tests.servers import Server
 
 fastapi = pytest.importorskip("fastapi")
 httpx = pytest.importorskip("httpx")
 
 REQUESTS = 60
 SOON = 8.0
-
-
-@pytest.fixture(scope="module")
-def server():
-    with Server() as running:
-        yield running
 
 
 def answers(app, paths):

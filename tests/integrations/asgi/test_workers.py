@@ -25,12 +25,6 @@ SOON = 30
 HERE = Path(__file__).parent
 
 
-@pytest.fixture(scope="module")
-def server():
-    with Server() as running:
-        yield running
-
-
 class Fleet:
     """Some workers of one application."""
 

@@ -6,19 +6,6 @@ import importlib
 import pytest
 
 from tests.integrations.celery.fleet import Fleet, until
-from tests.servers import Server
-
-
-@pytest.fixture(scope="session")
-def shared_server():
-    with Server(unix=False) as server:
-        yield server
-
-
-@pytest.fixture
-def server(shared_server):
-    shared_server.flushall()
-    return shared_server
 
 
 @pytest.fixture(scope="session")

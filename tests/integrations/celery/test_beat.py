@@ -141,7 +141,7 @@ def test_a_new_leader_repeats_nothing_that_the_last_one_has_sent(scheduler, serv
 def test_a_new_leader_runs_what_fell_due_while_no_beat_led(scheduler, server):
     first, second = scheduler(), scheduler()
     first.tick()
-    key = first._candidacy.runs._key.decode()
+    key = first._candidacy._key.decode()
     first.close()
     past = (datetime.now(UTC) - timedelta(hours=2)).timestamp()
     server.command("HSET", key, "entry:hourly", past)
@@ -160,7 +160,7 @@ def test_an_interval_does_not_begin_anew_with_each_leader(scheduler, server):
     assert second.schedule["hourly"].last_run_at == pytest.approx(
         began, abs=timedelta(milliseconds=1)
     )
-    assert server.command("PTTL", second._candidacy.runs._key.decode()) > 0
+    assert server.command("PTTL", second._candidacy._key.decode()) > 0
 
 
 def test_a_leader_that_was_replaced_cannot_send(scheduler, server, caplog):
@@ -191,15 +191,15 @@ def test_an_entry_whose_claim_failed_is_sent_when_the_server_is_back(
     one = scheduler()
     one.tick()
     make_due(one)
-    claim = type(one._candidacy.runs).claim
+    claim = type(one._candidacy).claim
 
-    def failing(runs, fence, entries):
+    def failing(candidacy, entries):
         monkeypatch.undo()
         if claimed:
-            claim(runs, fence, entries)
+            claim(candidacy, entries)
         raise fencelock.ServerUnreachable("for the test")
 
-    monkeypatch.setattr(type(one._candidacy.runs), "claim", failing)
+    monkeypatch.setattr(type(one._candidacy), "claim", failing)
     assert one.tick() > 0
     assert queued(server) == 0
     assert one.tick() == 0

@@ -16,15 +16,8 @@ import redis.asyncio
 
 import fencelock
 from fencelock.compat import redis_py
-from tests.servers import Server
 
 LOCK_ERRORS = redis.exceptions.LockError, redis.exceptions.LockNotOwnedError
-
-
-@pytest.fixture(scope="module")
-def server():
-    with Server() as one:
-        yield one
 
 
 class Face:
@@ -87,7 +80,6 @@ class Calls:
 
 @pytest.fixture(params=[Threads, Tasks], ids=["threads", "tasks"])
 def face(request, server):
-    server.flushall()
     with asyncio.Runner() as runner:
         made = request.param(server, runner)
         yield made
@@ -261,11 +253,23 @@ def test_clients_that_decode_and_names_in_bytes(face):
     lock.release()
 
 
-def test_the_locks_of_a_client_share_one_connection_pool(face):
+def test_the_locks_of_a_client_share_one_connection_pool(face, server):
     client = face.client()
-    one, other = face.lock("a", client), face.lock("b", client)
-    assert one.lock._client() is other.lock._client()
-    assert face.lock("a", face.client()).lock._client() is not one.lock._client()
+    locks = face.lock("a", client), face.lock("b", client), face.lock("c", face.client())
+    made, known = [], connected(server)
+    for each in locks:
+        assert each.acquire()
+        made.append(bool(connected(server) - known))
+        known |= connected(server)
+    for each in locks:
+        each.release()
+    assert made == [True, False, True]
+
+
+def connected(server):
+    """Return the connections of this server, without the one that asks."""
+    lines = server.command("CLIENT", "LIST").splitlines()
+    return {line.split()[0] for line in lines if "cmd=client" not in line}
 
 
 def test_a_lock_that_is_dropped_keeps_its_timeout_and_says_nothing(face, server):
@@ -279,14 +283,13 @@ def test_a_lock_that_is_dropped_keeps_its_timeout_and_says_nothing(face, server)
     assert server.command("PTTL", "report") > 5_000
 
 
-def test_errors_of_the_server_are_redis_py_s(face):
-    with Server() as other:
-        face.server = other
-        lock = face.lock(client=face.client(), timeout=10)
-        other.command("SADD", "report", "x")
-        with pytest.raises(redis.exceptions.ResponseError):
-            lock.acquire()
-    face.server = None
+def test_errors_of_the_server_are_redis_py_s(face, own_server):
+    face.server = own_server
+    lock = face.lock(client=face.client(), timeout=10)
+    own_server.command("SADD", "report", "x")
+    with pytest.raises(redis.exceptions.ResponseError):
+        lock.acquire()
+    own_server.kill()
     with pytest.raises(redis.exceptions.ConnectionError):
         lock.acquire(blocking_timeout=0.2)
 

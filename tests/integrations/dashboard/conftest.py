@@ -17,10 +17,8 @@ import pytest
 
 import fencelock
 from fencelock.dashboard.access import Access
-from fencelock.dashboard.source import ServerSource
 from tests import waiting
 from tests.patience import patient  # noqa: F401 - pytest finds the fixture here
-from tests.servers import Server
 
 TOKEN = "the-token-for-revoking-locks"
 READ_TOKEN = "the-token-for-reading-only"
@@ -28,26 +26,6 @@ OWN = "http://127.0.0.1:8321"
 PATIENCE = 20.0
 # A cycle that no client looks for stays as long as a test looks at it.
 STUCK = {"deadlock_after": None}
-
-
-@pytest.fixture(scope="session")
-def shared_server():
-    with Server() as server:
-        yield server
-
-
-@pytest.fixture
-def server(shared_server):
-    """Lend an empty server that no test may stop."""
-    shared_server.flushall()
-    return shared_server
-
-
-@pytest.fixture
-def own_server():
-    """Lend a server that this test may stop and kill."""
-    with Server() as server:
-        yield server
 
 
 @pytest.fixture
@@ -67,7 +45,7 @@ def make_http(server):
         def make(url=server.url, notes=None, **access):
             notes = [] if notes is None else notes
             looks = stack.enter_context(fencelock.Client(url, server_timeout=8))
-            made = app.make_app(ServerSource(looks), Access(**access), "0", notes.append)
+            made = app.make_app(app.ServerSource(looks), Access(**access), "0", notes.append)
             return stack.enter_context(testclient.TestClient(made, base_url=OWN))
 
         yield make

@@ -11,23 +11,10 @@ import pytest
 
 from tests import waiting
 from tests.integrations.fences.databases import directory, owner, postgresql, program, running
-from tests.servers import Server
 
 ROOT = Path(__file__).resolve().parents[3]
 SECONDS = 40
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="session")
-def shared_server():
-    with Server(unix=False) as server:
-        yield server
-
-
-@pytest.fixture
-def server(shared_server):
-    shared_server.flushall()
-    return shared_server
 
 
 @pytest.fixture(scope="session")

@@ -5,14 +5,6 @@ import pytest
 import fencelock
 from fencelock.instrumentation import set_hooks
 from tests.patience import patient  # noqa: F401 - pytest finds the fixture here
-from tests.servers import Server
-
-
-@pytest.fixture(scope="module")
-def server():
-    """Lend a server for the tests of one file."""
-    with Server() as started:
-        yield started
 
 
 @pytest.fixture

@@ -1,19 +1,20 @@
 """The recipes for what runs all the time: one process leads, and another one when it is killed."""
 
+import functools
 import os
 import re
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
 import fencelock
+from tests import waiting
 from tests.integrations.recipes.page import WORK, recipes
 
-PAUSE = threading.Event()
+until = functools.partial(waiting.until, seconds=40, tick=0.02)
 POLL = """
 def poll():
     _say("polled")
@@ -27,26 +28,18 @@ def pids(place, pattern):
     return list(dict.fromkeys(re.findall(pattern, said)))
 
 
-def wait_for(condition):
-    for _ in range(2000):
-        if condition():
-            return
-        PAUSE.wait(0.02)
-    raise AssertionError("it did not come to pass")
-
-
 def test_apscheduler(place):
     pytest.importorskip("apscheduler")
     (recipe,) = recipes("APScheduler")
     place.put("jobs.py", recipe.replace("ttl=10", "ttl=6"))
     running = {str((one := place.start("python", "jobs.py")).pid): one for _ in range(3)}
 
-    wait_for(lambda: pids(place, r"tick (\d+)"))
+    until(lambda: pids(place, r"tick (\d+)"))
     with fencelock.Client(place.url) as client:
-        wait_for(lambda: len(client.election("scheduler").candidates()) == 2)
+        until(lambda: len(client.election("scheduler").candidates()) == 2)
         (first,) = pids(place, r"tick (\d+)")
         place.kill(running[first])
-        wait_for(lambda: len(pids(place, r"tick (\d+)")) == 2)
+        until(lambda: len(pids(place, r"tick (\d+)")) == 2)
         _, second = pids(place, r"tick (\d+)")
         leader = client.election("scheduler").leader()
 
@@ -61,7 +54,7 @@ def test_a_scheduler_whose_leadership_is_lost_stops(place):
     (recipe,) = recipes("APScheduler")
     place.put("jobs.py", recipe)
     one = place.start("python", "jobs.py")
-    wait_for(lambda: pids(place, r"tick (\d+)"))
+    until(lambda: pids(place, r"tick (\d+)"))
     fencelock_program = Path(sys.executable).parent / "fencelock"
     subprocess.run(
         [fencelock_program, "revoke", "scheduler", "--reason", "test", "--yes", "--url", place.url],
@@ -81,9 +74,9 @@ def test_gunicorn(place):
     place.wait("polled", 3)
     (first,) = {line[1] for line in place.lines("polled")}
     with fencelock.Client(place.url) as client:
-        wait_for(lambda: len(client.election("poller").candidates()) == 2)
+        until(lambda: len(client.election("poller").candidates()) == 2)
     os.kill(int(first), signal.SIGKILL)
-    wait_for(lambda: {line[1] for line in place.lines("polled")} != {first})
+    until(lambda: {line[1] for line in place.lines("polled")} != {first})
 
     order = [line[1] for line in place.lines("polled")]
     assert len(dict.fromkeys(order)) == 2

@@ -13,30 +13,15 @@ textual = pytest.importorskip("textual")
 from textual.widgets import DataTable, Footer, Static  # noqa: E402 - likewise
 
 import fencelock  # noqa: E402 - after the skip
-from fencelock.cli._top.app import TopApp  # noqa: E402 - likewise
+from fencelock.cli._top.app import ORDERS, TopApp, chosen  # noqa: E402 - likewise
 from fencelock.cli._top.detail import DetailScreen, RevokeScreen  # noqa: E402 - likewise
-from fencelock.cli._top.order import ORDERS, chosen  # noqa: E402 - likewise
-from fencelock.cli._top.watched import Watched  # noqa: E402 - likewise
 from fencelock.cli.session import Session  # noqa: E402 - likewise
 from fencelock.status import HolderStatus, LockStatus, WaiterStatus  # noqa: E402 - likewise
 from tests.cli.shell import FENCELOCK  # noqa: E402 - likewise
-from tests.servers import Server  # noqa: E402 - likewise
 
 pytestmark = pytest.mark.filterwarnings("ignore:a handle of .* was dropped:ResourceWarning")
 
 PATIENCE = 60
-
-
-@pytest.fixture(scope="module")
-def shared():
-    with Server() as server:
-        yield server
-
-
-@pytest.fixture
-def server(shared):
-    shared.flushall()
-    return shared
 
 
 @pytest.fixture
@@ -56,7 +41,7 @@ def session(server, monkeypatch):
 
 @pytest.fixture
 def app(session):
-    return TopApp(Watched(session, "*"), every=0.02)
+    return TopApp(session, "*", every=0.02)
 
 
 async def until(pilot, condition, what="it"):
@@ -79,7 +64,7 @@ async def listed(pilot, app, expected):
     """
 
     def look():
-        app.watched._overview._scan_at = 0.0
+        app.overview._scan_at = 0.0
         return names(app) == expected
 
     await until(pilot, look)
@@ -215,17 +200,11 @@ async def test_names_are_texts_and_never_markup(pilot, app, client, server):
     lock.release()
 
 
-def test_a_server_that_fails_is_said_and_the_screen_goes_on(session, server):
-    class Failing(Watched):
-        failing = True
+def test_a_server_that_fails_is_said_and_the_screen_goes_on(session, app, monkeypatch):
+    def fails(_overview):
+        raise fencelock.ServerUnreachable("no answer")
 
-        def locks(self):
-            if self.failing:
-                raise fencelock.ServerUnreachable("no answer")
-            return super().locks()
-
-    watched = Failing(session, "*")
-    app = TopApp(watched, every=0.02)
+    monkeypatch.setattr(session.operator, "refresh", fails)
 
     async def whole():
         async with app.run_test() as pilot:
@@ -233,7 +212,7 @@ def test_a_server_that_fails_is_said_and_the_screen_goes_on(session, server):
                 pilot,
                 lambda: "NOT REFRESHED: no answer" in summary(app),
             )
-            watched.failing = False
+            monkeypatch.undo()
             await until(pilot, lambda: "NOT REFRESHED" not in summary(app))
 
     asyncio.run(whole())

@@ -1,11 +1,13 @@
 """The screen of ``top``: a table of locks that refreshes itself, and keys.
 
-Names and labels come from other users: they are shown as texts, never as markup.
+Names and labels come from other users: they are shown as texts, never as markup. The server is
+asked in a thread.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Final
 
 from rich.text import Text
@@ -15,17 +17,43 @@ from textual.containers import Vertical
 from textual.widgets import DataTable, Footer, Input, Static
 
 from fencelock.cli._top.detail import DetailScreen, RevokeScreen
-from fencelock.cli._top.order import ORDERS, chosen, longest_wait
-from fencelock.cli._top.watched import Watched
-from fencelock.cli.lock_table import LESS, row
 from fencelock.cli.output import fitted, human, visible
+from fencelock.cli.session import Session
+from fencelock.cli.shown import LESS, row
 from fencelock.errors import FencelockError
-from fencelock.status import LockStatus
+from fencelock.status import HolderStatus, LockStatus, WaiterStatus
 
 _HEADER: Final = (
     *("NAME", "STATE", "WAITING", "LONGEST WAIT", "BLOCKED BY", "LABEL", "HELD FOR", "LEASE"),
 )
 _BESIDE: Final = 4  # columns of the terminal that the table's edges and its scrollbar take
+
+
+def longest_wait(lock: LockStatus) -> float:
+    """Return how long the first of the listed waiters has waited, in seconds."""
+    return max((each.waited for each in lock.waiters), default=0.0)
+
+
+# By the name of an order: what people call it, and what a lock is sorted by.
+ORDERS: Final[dict[str, tuple[str, Callable[[LockStatus], tuple[float, ...]]]]] = {
+    "waiters": ("most waiters", lambda lock: (-lock.waiting, -longest_wait(lock))),
+    "wait": ("longest wait", lambda lock: (-longest_wait(lock), -lock.waiting)),
+    "held": ("held longest", lambda lock: (-max((w.held_for for w in lock.holders), default=0.0),)),
+    "name": ("name", lambda _: ()),
+}
+
+
+def chosen(locks: Iterable[LockStatus], order: str, text: str = "") -> list[LockStatus]:
+    """Return the locks whose name, holder or waiter contains a text, in an order."""
+    sought = text.casefold()
+
+    def matches(lock: LockStatus) -> bool:
+        people: list[HolderStatus | WaiterStatus] = [*lock.holders, *lock.waiters]
+        told = [lock.name, *(f"{each.host}:{each.pid} {each.called}" for each in people)]
+        return any(sought in each.casefold() for each in told)
+
+    _, key = ORDERS[order]
+    return sorted(filter(matches, locks), key=lambda lock: (key(lock), lock.name))
 
 
 class TopApp(App[None]):
@@ -51,9 +79,11 @@ class TopApp(App[None]):
         ("q", "quit", "Quit"),
     ]
 
-    def __init__(self, watched: Watched, *, every: float) -> None:
+    def __init__(self, session: Session, match: str, *, every: float) -> None:
         super().__init__()
-        self.watched = watched
+        self._client = session.client
+        self._operator = session.operator
+        self.overview = session.operator.overview(match)
         self._every = every
         self._order = "waiters"
         self._text = ""
@@ -85,7 +115,7 @@ class TopApp(App[None]):
             return
         self._busy = True
         try:
-            self._locks = await asyncio.to_thread(self.watched.locks)
+            self._locks = await asyncio.to_thread(self._operator.refresh, self.overview)
             self._trouble = ""
         except FencelockError as error:
             self._trouble = str(error)
@@ -112,7 +142,7 @@ class TopApp(App[None]):
     def _summary(self, shown: int) -> str:
         waiting = sum(lock.waiting for lock in self._locks)
         parts = [
-            self.watched.server,
+            self._operator.server,
             f"{shown} of {len(self._locks)} locks",
             f"{waiting} waiting",
             f"by {ORDERS[self._order][0]}",
@@ -164,12 +194,12 @@ class TopApp(App[None]):
     def action_look(self) -> None:
         """Show one lock."""
         if self.selected is not None:
-            self.push_screen(DetailScreen(self.watched, self.selected, every=self._every))
+            self.push_screen(DetailScreen(self._client, self.selected, every=self._every))
 
     def action_revoke(self) -> None:
         """Ask for a reason, and take the lock away."""
         if self.selected is not None:
-            self.push_screen(RevokeScreen(self.watched, self.selected))
+            self.push_screen(RevokeScreen(self._client, self.selected))
 
     async def action_pause(self) -> None:
         """Stop refreshing, or continue."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -14,12 +14,14 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Footer, Input, Static
 
-from fencelock.cli._top.watched import Detail, Watched
-from fencelock.cli.lock_table import lease
+from fencelock.blocking.client import Client
 from fencelock.cli.output import human, visible
-from fencelock.cli.wait_status import held_by, person
-from fencelock.errors import FencelockError
+from fencelock.cli.shown import held_by, lease, person
+from fencelock.errors import FencelockError, ServerError
 from fencelock.status import HistoryEntry, HolderStatus, WaiterStatus
+
+_WAITERS: Final = 1000
+_ENTRIES: Final = 100
 
 
 class DetailScreen(Screen[None]):
@@ -31,9 +33,9 @@ class DetailScreen(Screen[None]):
         ("q", "app.quit", "Quit"),
     ]
 
-    def __init__(self, watched: Watched, name: str, *, every: float) -> None:
+    def __init__(self, client: Client, name: str, *, every: float) -> None:
         super().__init__()
-        self._watched = watched
+        self._client = client
         self._lock = name
         self._every = every
 
@@ -51,7 +53,7 @@ class DetailScreen(Screen[None]):
     async def refresh_lock(self) -> None:
         """Ask the server for the lock."""
         try:
-            text = "\n".join(lines(await asyncio.to_thread(self._watched.detail, self._lock)))
+            text = await asyncio.to_thread(lambda: "\n".join(lines(self._client, self._lock)))
         except FencelockError as error:
             text = f"{self._lock}\n\nNOT REFRESHED: {error}"
         shown = "\n".join(visible(line) for line in text.split("\n"))
@@ -59,7 +61,7 @@ class DetailScreen(Screen[None]):
 
     def action_revoke(self) -> None:
         """Ask for a reason, and take the lock away."""
-        self.app.push_screen(RevokeScreen(self._watched, self._lock))
+        self.app.push_screen(RevokeScreen(self._client, self._lock))
 
 
 class RevokeScreen(ModalScreen[None]):
@@ -71,9 +73,9 @@ class RevokeScreen(ModalScreen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "app.pop_screen", "Leave it as it is")]
 
-    def __init__(self, watched: Watched, name: str) -> None:
+    def __init__(self, client: Client, name: str) -> None:
         super().__init__()
-        self._watched = watched
+        self._client = client
         self._lock = name
 
     def compose(self) -> ComposeResult:
@@ -91,7 +93,7 @@ class RevokeScreen(ModalScreen[None]):
         if not reason:
             return
         try:
-            before = await asyncio.to_thread(self._watched.revoke, self._lock, reason)
+            before = await asyncio.to_thread(self._client.revoke, self._lock, reason=reason)
         except FencelockError as error:
             self._say(f"{self._lock}: {error}", severe=True)
             return
@@ -103,9 +105,13 @@ class RevokeScreen(ModalScreen[None]):
         self.app.notify(visible(text), severity=severity, markup=False)
 
 
-def lines(detail: Detail) -> Iterator[str]:
-    """Yield what is known of a lock, a line each."""
-    lock = detail.lock
+def lines(client: Client, name: str) -> Iterator[str]:
+    """Ask the server for a lock, and yield what is known of it, a line each."""
+    lock, no_history = client.status(name, waiters=_WAITERS), ""
+    try:
+        history = [*map(_entry, client.history(name, limit=_ENTRIES)[::-1])]  # the newest first
+    except ServerError as error:  # without the permission the lock can still be shown
+        history, no_history = [], str(error)
     yield f"{lock.name}: {held_by(lock)}"
     yield f"fence {lock.fence or 'unknown'}, {lock.waiting} waiting"
     held = [
@@ -117,9 +123,9 @@ def lines(detail: Detail) -> Iterator[str]:
     yield from _listed("waiters", line, lock.waiting)
     inside = [f"{_who(each)} for {human(each.waited)}" for each in lock.local_waiters]
     yield from _listed("waiters for others of their own client", inside, len(inside))
-    yield from _listed("history", list(map(_entry, detail.history)), len(detail.history))
-    if detail.no_history:
-        yield f"history: {detail.no_history}"
+    yield from _listed("history", history, len(history))
+    if no_history:
+        yield f"history: {no_history}"
 
 
 def _listed(title: str, rows: list[str], total: int) -> Iterator[str]:

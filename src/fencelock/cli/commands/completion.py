@@ -13,7 +13,7 @@ from shlex import quote
 from typing import Final, NamedTuple
 
 from fencelock.cli import COMMANDS, arguments, command_of
-from fencelock.cli.session import Session, embedded_chosen
+from fencelock.cli.session import Session, configured
 from fencelock.errors import FencelockError
 
 _SECONDS: Final = 0.5
@@ -44,7 +44,7 @@ def completion_command(argv: list[str]) -> int:
 
 def _print_names(args: arguments.Arguments) -> None:
     """Print the names of locks that begin with a word; nothing when no server answers quickly."""
-    if embedded_chosen(args):
+    if not configured(args):
         from fencelock import embedded
 
         if not embedded.status().running:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fencelock.cli import arguments
 from fencelock.cli.arguments import Arguments
@@ -22,9 +22,6 @@ from fencelock.dashboard.access import (
 )
 from fencelock.errors import FencelockError
 
-if TYPE_CHECKING:
-    from fencelock.dashboard.security import Guard
-
 PORT: Final = 8321
 _TOKEN: Final = "FENCELOCK_DASHBOARD_TOKEN"  # noqa: S105 - the name of a variable
 _READ_TOKEN: Final = "FENCELOCK_DASHBOARD_READ_TOKEN"  # noqa: S105 - as above
@@ -35,14 +32,14 @@ def dashboard_command(argv: list[str]) -> int:
     args = _parsed(argv)
     access = _access(args)
     with Session(args) as session:
-        app = _app(session, access)
+        server = _server(session, access)
         with _listening(args.host, args.port) as listener:
             _announce(args, access, listener)
             try:
                 session.client.locks(names=["any"])
             except FencelockError as error:
                 say(f"{error}: the page shows no locks until the server answers")
-            _serve(app, listener)
+            server.run(sockets=[listener])
     return 0
 
 
@@ -53,54 +50,23 @@ def _parsed(argv: list[str]) -> Arguments:
         " it, unless you add --host",
         example="fencelock dashboard --url redis://localhost:6379/0",
     )
-    _add_reach(made)
-    _add_tokens(made)
+    text = (
+        "the address to listen on (default: %(default)s). If others can reach it, reading"
+        " needs a token, too"
+    )
+    made.add("--host ADDRESS", text, default="127.0.0.1")
+    text = "the port to listen on; 0: any that is free (default: %(default)s)"
+    port = arguments.whole("a port: 0 to 65535", 0, 65535)
+    made.add("--port N", text, type=port, default=PORT)
+    text = "a further host name, without port, by which browsers may reach it; may be repeated"
+    made.add("--allow-host NAME", text, action="append", default=[])
+    made.add("--allow-revoke", "let those that have the token revoke locks")
+    text = f"the token for revoking (default: {_TOKEN}, else a fresh one is printed)"
+    made.add("--token-file FILE", text)
+    text = f"a token that reading needs, too (default: {_READ_TOKEN}, else none on this machine)"
+    made.add("--read-token-file FILE", text)
     arguments.add_server(made)
     return made.parse_args(argv)
-
-
-def _add_reach(made: arguments.Parser) -> None:
-    """Add where it listens, and by which names it may be reached."""
-    made.add_argument(
-        "--host",
-        metavar="ADDRESS",
-        default="127.0.0.1",
-        help="the address to listen on (default: %(default)s). If others can reach it, reading"
-        " needs a token, too",
-    )
-    made.add_argument(
-        "--port",
-        metavar="N",
-        type=arguments.whole("a port: 0 to 65535", 0, 65535),
-        default=PORT,
-        help="the port to listen on; 0: any that is free (default: %(default)s)",
-    )
-    made.add_argument(
-        "--allow-host",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="a further host name, without port, by which browsers may reach it; may be repeated",
-    )
-
-
-def _add_tokens(made: arguments.Parser) -> None:
-    """Add what may be done, and the tokens for it."""
-    made.add_argument(
-        "--allow-revoke",
-        action="store_true",
-        help="let those that have the token revoke locks",
-    )
-    made.add_argument(
-        "--token-file",
-        metavar="FILE",
-        help=f"the token for revoking (default: {_TOKEN}, else a fresh one is printed)",
-    )
-    made.add_argument(
-        "--read-token-file",
-        metavar="FILE",
-        help=f"a token that reading needs, too (default: {_READ_TOKEN}, else none on this machine)",
-    )
 
 
 def _access(args: Arguments) -> Access:
@@ -114,18 +80,14 @@ def _access(args: Arguments) -> Access:
     read = _token("--read-token-file", args.read_token_file, _READ_TOKEN)
     if read is None and not is_loopback(args.host):
         read = token or made_token()
-    return Access(_hosts(args), read, token)
-
-
-def _hosts(args: Arguments) -> frozenset[str]:
-    """Return the names by which browsers may reach the dashboard."""
     if is_wildcard(args.host) and not args.allow_host:
         hint = "--allow-host NAME, as it stands in the browser's address bar"
         raise UsageError(
             f"--host {args.host!r} means any address: say which name is right", hint=hint
         )
     own = () if is_wildcard(args.host) else (args.host,)
-    return LOOPBACK | {checked_host(each) for each in (*own, *args.allow_host)}
+    hosts = LOOPBACK | {checked_host(each) for each in (*own, *args.allow_host)}
+    return Access(hosts, read, token)
 
 
 def _token(option: str, path: str | None, variable: str) -> str | None:
@@ -140,21 +102,33 @@ def _token(option: str, path: str | None, variable: str) -> str | None:
         raise UsageError(f"{option} {path!r} cannot be read: {error.strerror}") from None
 
 
-def _app(session: Session, access: Access) -> Guard:
+def _server(session: Session, access: Access) -> Any:
+    """Return what answers until a signal comes."""
     try:
         import uvicorn
-        from starlette.applications import Starlette
+
+        from fencelock.dashboard.app import make_app
     except ImportError as error:
         raise UsageError(
             f"the dashboard needs Starlette and uvicorn, and {error.name} is not installed",
             hint="install fencelock[dashboard]",
         ) from None
-    del uvicorn, Starlette
     from fencelock import __version__
-    from fencelock.dashboard.app import make_app
-    from fencelock.dashboard.source import ServerSource
+    from fencelock.dashboard.feed import ServerSource
 
-    return make_app(ServerSource(session.client), access, __version__, say)
+    config = uvicorn.Config(
+        make_app(ServerSource(session.client), access, __version__, say),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # an address that a client may claim is not noted
+        lifespan="off",
+        ws="none",
+        http="h11",
+        limit_concurrency=256,
+        timeout_graceful_shutdown=2,
+    )
+    return uvicorn.Server(config)
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -182,22 +156,3 @@ def _announce(args: Arguments, access: Access, listener: socket.socket) -> None:
         say("with the token, locks can be revoked" if access.may_revoke else "it is read-only")
     if not is_loopback(args.host):
         say("others can reach it, and nothing is encrypted: put a proxy with TLS before it")
-
-
-def _serve(app: Any, listener: socket.socket) -> None:
-    """Answer until a signal comes."""
-    import uvicorn
-
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,  # an address that a client may claim is not noted
-        lifespan="off",
-        ws="none",
-        http="h11",
-        limit_concurrency=256,
-        timeout_graceful_shutdown=2,
-    )
-    uvicorn.Server(config).run(sockets=[listener])

@@ -13,7 +13,6 @@ import time
 from typing import Final, NoReturn
 
 from fencelock.cli import arguments, exits
-from fencelock.cli.arguments import Arguments
 from fencelock.cli.commands.run import add_grace, under_supervisor, with_command
 
 # These ask us to end, and the command gets them; whatever it does, we do not campaign again.
@@ -27,8 +26,28 @@ When the leadership is lost or the server is silent, it stands for election agai
 
 def elect_command(argv: list[str]) -> int:
     """Run the command whenever this host is elected."""
-    args = _parsed(argv)
-    status = under_supervisor(args, "elect")
+    made = arguments.Parser(
+        "elect",
+        more="CMD is started when this host is\nelected, and stopped before the leadership can end",
+        example="fencelock elect scheduler -- ./scheduler\n\n" + EXITS,
+    )
+    arguments.add_name(made)
+    made.add("--candidate TEXT", "the name of this candidate (default: host:pid)")
+    text = "when CMD ends by itself, resign, and stand again after DUR (default: end)"
+    made.add("--restart DUR", text)
+    arguments.add_ttl(made, renewed=True)
+    text = (
+        "what happens to CMD when the leadership is lost: TERM and then KILL, or KILL at once"
+        " (default: %(default)s)"
+    )
+    made.add("--on-lost {term,kill}", text, default="term")
+    add_grace(made)
+    args = with_command(made, argv)
+    args.no_wait, args.wait, args.busy_exit = False, None, 0
+    args.at_least = args.max_hold = None
+    args.again = args.ended = False
+    args.ending, args.received = _ENDING, set()
+    status = under_supervisor(args, "ElectionRun")
     if not args.again:
         return status
     # From here on a signal has its usual meaning. One that came after the command ended, and before
@@ -37,39 +56,6 @@ def elect_command(argv: list[str]) -> int:
     if not late:
         _stand_again(argv, args.restart if args.ended else 0.0)
     return exits.SIGNALLED + min(late)
-
-
-def _parsed(argv: list[str]) -> Arguments:
-    made = arguments.Parser(
-        "elect",
-        more="CMD is started when this host is\nelected, and stopped before the leadership can end",
-        example="fencelock elect scheduler -- ./scheduler\n\n" + EXITS,
-    )
-    arguments.add_name(made)
-    made.add_argument(
-        "--candidate", metavar="TEXT", help="the name of this candidate (default: host:pid)"
-    )
-    made.add_argument(
-        "--restart",
-        metavar="DUR",
-        type=arguments.duration,
-        help="when CMD ends by itself, resign, and stand again after DUR (default: end)",
-    )
-    arguments.add_ttl(made, renewed=True)
-    made.add_argument(
-        "--on-lost",
-        choices=("term", "kill"),
-        default="term",
-        help="what happens to CMD when the leadership is lost: TERM and then KILL, or KILL at once"
-        " (default: %(default)s)",
-    )
-    add_grace(made)
-    args = with_command(made, argv)
-    args.no_wait, args.wait, args.busy_exit = False, None, 0
-    args.at_least = args.max_hold = None
-    args.again = args.ended = False
-    args.ending, args.received = _ENDING, set()
-    return args
 
 
 def _stand_again(argv: list[str], pause: float) -> NoReturn:

@@ -19,12 +19,8 @@ def graph_command(argv: list[str]) -> int:
         example="fencelock graph orders:42",
         more="A cycle is a deadlock if it lasts",
     )
-    made.add_argument(
-        "name", metavar="NAME", nargs="?", help="only what has to do with this lock (default: all)"
-    )
-    made.add_argument(
-        "--check", action="store_true", help="for monitoring: exit status 1 when there is a cycle"
-    )
+    made.add("name NAME", "only what has to do with this lock (default: all)", nargs="?")
+    made.add("--check", "for monitoring: exit status 1 when there is a cycle")
     arguments.add_server(made)
     args = made.parse_args(argv)
     with Session(args) as session:

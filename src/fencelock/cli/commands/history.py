@@ -24,13 +24,9 @@ def history_command(argv: list[str]) -> int:
         more="Clients that are made\nwith history=True keep them",
         example="fencelock history orders:42 --since 1h",
     )
-    made.add_argument("name", metavar="NAME", nargs="?", help="of one lock (default: of all)")
-    made.add_argument(
-        "--since",
-        metavar="DUR",
-        type=arguments.positive_duration,
-        help=f"of the last 90s, 5m, 1h or 1d (default: the newest {_NEWEST})",
-    )
+    made.add("name NAME", "of one lock (default: of all)", nargs="?")
+    text = f"of the last 90s, 5m, 1h or 1d (default: the newest {_NEWEST})"
+    made.add("--since DUR", text, type=arguments.positive_duration)
     arguments.add_server(made)
     args = made.parse_args(argv)
     limit = _NEWEST if args.since is None else _EVEN_MORE
@@ -42,15 +38,11 @@ def history_command(argv: list[str]) -> int:
     elif entries:
         table(_HEADER, [_row(each) for each in entries], wraps=True)
     else:
-        say(_nothing(args, known))
+        told = f"nothing is kept of {args.name!r}" if args.name else "nothing is kept"
+        if args.since:
+            told += f" of the last {human(args.since)}"
+        say(f"{told}: {arguments.did_you_mean(known)}" if known else told)
     return 0
-
-
-def _nothing(args: arguments.Arguments, known: list[str]) -> str:
-    told = f"nothing is kept of {args.name!r}" if args.name else "nothing is kept"
-    if args.since:
-        told += f" of the last {human(args.since)}"
-    return f"{told}: {arguments.did_you_mean(known)}" if known else told
 
 
 def _row(entry: HistoryEntry) -> tuple[str, ...]:
@@ -59,11 +51,8 @@ def _row(entry: HistoryEntry) -> tuple[str, ...]:
     who += f" ({entry.label})" if entry.label else ""
     what = "waited" if entry.kind == "wait" else entry.kind
     spent = human(entry.seconds) if entry.seconds else "-"
-    return entry.name, when, what, who, spent, _why(entry)
-
-
-def _why(entry: HistoryEntry) -> str:
     outcome = entry.outcome.replace("_", " ")
     behind = f"behind {entry.behind}" if entry.behind else ""
     by = f"by {entry.by}" if entry.by else ""
-    return ", ".join(filter(None, (outcome, entry.reason, entry.detail, behind, by)))
+    why = ", ".join(filter(None, (outcome, entry.reason, entry.detail, behind, by)))
+    return entry.name, when, what, who, spent, why

@@ -7,15 +7,15 @@ import time
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from fencelock.cli import arguments, lock_table, wait_tree
+from fencelock._core.look.graph import Block, around, blocks
+from fencelock.cli import arguments, wait_tree
 from fencelock.cli.exits import LOST, UsageError
 from fencelock.cli.output import facts, human, json_line, say, table, visible
 from fencelock.cli.session import Session
-from fencelock.cli.wait_status import held_by, person, waiting
+from fencelock.cli.shown import LESS, held_by, lease, person, row
 from fencelock.errors import NotAcquired, ServerDenied, ServerUnsuitable
 
 if TYPE_CHECKING:
-    from fencelock._core.look.graph import Block
     from fencelock._operator import FinishedOnce, Operator
     from fencelock.blocking.client import Client
     from fencelock.status import HolderStatus, LockStatus, SignalStatus, WaiterStatus
@@ -34,16 +34,9 @@ def ls_command(argv: list[str]) -> int:
         more="Locks that only other programs\ntake, with a plain SET, are not known",
         example="fencelock ls 'orders:*'",
     )
-    made.add_argument("glob", metavar="GLOB", nargs="?", default="*", help="names (default: all)")
-    made.add_argument(
-        "-a", "--all", action="store_true", help="also those that were released a short time ago"
-    )
-    made.add_argument(
-        "-w",
-        "--watch",
-        action="store_true",
-        help="list them again every second, until Ctrl-C",
-    )
+    made.add("glob GLOB", "names (default: all)", nargs="?", default="*")
+    made.add("-a --all", "also those that were released a short time ago")
+    made.add("-w --watch", "list them again every second, until Ctrl-C")
     arguments.add_server(made)
     args = made.parse_args(argv)
     with Session(args) as session:
@@ -75,8 +68,8 @@ def _print_all(
         json_line([*map(_lock_summary, chosen), *map(_signal_summary, signals)])
         return 0
     if chosen:
-        rows = [lock_table.row(each) for each in chosen]
-        table([*rows[0]], [[*each.values()] for each in rows], less=lock_table.LESS)
+        rows = [row(each) for each in chosen]
+        table([*rows[0]], [[*each.values()] for each in rows], less=LESS)
     if chosen and signals:
         print()
     if signals:
@@ -146,15 +139,18 @@ def show_command(argv: list[str]) -> int:
     elif info.kind == "other":
         raise ServerUnsuitable(f"the key of {args.name!r} holds something that is not a lock")
     elif args.json:
-        line = [_waiter(who) for who in (*info.waiters, *info.local_waiters)]
-        holders = [_holding(info, each) for each in info.holders]
+        line = [
+            {"place": who.place, **_person(who), "since": round(who.since, 3), **_others_of(who)}
+            for who in (*info.waiters, *info.local_waiters)
+        ]
+        finished = done and {"by": done.who, "fence": done.fence} | {
+            name: round(getattr(done, name), 3) for name in ("started", "ended")
+        }
         waits = [*map(wait_tree.summary, found)]
-        more = {"holders": holders} if info.limit else {}
-        json_line(
-            _lock_summary(info)
-            | {"key": key, "waiters": line, "done": _done(done), "waits": waits}
-            | more
-        )
+        told = {"key": key, "waiters": line, "done": finished, "waits": waits}
+        if info.limit:
+            told["holders"] = [_holding(info, each) for each in info.holders]
+        json_line(_lock_summary(info) | told)
     else:
         _print_lock(info, key, done)
         if any(block.name != info.name for block in found):  # else the line of waiters says it
@@ -167,8 +163,6 @@ def show_command(argv: list[str]) -> int:
 
 def _waits(client: Client, info: LockStatus) -> list[Block]:
     """Return the waits that have to do with a lock; none without the permission for SCAN."""
-    from fencelock._core.look.graph import around, blocks
-
     if not info.waiting and not info.local_waiters:
         return []
     try:
@@ -183,7 +177,9 @@ def _signal(client: Client, name: str) -> SignalStatus | None:
 
 
 def _print_lock(info: LockStatus, key: str, done: FinishedOnce | None) -> None:
-    who, left, finished = info.holder, info.remaining, ""
+    who, left, waiting, finished = info.holder, info.remaining, str(info.waiting), ""
+    if info.local_waiters:
+        waiting += f", and {len(info.local_waiters)} for others of their client"
     if done is not None:
         instant = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(done.ended))
         finished = f"{instant} by {done.who}, fence {done.fence}"
@@ -195,22 +191,23 @@ def _print_lock(info: LockStatus, key: str, done: FinishedOnce | None) -> None:
             "doing": who.doing if who else "",
             "lease": f"{human(left)} left" if info.held and left is not None else "",
             "fence": str(info.fence) if info.fence else "",
-            "waiting": waiting(info),
+            "waiting": waiting,
             "done": finished,
         }
     )
     if info.holders and info.limit:  # else the lines above say it all
         print()
-        table(("HOLDER", "DOING", "HAS", "HELD FOR", "LEASE", "FENCE"), _holders(info))
+        rows = [_holder_row(info, each) for each in info.holders]
+        table(("HOLDER", "DOING", "HAS", "HELD FOR", "LEASE", "FENCE"), rows)
         _print_more(info.holding - len(info.holders))
     if info.waiters or info.local_waiters:
         print()
         header = ("#", "WAITER", "DOING", "WANTS")[: 4 if info.limit else 3]
-        rows = [
+        line = [
             (str(each.place or "-"), person(each), each.doing, _part(info, each))[: len(header)]
             for each in (*info.waiters, *info.local_waiters)
         ]
-        table(header, rows)
+        table(header, line)
         _print_more(info.waiting - len(info.waiters))
 
 
@@ -219,18 +216,9 @@ def _print_more(number: int) -> None:
         print(f"and {number} more")
 
 
-def _holders(info: LockStatus) -> list[tuple[str, ...]]:
-    return [
-        (
-            person(each),
-            each.unit,
-            _part(info, each),
-            human(each.held_for),
-            lock_table.lease(each.remaining),
-            str(each.fence),
-        )
-        for each in info.holders
-    ]
+def _holder_row(info: LockStatus, who: HolderStatus) -> tuple[str, ...]:
+    spans = human(who.held_for), lease(who.remaining)
+    return person(who), who.unit, _part(info, who), *spans, str(who.fence)
 
 
 def _part(info: LockStatus, who: HolderStatus | WaiterStatus) -> str:
@@ -248,27 +236,6 @@ def _holding(info: LockStatus, who: HolderStatus) -> dict[str, object]:
         "held_for": round(who.held_for, 3),
         "lease": None if who.remaining is None else round(who.remaining, 3),
         "fence": who.fence,
-    }
-
-
-def _done(done: FinishedOnce | None) -> dict[str, object] | None:
-    """Return the result of ``once`` under that name."""
-    if done is None:
-        return None
-    return {
-        "by": done.who,
-        "fence": done.fence,
-        "started": round(done.started, 3),
-        "ended": round(done.ended, 3),
-    }
-
-
-def _waiter(who: WaiterStatus) -> dict[str, object]:
-    return {
-        "place": who.place,
-        **_person(who),
-        "since": round(who.since, 3),
-        **_others_of(who),
     }
 
 
@@ -337,21 +304,10 @@ def _parsed(argv: list[str]) -> arguments.Arguments:
         example='fencelock revoke deploy --reason "host web3 is down for good"',
     )
     arguments.add_name(made)
-    made.add_argument(
-        "--reason", metavar="TEXT", required=True, help="the reason, shown to the holder"
-    )
-    made.add_argument(
-        "--only",
-        metavar="HOST:PID",
-        type=_process,
-        help="take a semaphore or reader/writer lock from this process only",
-    )
-    made.add_argument(
-        "-y",
-        "--yes",
-        action="store_true",
-        help="do not ask for confirmation; required without a terminal",
-    )
+    made.add("--reason TEXT", "the reason, shown to the holder", required=True)
+    text = "take a semaphore or reader/writer lock from this process only"
+    made.add("--only HOST:PID", text, type=_process)
+    made.add("-y --yes", "do not ask for confirmation; required without a terminal")
     arguments.add_server(made)
     args = made.parse_args(argv)
     args.reason = args.reason.strip()

@@ -23,21 +23,14 @@ def once_command(argv: list[str]) -> int:
         example="fencelock once nightly --within 1h -- ./report.sh\n\n" + EXITS,
     )
     arguments.add_name(made)
-    made.add_argument(
-        "--within",
-        metavar="DUR",
-        type=arguments.positive_duration,
-        required=True,
-        help="do not run it again for this long, counted from the start of the run",
+    span = arguments.positive_duration
+    text = "do not run it again for this long, counted from the start of the run"
+    made.add("--within DUR", text, type=span, required=True)
+    text = (
+        "wait at most this long while another host runs it, and run it if that run fails"
+        " (default: do not wait)"
     )
-    made.add_argument(
-        "-w",
-        "--wait",
-        metavar="DUR",
-        type=arguments.positive_duration,
-        help="wait at most this long while another host runs it, and run it if that run fails"
-        " (default: do not wait)",
-    )
+    made.add("-w --wait DUR", text, type=span)
     meaning = "exit status while another host runs it (default: 0, and 75 with --wait)"
     arguments.add_busy_exit(made, meaning)
     add_tenure(made)
@@ -46,4 +39,4 @@ def once_command(argv: list[str]) -> int:
     args.at_least = None
     if args.busy_exit is None:
         args.busy_exit = 0 if args.no_wait else exits.BUSY
-    return under_supervisor(args, "once")
+    return under_supervisor(args, "OnceRun")

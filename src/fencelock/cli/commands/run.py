@@ -12,7 +12,7 @@ from fencelock.cli.arguments import Arguments
 from fencelock.cli.os_signals import SignalHandlers
 from fencelock.cli.run.supervisor import CommandSpec
 from fencelock.cli.run.supervisor_client import SupervisorClient
-from fencelock.options import PERMITS_MAX
+from fencelock.options import PERMITS_MAX, REPLICAS_TIMEOUT
 
 GRACE = 5.0
 _GRACE_OF_TTL = 3
@@ -30,25 +30,30 @@ def run_command(argv: list[str]) -> int:
         example="fencelock run nightly --no-wait --at-least 10m -- ./backup.sh --all\n\n" + EXITS,
     )
     arguments.add_name(made)
-    _add_share(made)
+    share = made.add_mutually_exclusive_group()
+    text = "NAME is a semaphore: at most N commands run at a time; all must give the same N"
+    slots = arguments.whole("a number of slots: 1 or more", 1, PERMITS_MAX)
+    made.add("--slots N", text, type=slots, among=share)
+    text = "NAME is a reader/writer lock: run alongside others with --shared"
+    made.add("--shared", text, among=share)
+    made.add("--exclusive", "NAME is a reader/writer lock: run alone", among=share)
     arguments.add_wait(made)
     meaning = "exit status when the lock is not granted in time (default: %(default)s; 0 skips)"
     arguments.add_busy_exit(made, meaning, exits.BUSY)
     add_tenure(made)
-    made.add_argument(
-        "--at-least",
-        metavar="DUR",
-        type=arguments.positive_duration,
-        help="keep the lock until DUR after the grant, even if CMD ends sooner; fencelock does not"
-        " wait for it",
+    text = (
+        "keep the lock until DUR after the grant, even if CMD ends sooner; fencelock does not"
+        " wait for it"
     )
-    return under_supervisor(with_command(made, argv), "run")
+    made.add("--at-least DUR", text, type=arguments.positive_duration)
+    return under_supervisor(with_command(made, argv), "CommandRun")
 
 
 def under_supervisor(args: Arguments, kind: str) -> int:
     """Run the command of these arguments under a supervisor; return the exit status.
 
-    The supervisor comes first: it gets ready while all else is imported, and is forked from little.
+    ``kind`` names the class of ``runner`` that does it. The supervisor comes first: it gets ready
+    while all else is imported, and is forked from little.
     """
     with SignalHandlers() as signals:
         ttl = args.ttl if args.max_hold is None else min(args.ttl, args.max_hold)
@@ -61,9 +66,10 @@ def under_supervisor(args: Arguments, kind: str) -> int:
         )
         supervisor = SupervisorClient(spec)
         try:
-            from fencelock.cli.run.runner import RUNS
+            from fencelock.cli.run import runner
 
-            return RUNS[kind](args, signals, supervisor).go()
+            status: int = getattr(runner, kind)(args, signals, supervisor).go()
+            return status
         finally:
             supervisor.close()
 
@@ -73,7 +79,12 @@ def with_command(made: arguments.Parser, argv: list[str]) -> Arguments:
     made.usage = f"{made.prog} [options] NAME -- CMD [ARG ...]"
     arguments.add_label(made)
     arguments.add_server(made)
-    arguments.add_replicas(made)
+    replicas = arguments.whole("a number of replicas: 1 or more", 1)
+    text = "a grant or renewal counts only once N replicas have acknowledged it"
+    made.add("--replicas N", text, type=replicas)
+    text = f"how long the replicas may take (default: {REPLICAS_TIMEOUT:g}s)"
+    span = arguments.positive_duration
+    made.add("--replicas-timeout DUR", text, type=span, default=REPLICAS_TIMEOUT)
     arguments.add_quiet(made)
     at = argv.index("--") if "--" in argv else len(argv)
     words, command = argv[:at], argv[at + 1 :]
@@ -95,49 +106,20 @@ def _has_terminal() -> bool:
     return True
 
 
-def _add_share(made: arguments.Parser) -> None:
-    share = made.add_mutually_exclusive_group()
-    share.add_argument(
-        "--slots",
-        metavar="N",
-        type=arguments.whole("a number of slots: 1 or more", 1, PERMITS_MAX),
-        help="NAME is a semaphore: at most N commands run at a time; all must give the same N",
-    )
-    share.add_argument(
-        "--shared",
-        action="store_true",
-        help="NAME is a reader/writer lock: run alongside others with --shared",
-    )
-    share.add_argument(
-        "--exclusive",
-        action="store_true",
-        help="NAME is a reader/writer lock: run alone",
-    )
-
-
 def add_tenure(made: arguments.Parser) -> None:
     """Add how long the lock is held, and what its loss does to the command."""
     arguments.add_ttl(made, renewed=True)
-    span = arguments.positive_duration
-    made.add_argument(
-        "--max-hold", metavar="DUR", type=span, help="stop CMD before this long has passed"
+    text = "stop CMD before this long has passed"
+    made.add("--max-hold DUR", text, type=arguments.positive_duration)
+    text = (
+        "what happens to CMD when the lease is lost: TERM and then KILL, KILL at once, or only"
+        " a message (default: %(default)s)"
     )
-    made.add_argument(
-        "--on-lost",
-        choices=("term", "kill", "warn"),
-        default="term",
-        help="what happens to CMD when the lease is lost: TERM and then KILL, KILL at once, or only"
-        " a message (default: %(default)s)",
-    )
+    made.add("--on-lost {term,kill,warn}", text, default="term")
     add_grace(made)
 
 
 def add_grace(made: arguments.Parser) -> None:
     """Add how long the command gets to end."""
-    made.add_argument(
-        "--grace",
-        metavar="DUR",
-        type=arguments.duration,
-        default=GRACE,
-        help=f"from TERM to KILL, at most a third of the ttl (default: {GRACE:g}s)",
-    )
+    text = f"from TERM to KILL, at most a third of the ttl (default: {GRACE:g}s)"
+    made.add("--grace DUR", text, default=GRACE)

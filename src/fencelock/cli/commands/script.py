@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from fencelock._operator import ActingFor, abandon
+from fencelock.blocking.lease import Lease
+from fencelock.blocking.lock import Lock
 from fencelock.cli import arguments
 from fencelock.cli.arguments import Arguments
 from fencelock.cli.os_signals import SignalHandlers
 from fencelock.cli.output import json_line
 from fencelock.cli.session import Session
-from fencelock.cli.wait_status import WaitStatus, not_granted
+from fencelock.cli.shown import WaitStatus, not_granted
 from fencelock.errors import LeaseLost, NotHeld
 from fencelock.lease import BaseLease
 from fencelock.options import TTL
@@ -34,56 +38,35 @@ def acquire_command(argv: list[str]) -> int:
     arguments.add_name(made)
     arguments.add_ttl(made, renewed=False)
     arguments.add_wait(made)
-    made.add_argument(
-        "--format",
-        choices=("shell", "json"),
-        default="shell",
-        help="shell: assignments for eval; json: as --json (default: %(default)s)",
-    )
+    text = "shell: assignments for eval; json: as --json (default: %(default)s)"
+    made.add("--format {shell,json}", text, default="shell")
     arguments.add_label(made)
     arguments.add_server(made)
     arguments.add_quiet(made)
     args = made.parse_args(argv)
     # People see the script as the holder, not this process, which ends at once.
     with Session(args) as session, SignalHandlers(), ActingFor("acquire", os.getppid()):
-        _acquire(session, args)
+        lock = session.client.lock(args.name, ttl=args.ttl, renew=False, label=args.label or None)
+        quiet = args.quiet or arguments.one_try(args)
+        try:
+            with WaitStatus(session.client, lock.name, quiet=quiet):
+                lock.acquire(**arguments.waiting(args))
+            lease = lock.lease
+            if lease is None:
+                raise not_granted(session, lock.name, arguments.within(args))
+            told = {"name": lease.name, "holder": lease.holder, "fence": lease.fence}
+            until = _until(lease)
+            if args.json or args.format == "json":
+                json_line(told | {"ttl": lease.ttl, "until": until})
+            else:
+                for name, value in (told | {"until": until}).items():
+                    print(f"FENCELOCK_{name.upper()}={shlex.quote(str(value))}", flush=True)
+        except BaseException:  # the script does not have the holder id, so it could not release
+            if lock.lease is not None:
+                lock.release()
+            raise
+        abandon(lease)
     return 0
-
-
-def _acquire(session: Session, args: Arguments) -> None:
-    lock = session.client.lock(args.name, ttl=args.ttl, renew=False, label=args.label or None)
-    quiet = args.quiet or arguments.one_try(args)
-    try:
-        with WaitStatus(session.client, lock.name, quiet=quiet):
-            lock.acquire(**arguments.waiting(args))
-        lease = lock.lease
-        if lease is None:
-            raise not_granted(session, lock.name, arguments.within(args))
-        _print(lease, as_json=args.json or args.format == "json")
-    except BaseException:  # the script does not have the holder id, so it could not release
-        if lock.lease is not None:
-            lock.release()
-        raise
-    abandon(lease)
-
-
-def _print(lease: BaseLease, *, as_json: bool) -> None:
-    until = _until(lease)
-    if as_json:
-        json_line(
-            {
-                "name": lease.name,
-                "holder": lease.holder,
-                "fence": lease.fence,
-                "ttl": lease.ttl,
-                "until": until,
-            }
-        )
-        return
-    print(f"FENCELOCK_NAME={shlex.quote(lease.name)}")
-    print(f"FENCELOCK_HOLDER={shlex.quote(lease.holder)}")
-    print(f"FENCELOCK_FENCE={lease.fence}")
-    print(f"FENCELOCK_UNTIL={until}", flush=True)
 
 
 def renew_command(argv: list[str]) -> int:
@@ -98,12 +81,8 @@ def renew_command(argv: list[str]) -> int:
     arguments.add_ttl(made, renewed=False)
     arguments.add_server(made)
     args = made.parse_args(arguments.with_holder(argv))
-    with Session(args) as session:
-        _, lease = session.operator.adopt(args.name, _holder_id(args.holder), args.ttl)
-        try:
-            lease.renew(args.ttl)
-        except LeaseLost as error:
-            raise _not_held(error) from error
+    with _adopted(args, args.ttl) as (_, lease):
+        lease.renew(args.ttl)
         if args.json:
             until = _until(lease)
             json_line({"name": args.name, "renewed": True, "ttl": args.ttl, "until": until})
@@ -122,12 +101,8 @@ def release_command(argv: list[str]) -> int:
     arguments.add_holder(made)
     arguments.add_server(made)
     args = made.parse_args(arguments.with_holder(argv))
-    with Session(args) as session:
-        lock, _ = session.operator.adopt(args.name, _holder_id(args.holder), TTL)
-        try:
-            lock.release()
-        except LeaseLost as error:
-            raise _not_held(error) from error
+    with _adopted(args, TTL) as (lock, _):
+        lock.release()
         if args.json:
             json_line({"name": args.name, "released": True})
     return 0
@@ -137,17 +112,17 @@ def _until(lease: BaseLease) -> int:
     return int(lease.expires_at() * 1000)
 
 
-def _holder_id(text: str) -> str:
-    if not text.isascii() or not text.isprintable() or not text or " " in text:
-        raise ValueError(f"--holder is not what `fencelock acquire` printed: {text!r}")
-    return text
-
-
-def _not_held(error: LeaseLost) -> NotHeld:
-    """Return the error for a holder id that holds nothing any more."""
-    why = f"revoked: {error.detail}" if error.reason == "revoked" else "it expired or was released"
-    return NotHeld(
-        f"{error.name!r} is not held by that holder id any more ({why})",
-        name=error.name,
-        server=error.server,
-    )
+@contextmanager
+def _adopted(args: Arguments, ttl: float) -> Iterator[tuple[Lock, Lease]]:
+    """Lend what a holder id holds; NotHeld if that is nothing any more."""
+    holder: str = args.holder
+    if not holder.isascii() or not holder.isprintable() or not holder or " " in holder:
+        raise ValueError(f"--holder is not what `fencelock acquire` printed: {holder!r}")
+    with Session(args) as session:
+        try:
+            yield session.operator.adopt(args.name, holder, ttl)
+        except LeaseLost as error:
+            revoked = error.reason == "revoked"
+            why = f"revoked: {error.detail}" if revoked else "it expired or was released"
+            text = f"{error.name!r} is not held by that holder id any more ({why})"
+            raise NotHeld(text, name=error.name, server=error.server) from error

@@ -17,14 +17,9 @@ def top_command(argv: list[str]) -> int:
         " the extra fencelock[top]",
         example="fencelock top 'orders:*'",
     )
-    made.add_argument("glob", metavar="GLOB", nargs="?", default="*", help="names (default: all)")
-    made.add_argument(
-        "--every",
-        metavar="DUR",
-        type=arguments.positive_duration,
-        default=1.0,
-        help="how often to ask the server (default: 1s)",
-    )
+    made.add("glob GLOB", "names (default: all)", nargs="?", default="*")
+    text = "how often to ask the server (default: 1s)"
+    made.add("--every DUR", text, type=arguments.positive_duration, default=1.0)
     arguments.add_server(made)
     args = made.parse_args(argv)
     if args.json:
@@ -38,10 +33,9 @@ def top_command(argv: list[str]) -> int:
         raise UsageError("top needs a terminal", hint="fencelock ls --watch")
 
     from fencelock.cli._top.app import TopApp
-    from fencelock.cli._top.watched import Watched
 
     with Session(args) as session:
         session.closing_seconds = 0.0
-        app = TopApp(Watched(session, args.glob), every=args.every)
+        app = TopApp(session, args.glob, every=args.every)
         app.run()
     return app.return_code or 0

@@ -6,19 +6,15 @@ It is not in the line of waiters, so it delays no client; it asks the server now
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fencelock._runtime.clock import now
 from fencelock.cli import arguments
 from fencelock.cli.os_signals import SignalHandlers
 from fencelock.cli.output import json_line
 from fencelock.cli.session import Session
-from fencelock.cli.wait_status import WaitStatus
+from fencelock.cli.shown import WaitStatus
 from fencelock.errors import AcquireTimeout, ServerUnsuitable
-
-if TYPE_CHECKING:
-    from fencelock.blocking.client import Client
-    from fencelock.status import LockStatus
 
 _PAUSE_MAX: Final = 0.5
 _PAUSE_MIN: Final = 0.01
@@ -39,26 +35,21 @@ def wait_command(argv: list[str]) -> int:
     began, once = now(), arguments.one_try(args)
     deadline = began if once else float("inf") if args.wait is None else began + args.wait
     with Session(args) as session, SignalHandlers():
-        info = _free(session.client, args.name, deadline, quiet=args.quiet or once)
+        client = session.client
+        with WaitStatus(client, args.name, quiet=args.quiet or once):
+            while True:
+                info = client.status(args.name, waiters=1)
+                if info.kind == "other":
+                    text = f"the key of {args.name!r} holds something that is not a lock"
+                    raise ServerUnsuitable(text, code="WRONGTYPE")
+                left = deadline - now()
+                if not info.full or left <= 0:
+                    break
+                ends_in = _PAUSE_MAX if info.remaining is None else info.remaining
+                time.sleep(min(max(_PAUSE_MIN, min(ends_in, _PAUSE_MAX)), left))
     if args.json:
         json_line({"name": args.name, "free": not info.full, "waited": round(now() - began, 3)})
     if info.full:
         text = f"{args.name!r} was not free{arguments.within(args)}"
         raise AcquireTimeout(text, name=args.name, server=session.operator.server)
     return 0
-
-
-def _free(client: Client, name: str, deadline: float, *, quiet: bool) -> LockStatus:
-    """Return the last state that was seen: free, or held at the deadline."""
-    with WaitStatus(client, name, quiet=quiet):
-        while True:
-            info = client.status(name, waiters=1)
-            if info.kind == "other":
-                raise ServerUnsuitable(
-                    f"the key of {name!r} holds something that is not a lock", code="WRONGTYPE"
-                )
-            left = deadline - now()
-            if not info.full or left <= 0:
-                return info
-            ends_in = _PAUSE_MAX if info.remaining is None else info.remaining
-            time.sleep(min(max(_PAUSE_MIN, min(ends_in, _PAUSE_MAX)), left))

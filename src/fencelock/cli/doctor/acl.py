@@ -81,9 +81,14 @@ def permissions(server: Server) -> Answer:
     prefix = server.session.prefix
     user = server.optional(b"ACL", b"WHOAMI")
     who = "this user" if user is None else f"user {user.decode(errors='replace')}"
+    # The script reads a command's keys and channels, and counts nothing.
+    channel, key = f"{channel_prefix(prefix)}@doctor", f"{prefix}fencelock doctor"
+    given = {_PLAIN: ("return 1", "0"), _ON_CHANNELS: (channel,), _ON_KEYS: (key,)}
+    calls = [(*name.split("|"), *given[group]) for group in given for name in group]
+    asked = [word.encode() for call in calls for word in (str(len(call)), *call)]
     change = f"grant the rule below; other prefixes than {prefix!r} need their own"
     try:
-        places = server.command(b"EVAL", _ASK, b"0", *_question(prefix))
+        places = server.command(b"EVAL", _ASK, b"0", *asked)
         # This script changes nothing, and the others need what it needs.
         server.session.client.status("fencelock doctor", waiters=1)
     except ServerDenied as error:
@@ -95,22 +100,9 @@ def permissions(server: Server) -> Answer:
     if not places:
         return ok(f"{who} has all permissions that locks need")
     refused = [COMMANDS[place - 1] for place in places]
-    return fail(f"{who} lacks {' '.join(_lacks(refused, prefix))}", change)
-
-
-def _question(prefix: str) -> list[bytes]:
-    """Return the script's arguments. It reads a command's keys and channels, and counts nothing."""
-    channel, key = f"{channel_prefix(prefix)}@doctor", f"{prefix}fencelock doctor"
-    given = {_PLAIN: ("return 1", "0"), _ON_CHANNELS: (channel,), _ON_KEYS: (key,)}
-    calls = [(*name.split("|"), *given[group]) for group in given for name in group]
-    return [word.encode() for call in calls for word in (str(len(call)), *call)]
-
-
-def _lacks(refused: list[str], prefix: str) -> list[str]:
-    """Return the missing permissions; the pattern itself if every command on it is refused."""
+    missing: list[str] = []  # the pattern itself if every command on it is refused
     keys, channels = _patterns(prefix)
-    missing: list[str] = []
     for group, pattern in ((_PLAIN, ""), (_ON_CHANNELS, channels), (_ON_KEYS, keys)):
         lacking = [f"+{name}" for name in group if name in refused]
         missing += [pattern] if pattern and len(lacking) == len(group) else lacking
-    return missing
+    return fail(f"{who} lacks {' '.join(missing)}", change)

@@ -14,11 +14,11 @@ from typing import Final, TypeVar
 
 from fencelock._io.sources.quorum import QuorumSource, split
 from fencelock.cli.arguments import Arguments
-from fencelock.cli.doctor import acl, clock, health, persistence, quorum, replication, sentinel
+from fencelock.cli.doctor import acl, beside, health, quorum
 from fencelock.cli.doctor.report import FAIL, OK, Answer, Finding, unknown
 from fencelock.cli.doctor.server import ALONE, EMBEDDED, NODE, Server
 from fencelock.cli.exits import hint_for
-from fencelock.cli.session import Session, configured, embedded_chosen
+from fencelock.cli.session import Session, configured
 from fencelock.errors import FencelockError
 
 Subject = TypeVar("Subject")
@@ -32,28 +32,28 @@ def _informed(answer: Callable[[Server], Answer]) -> Callable[[Server], Answer]:
 
 
 FIRST: Final[Sequence[Question[Server]]] = (
-    ("sentinels", sentinel.agreement),
+    ("sentinels", beside.agreement),
     ("server", health.version),
 )
-OF_A_SENTINEL: Final[Sequence[Question[Server]]] = (("role", sentinel.itself),)
+OF_A_SENTINEL: Final[Sequence[Question[Server]]] = (("role", beside.itself),)
 OF_A_SERVER: Final[Sequence[Question[Server]]] = (
-    ("reachable", clock.reachable),
+    ("reachable", health.reachable),
     ("permissions", acl.permissions),
-    ("role", _informed(replication.role)),
-    ("replica", replication.replicas),
-    ("min-replicas", replication.min_replicas),
-    ("cluster", replication.cluster),
-    ("nodes", replication.nodes),
-    ("source", replication.source),
-    ("sentinels", sentinel.unused),
-    ("eviction", _informed(persistence.eviction)),
-    ("memory", _informed(persistence.memory)),
-    ("persistence", _informed(persistence.persistence)),
+    ("role", _informed(beside.role)),
+    ("replica", beside.replicas),
+    ("min-replicas", beside.min_replicas),
+    ("cluster", beside.cluster),
+    ("nodes", beside.nodes),
+    ("source", beside.source),
+    ("sentinels", beside.unused),
+    ("eviction", _informed(health.eviction)),
+    ("memory", _informed(health.memory)),
+    ("persistence", _informed(health.persistence)),
     ("clients", health.clients),
     ("stalls", health.stalls),
-    ("clock", clock.distance),
-    ("clock jumps", clock.jumps),
-    ("clock set back", clock.set_back),
+    ("clock", health.distance),
+    ("clock jumps", health.jumps),
+    ("clock set back", health.set_back),
 )
 OF_A_NODE: Final[Sequence[Question[Server]]] = (("voting", quorum.voting),)
 OF_A_QUORUM: Final[Sequence[Question[quorum.Quorum]]] = (
@@ -67,7 +67,7 @@ def ask(questions: Sequence[Question[Subject]], subject: Subject) -> Iterator[Fi
     """Ask one question after the other."""
     for what, answer in questions:
         for finding in answer(subject):
-            yield finding._replace(what=finding.what or what)
+            yield finding._replace(what=finding.what or what, node=getattr(subject, "label", ""))
 
 
 def findings(args: Arguments, together: QuorumSource | None) -> Iterator[Finding]:
@@ -75,7 +75,7 @@ def findings(args: Arguments, together: QuorumSource | None) -> Iterator[Finding
     if together is not None:
         yield from _quorum(args, together.labels)
         return
-    role = EMBEDDED if embedded_chosen(args) else ALONE
+    role = ALONE if configured(args) else EMBEDDED
     if role == EMBEDDED:
         finding, answering = _embedded()
         yield finding
@@ -95,7 +95,7 @@ def _server(server: Server) -> Iterator[Finding]:
         hint = hint_for(error)
         advice = "" if "doctor" in hint else hint  # to run this command does not help here
         change = health.TROUBLE.get(getattr(error, "code", ""), advice)
-        yield Finding(FAIL, "server", str(error), change)
+        yield Finding(FAIL, "server", str(error), change, server.label)
 
 
 def _quorum(args: Arguments, labels: Sequence[str]) -> Iterator[Finding]:
@@ -105,11 +105,9 @@ def _quorum(args: Arguments, labels: Sequence[str]) -> Iterator[Finding]:
         for url, label in zip(split(configured(args)), labels, strict=True):
             one = argparse.Namespace(**{**vars(args), "url": url})
             node = Server(stack.enter_context(Session(one)), NODE, label)
-            for finding in _server(node):
-                yield finding._replace(node=label)
+            yield from _server(node)
             try:
-                for finding in ask(OF_A_NODE, node):
-                    yield finding._replace(node=label)
+                yield from ask(OF_A_NODE, node)
             except FencelockError:
                 continue  # the questions to the server told it
             answering.append(node)

@@ -15,21 +15,20 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 from fencelock._operator import ActingFor, abandon, loss_of, observe, validity
 from fencelock._runtime.clock import now
 from fencelock.cli import arguments, exits
 from fencelock.cli.arguments import Arguments
 from fencelock.cli.os_signals import SignalHandlers
-from fencelock.cli.output import human, json_to_stderr, say
+from fencelock.cli.output import human, json_text, say, to_stderr
 from fencelock.cli.run.process_tree import ProcessTree
 from fencelock.cli.run.supervisor import detach_streams
 from fencelock.cli.run.supervisor_client import NEVER, CommandEnd, StopSchedule, SupervisorClient
 from fencelock.cli.session import Session
-from fencelock.cli.wait_status import WaitStatus, not_granted
+from fencelock.cli.shown import WaitStatus, not_granted
 from fencelock.errors import (
     AcquireTimeout,
     FencelockError,
@@ -84,7 +83,12 @@ class CommandRun:
             finally:
                 self.supervisor.close()
         if self.args.json:
-            self._report(status)
+            lease, fence = self.lease, self.lease.fence if self.lease else None
+            waited = (self.granted_at if lease else now()) - self.began
+            held = now() - self.granted_at if lease else 0.0
+            told: dict[str, Any] = {"name": self.args.name, "fence": fence, "outcome": self.outcome}
+            told |= {"waited": round(waited, 3), "held": round(held, 3), "exit": status}
+            to_stderr(json_text(told) + "\n")
         return status
 
     # -- before ---------------------------------------------------------------------------------
@@ -118,10 +122,7 @@ class CommandRun:
         except exits.Interrupted:  # it may have come when the lock was granted
             self._release_quickly()
             raise
-        if ended.stopped:
-            self._after_loss()
-        else:
-            self._after_command(self.lock.lease, ended)
+        self._after(ended)
         return ended.status
 
     def _acquire(self) -> bool:
@@ -160,8 +161,11 @@ class CommandRun:
         wake = self.signals.forward(supervisor.signal, terminal=supervisor.spec.terminal)
         self._detach_streams()
         ended = supervisor.wait(wake)
-        if ended is None:
-            self._kill_command(lease)
+        if ended is None:  # in the place of a supervisor that was killed, or is stopped
+            pid, terminal = supervisor.command_pid, supervisor.spec.terminal
+            if pid is not None:
+                mark = f"FENCELOCK_HOLDER={lease.holder}".encode() if terminal else b""
+                ProcessTree(pid, os.getsid(0) if terminal else pid, mark).kill()
             if not supervisor.frozen:
                 say(f"the guard process was killed: {self.what} was stopped")
                 return CommandEnd(exits.INTERNAL, stopped=False, ran=True)
@@ -175,7 +179,7 @@ class CommandRun:
     def _deadline_moved(self, deadline: float) -> None:
         """Tell the supervisor how long the command may run."""
         if not self.warns:
-            self.supervisor.until(*self.schedule.now(deadline))
+            self.supervisor.until(*self.schedule.instants(deadline, now()))
 
     def _lost(self, lease: Lease) -> None:
         """Take note of the loss, in a thread of the client."""
@@ -188,7 +192,7 @@ class CommandRun:
             self.supervisor.lost()
 
     def _detach_streams(self) -> None:
-        detach_streams(0, 1)
+        detach_streams()
 
     def _environment(self, lease: Lease) -> dict[str, str]:
         return {
@@ -201,16 +205,13 @@ class CommandRun:
 
     # -- after ----------------------------------------------------------------------------------
 
-    def _kill_command(self, lease: Lease) -> None:
-        """End the command in the place of a supervisor that was killed, or is stopped."""
-        pid, terminal = self.supervisor.command_pid, self.supervisor.spec.terminal
-        if pid is not None:
-            mark = f"FENCELOCK_HOLDER={lease.holder}".encode() if terminal else b""
-            ProcessTree(pid, os.getsid(0) if terminal else pid, mark).kill()
-
-    def _after_command(self, lease: Lease, ended: CommandEnd) -> None:
+    def _after(self, ended: CommandEnd) -> None:
         """Release, or keep the lock for the rest of ``--at-least``; never changes the status."""
+        if ended.stopped:  # the lease is lost, or about to be
+            self._release_quickly()
+            return
         self.ended = True
+        lease = self.lock.lease
         rest = self.granted_at + (self.args.at_least or 0.0) - now()
         try:
             if ended.ran and rest >= TTL_MIN:
@@ -227,29 +228,16 @@ class CommandRun:
         except FencelockError as error:
             say(f"the lock {self.args.name!r} ends by itself, it could not be given back: {error}")
 
-    def _after_loss(self) -> None:
-        """Release what is lost, or about to be."""
-        self._release_quickly()
-
     def _release_quickly(self) -> None:
         """Release what may be held, and wait for no silent server."""
-        self.session.closing_seconds = _CLOSING_SECONDS
-        self.session.operator.limit_answers(_CLOSING_SECONDS)
+        self._hurry()
         if self.lock.lease is not None:
             with suppress(FencelockError):
                 self._release()
 
-    def _report(self, status: int) -> None:
-        lease = self.lease
-        data: dict[str, Any] = {
-            "name": self.args.name,
-            "fence": lease.fence if lease else None,
-            "outcome": self.outcome,
-            "waited": round((self.granted_at if lease else now()) - self.began, 3),
-            "held": round(now() - self.granted_at, 3) if lease else 0.0,
-            "exit": status,
-        }
-        json_to_stderr(data)
+    def _hurry(self) -> None:
+        self.session.closing_seconds = _CLOSING_SECONDS
+        self.session.operator.limit_answers(_CLOSING_SECONDS)
 
 
 def _why(lease: Lease) -> str:
@@ -312,19 +300,14 @@ class OnceRun(CommandRun):
         self.status.stop()
         ended = self._run_command(lease)
         self.ended = True
-        if ended.stopped or ended.status or not ended.ran:
-            self._fail(ended)
-        self.outcome = "ran"
-        return {"exit": 0}
-
-    def _fail(self, ended: CommandEnd) -> NoReturn:
-        """Have the lock released, for the next host to run the command."""
+        if ended.ran and not (ended.stopped or ended.status):
+            self.outcome = "ran"
+            return {"exit": 0}
         if ended.stopped:
-            self.session.closing_seconds = _CLOSING_SECONDS
-            self.session.operator.limit_answers(_CLOSING_SECONDS)
+            self._hurry()
         else:
             self.outcome = "failed" if ended.ran else "not run"
-        raise _RunFailedError(ended)
+        raise _RunFailedError(ended)  # the lock is released, for the next host to run the command
 
     def _refusal(self, within: str) -> NotAcquired:
         state = f"was not done{within}" if within else "is being run elsewhere"
@@ -376,21 +359,9 @@ class ElectionRun(CommandRun):
     def _environment(self, lease: Lease) -> dict[str, str]:
         return super()._environment(lease) | {"FENCELOCK_CANDIDATE": self.lock.candidate}
 
-    def _after_command(self, lease: Lease, ended: CommandEnd) -> None:
-        super()._after_command(lease, ended)
-        self.args.ended = True
-        self.args.again = ended.ran and self.args.restart is not None and not self._ending()
-
-    def _after_loss(self) -> None:
-        super()._after_loss()
-        self.args.again = not self._ending()
-
-    def _ending(self) -> bool:
-        return not self.args.ending.isdisjoint(self.signals.received)
-
-
-RUNS: Final[dict[str, Callable[[Arguments, SignalHandlers, SupervisorClient], CommandRun]]] = {
-    "run": CommandRun,
-    "once": OnceRun,
-    "elect": ElectionRun,
-}
+    def _after(self, ended: CommandEnd) -> None:
+        super()._after(ended)
+        args = self.args
+        args.ended = not ended.stopped
+        stands = ended.stopped or (ended.ran and args.restart is not None)
+        args.again = stands and args.ending.isdisjoint(self.signals.received)

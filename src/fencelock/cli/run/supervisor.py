@@ -84,7 +84,9 @@ class Supervisor:
         poll.register(self._line, select.POLLIN)
         poll.register(self._wake[0], select.POLLIN)
         while not self._over():
-            left = max(0.0, min(REST_SECONDS, self._next_at() - now()))
+            left = max(0.0, min(REST_SECONDS, min(self._term_at, self._kill_at) - now()))
+            if self._status is not None:
+                left = _POLL_SECONDS
             for fd, _ in poll.poll(1000 * left):
                 if fd == self._wake[0]:
                     os.read(fd, 4096)
@@ -92,7 +94,8 @@ class Supervisor:
                     return self._abandoned()
             self._reap()
             self._keep_time()
-        self._report()
+        ran = not os.read(self._failure[0], 1)
+        self._send(f"ended {self._status} {int(self._stopping)} {int(ran)}")
         # What killed the holder may have ended the command: then the rest of its tree must end too.
         while not self._dismissed:
             if not self._heard():
@@ -110,22 +113,21 @@ class Supervisor:
         *orders, self._unread = (self._unread + data).split(b"\n")
         for order in orders:
             verb, _, rest = order.partition(b" ")
-            self._obey(verb, rest)
+            if verb == b"start":
+                pairs = (bytes.fromhex(word.decode()) for word in rest.split())
+                text = (pair.decode(errors="surrogateescape") for pair in pairs)
+                self._start(dict(pair.split("=", 1) for pair in text))
+            elif verb == b"until" and not self._stopping:
+                self._term_at, self._kill_at = map(float, rest.split())
+            elif verb == b"lost" and not self._stopping:
+                self._term_at = 0.0
+                if not self._spec.gentle:
+                    self._kill_at = 0.0
+            elif verb == b"done":
+                self._dismissed = True
+            elif verb == b"signal" and self._tree is not None and self._status is None:
+                self._tree.signal(int(rest))
         return bool(data)
-
-    def _obey(self, verb: bytes, rest: bytes) -> None:
-        if verb == b"start":
-            pairs = (bytes.fromhex(word.decode()) for word in rest.split())
-            text = (pair.decode(errors="surrogateescape") for pair in pairs)
-            self._start(dict(pair.split("=", 1) for pair in text))
-        elif verb == b"until" and not self._stopping:
-            self._term_at, self._kill_at = map(float, rest.split())
-        elif verb == b"lost":
-            self._stop()
-        elif verb == b"done":
-            self._dismissed = True
-        elif verb == b"signal" and self._tree is not None and self._status is None:
-            self._tree.signal(int(rest))
 
     def _abandoned(self) -> None:
         if self._tree is not None:
@@ -145,7 +147,7 @@ class Supervisor:
         mark = f"FENCELOCK_HOLDER={added['FENCELOCK_HOLDER']}".encode()
         terminal = self._spec.terminal
         self._tree = ProcessTree(pid, self._session if terminal else pid, mark if terminal else b"")
-        detach_streams(0, 1)
+        detach_streams()
         self._send(f"started {pid}")
 
     def _become(self, environment: dict[str, str], supervisor: int) -> NoReturn:
@@ -184,11 +186,6 @@ class Supervisor:
 
     # -- time -----------------------------------------------------------------------------------
 
-    def _next_at(self) -> float:
-        if self._status is not None:
-            return now() + _POLL_SECONDS
-        return min(self._term_at, self._kill_at)
-
     def _keep_time(self) -> None:
         if self._tree is None:
             return
@@ -210,23 +207,12 @@ class Supervisor:
             self._send("stopping")
         self._term_at = float("inf")
 
-    def _stop(self) -> None:
-        """Stop at once: the lease is lost."""
-        if not self._stopping:
-            self._term_at = 0.0
-            if not self._spec.gentle:
-                self._kill_at = 0.0
-
     def _over(self) -> bool:
         """Return True if the command has ended, and when it was stopped, its family too."""
         if self._tree is None or self._status is None:
             return False
         # What cannot be killed (another user's) is not waited for.
         return self._killed or not self._stopping or not any(self._tree.members())
-
-    def _report(self) -> None:
-        ran = not os.read(self._failure[0], 1)
-        self._send(f"ended {self._status} {int(self._stopping)} {int(ran)}")
 
     def _send(self, text: str) -> None:
         with contextlib.suppress(OSError):
@@ -258,14 +244,14 @@ def supervise(
         os._exit(status)
 
 
-def detach_streams(*standard: int) -> None:
+def detach_streams() -> None:
     """Replace stdin and stdout by /dev/null: they are the command's from now on.
 
     A pipe that the command closes must look closed to the process at the other end.
     """
     nothing = os.open(os.devnull, os.O_RDWR)
-    for fd in standard:
-        os.dup2(nothing, fd)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
     os.close(nothing)
 
 

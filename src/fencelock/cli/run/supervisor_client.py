@@ -94,14 +94,20 @@ class SupervisorClient:
                 if fd == wake:
                     os.read(wake, 4096)
                     continue
-                data = self._hear()
+                try:
+                    data = self._line.recv(4096)
+                except OSError:
+                    data = b""
                 if not data:
                     return None
-                *words, self._unread = (self._unread + data).split(b"\n")
-                for each in words:
-                    ended = self._take(each.decode().split())
-                    if ended is not None:
-                        return ended
+                *told, self._unread = (self._unread + data).split(b"\n")
+                for word, *numbers in map(bytes.split, told):
+                    if word == b"started":
+                        self.command_pid = int(numbers[0])
+                    elif word == b"ended":
+                        self._send("done")
+                        status, stopped, ran = map(int, numbers)
+                        return CommandEnd(status, bool(stopped), bool(ran))
             if now() >= self._overdue_at():
                 self.frozen = True
                 return None
@@ -109,21 +115,6 @@ class SupervisorClient:
     def _overdue_at(self) -> float:
         """Return when a supervisor that runs has killed the command and reported it."""
         return self._kill_at + _LATE_SECONDS if self.command_pid is not None else NEVER
-
-    def _hear(self) -> bytes:
-        try:
-            return self._line.recv(4096)
-        except OSError:
-            return b""
-
-    def _take(self, words: list[str]) -> CommandEnd | None:
-        if words[0] == "started":
-            self.command_pid = int(words[1])
-        elif words[0] == "ended":
-            status, stopped, ran = map(int, words[1:])
-            self._send("done")
-            return CommandEnd(status, bool(stopped), bool(ran))
-        return None
 
     def close(self) -> None:
         """End the supervisor, which kills a command that still runs, and wait for its end.
@@ -162,7 +153,3 @@ class StopSchedule(NamedTuple):
             return NEVER, kill_at
         term_at = deadline - min(self.grace, left / _GRACE_OF_LEASE)
         return min(term_at, self.end - self.grace), kill_at
-
-    def now(self, deadline: float) -> tuple[float, float]:
-        """Return the instants for a lease that was given just now."""
-        return self.instants(deadline, now())

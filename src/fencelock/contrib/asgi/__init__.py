@@ -16,19 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["CancelOnDisconnect", "Leading", "hold", "locked"]
 
-_WHERE = {
-    "CancelOnDisconnect": "disconnect",
-    "Leading": "leading",
-    "hold": "requests",
-    "locked": "requests",
-}
-
 
 def __getattr__(name: str) -> Any:
     """Import a name on first use."""
-    if name not in _WHERE:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415 - as said above
 
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+    where = {"CancelOnDisconnect": "disconnect", "Leading": "leading"}.get(name, "requests")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{where}"), name)
     return found

@@ -11,8 +11,8 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from math import ceil
 from string import Formatter
 from typing import Any
@@ -57,13 +57,38 @@ def locked(
         TypeError: ``client`` is no ``AsyncClient``, or an option of another type.
         ValueError: a template or an option that cannot work.
     """
-    held = _NamedByRequest(
-        client, template, given, timeout=timeout, status=status, retry_after=retry_after
-    )
+    if not isinstance(client, AsyncClient):
+        raise TypeError(f"client must be an AsyncClient, not {client!r}")
+    if status not in {CONFLICT, LOCKED}:
+        raise ValueError(f"status must be 409 or 423, not {status!r}")
+    names = parameters(template)
+    limit = options.acquire_timeout(timeout, blocking=True)
+    pause = ceil(options.positive("retry_after", retry_after))
+    client.lock(template, **given)  # refuses wrong options now
 
     async def dependency(request: HTTPConnection) -> AsyncIterator[AsyncLease]:
-        async with held.of(request) as lease:
+        found = {**request.query_params, **request.path_params}
+        missing = [name for name in names if name not in found]
+        if missing:
+            raise HTTPException(BAD_REQUEST, f"missing parameter: {', '.join(missing)}")
+        name = template.format(**{each: found[each] for each in names})
+        try:
+            lock = client.lock(name, **{"template": template, **given, "timeout": limit})
+        except ValueError as error:  # the options were right: the name is not
+            raise HTTPException(BAD_REQUEST, f"no name of a lock: {error}") from error
+        if not limit:  # one try, for which a slow server has time to answer
+            _, holds = lock.__shared__()
+            holds.options = holds.options._replace(timeout=ONE_TRY)
+        try:
+            lease = await lock.__aenter__()
+        except NotAcquired:
+            raise await _busy(client, name, status, pause) from None
+        try:
             yield lease
+        except BaseException as error:
+            await lock.__aexit__(type(error), error, error.__traceback__)
+            raise
+        await lock.__aexit__(None, None, None)
 
     return dependency
 
@@ -82,80 +107,20 @@ def hold(
 
     The options and errors are those of ``locked``; HTTPException comes from ``async with``.
     """
-    held = _NamedByRequest(
-        client, template, given, timeout=timeout, status=status, retry_after=retry_after
+    dependency = locked(
+        client, template, timeout=timeout, status=status, retry_after=retry_after, **given
     )
-    return held.of(request)
+    return asynccontextmanager(dependency)(request)
 
 
-class _NamedByRequest:
-    """The checked options of ``locked``."""
-
-    def __init__(
-        self,
-        client: AsyncClient,
-        template: str,
-        given: Mapping[str, Any],
-        *,
-        timeout: Seconds,
-        status: int,
-        retry_after: Seconds,
-    ) -> None:
-        if not isinstance(client, AsyncClient):
-            raise TypeError(f"client must be an AsyncClient, not {client!r}")
-        if status not in {CONFLICT, LOCKED}:
-            raise ValueError(f"status must be 409 or 423, not {status!r}")
-        self._client, self._template, self._given = client, template, dict(given)
-        self._names = parameters(template)
-        self._timeout = options.acquire_timeout(timeout, blocking=True)
-        self._status = status
-        self._retry_after = ceil(options.positive("retry_after", retry_after))
-        client.lock(template, **self._given)  # refuses wrong options now
-
-    @asynccontextmanager
-    async def of(self, request: HTTPConnection) -> AsyncIterator[AsyncLease]:
-        name = self._name(request)
-        given = {"template": self._template, **self._given, "timeout": self._timeout}
-        try:
-            lock = self._client.lock(name, **given)
-        except ValueError as error:  # the options were right: the name is not
-            raise HTTPException(BAD_REQUEST, f"no name of a lock: {error}") from error
-        if not self._timeout:  # one try, for which a slow server has time to answer
-            _, holds = lock.__shared__()
-            holds.options = holds.options._replace(timeout=ONE_TRY)
-        try:
-            lease = await lock.__aenter__()
-        except NotAcquired:
-            raise await self._busy(name) from None
-        try:
-            yield lease
-        except BaseException as error:
-            await lock.__aexit__(type(error), error, error.__traceback__)
-            raise
-        await lock.__aexit__(None, None, None)
-
-    def _name(self, request: HTTPConnection) -> str:
-        found = {**request.query_params, **request.path_params}
-        missing = [name for name in self._names if name not in found]
-        if missing:
-            raise HTTPException(BAD_REQUEST, f"missing parameter: {', '.join(missing)}")
-        return self._template.format(**{name: found[name] for name in self._names})
-
-    async def _busy(self, name: str) -> HTTPException:
-        """Return the answer to a request that does not get the lock."""
-        told: dict[str, Any] = {"error": "busy", "retry_after": self._retry_after}
-        age = await self._age(name)
-        if age is not None:
-            told["held_for"] = round(age, 1)
-        return HTTPException(self._status, told, {"Retry-After": str(self._retry_after)})
-
-    async def _age(self, name: str) -> float | None:
-        """Return for how long the lock has been held; None where that is not known."""
-        try:
-            found = await self._client.status(name, waiters=0)
-        except FencelockError:
-            return None
-        return found.holder.held_for if found.holder is not None else None
+async def _busy(client: AsyncClient, name: str, status: int, retry_after: int) -> HTTPException:
+    """Return the answer to a request that does not get the lock: how long it has been held."""
+    told: dict[str, Any] = {"error": "busy", "retry_after": retry_after}
+    with suppress(FencelockError):  # then that is not known
+        found = await client.status(name, waiters=0)
+        if found.holder is not None:
+            told["held_for"] = round(found.holder.held_for, 1)
+    return HTTPException(status, told, {"Retry-After": str(retry_after)})
 
 
 def parameters(template: str) -> tuple[str, ...]:

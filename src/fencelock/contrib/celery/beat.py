@@ -49,35 +49,6 @@ return 1
 """
 
 
-class LastRuns:
-    """When each entry ran last, on the server, for all beats of an election."""
-
-    def __init__(self, operator: Operator, key: bytes) -> None:
-        self._operator = operator
-        self._key = key
-
-    def read(self) -> dict[str, datetime]:
-        """Return the last runs, by the name of the entry."""
-        reply = self._operator.command(b"HGETALL", self._key, key=self._key)
-        flat = (
-            [part for pair in reply.items() for part in pair] if isinstance(reply, dict) else reply
-        )
-        found = dict(zip(flat[::2], flat[1::2], strict=True))
-        return {
-            name.decode().removeprefix("entry:"): datetime.fromtimestamp(float(value), UTC)
-            for name, value in found.items()
-            if name.startswith(b"entry:")
-        }
-
-    def claim(self, fence: int, runs: dict[str, datetime]) -> bool:
-        """Write last runs; False when a leader with a greater fence has written."""
-        words: list[bytes] = [b"%d" % fence, b"%d" % KEPT_MS]
-        for name, at in runs.items():
-            words += [name.encode(), repr(maybe_make_aware(at).timestamp()).encode()]
-        claimed = self._operator.command(b"EVAL", _CLAIM, b"1", self._key, *words, key=self._key)
-        return bool(claimed)
-
-
 class Candidacy:
     """One beat in the election of an app's beats."""
 
@@ -88,8 +59,8 @@ class Candidacy:
             app.conf.get("fencelock_beat_election") or f"beat:{app.main or 'celery'}",
         )
         self.election: Election = client.election(name, label="celery beat")
-        operator = Operator(client)
-        self.runs: LastRuns = LastRuns(operator, f"{operator.key(name)}~runs".encode())
+        self._operator = Operator(client)
+        self._key = f"{self._operator.key(name)}~runs".encode()
         self.fence: int = 0  # of the leadership that this beat knows of
 
     def campaign(self) -> bool:
@@ -99,6 +70,26 @@ class Candidacy:
         lease = self.election.lease
         self.fence = lease.fence if lease is not None else 0
         return True
+
+    def last_runs(self) -> dict[str, datetime]:
+        """Return when each entry ran last, on any beat, by its name: the server keeps it."""
+        reply = self._operator.command(b"HGETALL", self._key, key=self._key)
+        found = (
+            reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
+        )
+        return {
+            name.decode().removeprefix("entry:"): datetime.fromtimestamp(float(value), UTC)
+            for name, value in found.items()
+            if name.startswith(b"entry:")
+        }
+
+    def claim(self, runs: dict[str, datetime]) -> bool:
+        """Write last runs; False when a leader with a greater fence has written."""
+        words: list[bytes] = [b"%d" % self.fence, b"%d" % KEPT_MS]
+        for name, at in runs.items():
+            words += [name.encode(), repr(maybe_make_aware(at).timestamp()).encode()]
+        claimed = self._operator.command(b"EVAL", _CLAIM, b"1", self._key, *words, key=self._key)
+        return bool(claimed)
 
     def resign(self) -> None:
         """Hand over to the next beat, if this one leads. Never raises: the beat is about to end."""
@@ -138,7 +129,7 @@ class LeadingBeat:
         """Send a due entry, unless a later leader has sent it."""
         at = self.schedule[entry.name].last_run_at
         try:
-            claimed = self._standing.runs.claim(self._standing.fence, {entry.name: at})
+            claimed = self._standing.claim({entry.name: at})
         except FencelockError:
             self.schedule[entry.name] = entry  # still due: nothing was sent
             self._heap = None  # Celery has taken it out, and would not put it back
@@ -187,22 +178,18 @@ class LeadingBeat:
             self._leads = True
             self.setup_schedule()  # type: ignore[attr-defined]  # that of the scheduler
             self._heap = None
-            return self._go_on()
+            known, new = self._standing.last_runs(), {}
+            for name, entry in self.schedule.items():
+                if name in known:
+                    entry.last_run_at = known[name]
+                elif entry.last_run_at is not None:
+                    new[name] = entry.last_run_at
+            if self._standing.claim(new):
+                log.info("this beat leads, with fence %d", self._standing.fence)
+                return True
         except BaseException:
             self.close()
             raise
-
-    def _go_on(self) -> bool:
-        """Read the last runs from the server; write those that it lacks."""
-        known, new = self._standing.runs.read(), {}
-        for name, entry in self.schedule.items():
-            if name in known:
-                entry.last_run_at = known[name]
-            elif entry.last_run_at is not None:
-                new[name] = entry.last_run_at
-        if self._standing.runs.claim(self._standing.fence, new):
-            log.info("this beat leads, with fence %d", self._standing.fence)
-            return True
         self.close()
         return False
 

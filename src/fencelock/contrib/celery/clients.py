@@ -41,15 +41,13 @@ def client_options(conf: Any) -> dict[str, Any]:
             "the setting fencelock must be a URL or a dict of the options of fencelock.Client, such"
             f" as {{'source': 'redis://host', 'ttl': 30}}, not {given!r}"
         )
-    source = given.get("source") or os.environ.get("FENCELOCK_URL") or _broker(conf)
-    if source is None:
-        raise ImproperlyConfigured(
-            "fencelock does not know the server of the locks: the broker is not Redis or Valkey."
-            " Set app.conf.fencelock = {'source': 'redis://host:6379/0'}, or FENCELOCK_URL"
-        )
+    source = given.get("source") or os.environ.get("FENCELOCK_URL")
+    if not source:
+        source = conf.get("broker_write_url") or conf.get("broker_url")
+        if not (isinstance(source, str) and source.startswith(_SCHEMES) and ";" not in source):
+            raise ImproperlyConfigured(
+                "fencelock does not know the server of the locks: the broker is not Redis or"
+                " Valkey. Set app.conf.fencelock = {'source': 'redis://host:6379/0'}, or"
+                " FENCELOCK_URL"
+            )
     return {**given, "source": source}
-
-
-def _broker(conf: Any) -> str | None:
-    url = conf.get("broker_write_url") or conf.get("broker_url")
-    return url if isinstance(url, str) and url.startswith(_SCHEMES) and ";" not in url else None

@@ -15,7 +15,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import celery
 from celery.local import PromiseProxy, Proxy
@@ -27,12 +27,7 @@ from fencelock._runtime.log import log
 from fencelock.blocking.client import Client
 from fencelock.blocking.lease import Lease
 from fencelock.contrib.celery.clients import client_of
-from fencelock.contrib.celery.outcomes import (
-    TaskBusy,
-    TaskLeaseLost,
-    TaskSkipped,
-    as_task_error,
-)
+from fencelock.contrib.celery.outcomes import TaskBusy, TaskSkipped, as_task_error
 from fencelock.contrib.interruption import LossInterrupt
 from fencelock.errors import FencelockError, LeaseLost, NotAcquired
 from fencelock.options import Seconds
@@ -109,21 +104,29 @@ def exclusive(
     if not isinstance(key, str):  # @exclusive without a call, for one
         raise TypeError(f'write @exclusive("import:{{account_id}}"): key must be str, not {key!r}')
     template = template_of(key)
-    chosen = _checked(
-        template=template,
+    if busy not in {"retry", "skip", "raise"}:
+        raise ValueError(f'busy must be "retry", "skip" or "raise", not {busy!r}')
+    if lost not in {"fail", "retry"}:
+        raise ValueError(f'lost must be "fail" or "retry", not {lost!r}')
+    if not (client is None or isinstance(client, Client)):
+        raise TypeError(f"client must be a fencelock.Client or None, not {client!r}")
+    seconds = options.span("timeout", timeout)
+    if not 0 <= seconds < options.TTL_MAX:
+        raise ValueError(f"timeout must be 0 or more seconds, not {timeout!r}")
+    if retries is not None and busy != "retry":
+        raise ValueError(f"retries needs busy='retry': {busy!r} does not retry")
+    chosen = ExclusiveOptions(
+        template=template[: options.TEMPLATE_CHARS_MAX] if template.isprintable() else None,
         busy=busy,
         lost=lost,
-        timeout=timeout,
-        countdown=countdown,
-        retries=retries,
-        ttl=ttl,
+        timeout=seconds,
+        countdown=options.positive("countdown", countdown),
+        retries=None if retries is None else options.count("retries", retries, least=0),
+        ttl=None if ttl is None else options.lease_ttl(ttl),
         client=client,
     )
 
-    def decorate(target: Any) -> Any:
-        return _decorated(target, template, chosen)
-
-    return decorate
+    return lambda target: _decorated(target, template, chosen)
 
 
 def current_lease() -> Lease:
@@ -138,57 +141,19 @@ def current_lease() -> Lease:
     return leases[-1]
 
 
-def _checked(
-    *,
-    template: str,
-    busy: Any,
-    lost: Any,
-    timeout: Any,
-    countdown: Any,
-    retries: Any,
-    ttl: Any,
-    client: Any,
-) -> ExclusiveOptions:
-    if busy not in {"retry", "skip", "raise"}:
-        raise ValueError(f'busy must be "retry", "skip" or "raise", not {busy!r}')
-    if lost not in {"fail", "retry"}:
-        raise ValueError(f'lost must be "fail" or "retry", not {lost!r}')
-    if not (client is None or isinstance(client, Client)):
-        raise TypeError(f"client must be a fencelock.Client or None, not {client!r}")
-    seconds = options.span("timeout", timeout)
-    if not 0 <= seconds < options.TTL_MAX:
-        raise ValueError(f"timeout must be 0 or more seconds, not {timeout!r}")
-    if retries is not None and busy != "retry":
-        raise ValueError(f"retries needs busy='retry': {busy!r} does not retry")
-    return ExclusiveOptions(
-        template=template[: options.TEMPLATE_CHARS_MAX] if template.isprintable() else None,
-        busy=busy,
-        lost=lost,
-        timeout=seconds,
-        countdown=options.positive("countdown", countdown),
-        retries=None if retries is None else options.count("retries", retries, least=0),
-        ttl=None if ttl is None else options.lease_ttl(ttl),
-        client=client,
-    )
-
-
 def _decorated(target: Any, template: str, chosen: ExclusiveOptions) -> Any:
     """Decorate a function, a task, or what becomes a task once its app is complete."""
     if type(target) is PromiseProxy:
-        target.__then__(lambda: _install(target._get_current_object(), template, chosen))  # noqa: SLF001 - the task that the promise has become
+        target.__then__(lambda: _decorated(target._get_current_object(), template, chosen))  # noqa: SLF001 - the task that the promise has become
         return target
     if type(target) is Proxy:
         raise TypeError(
             "put @exclusive below @shared_task, next to the function: each app makes its own task"
         )
-    if isinstance(target, celery.Task):
-        return _install(target, template, chosen)
-    return _guarded(target, template, chosen, None)
-
-
-def _install(task: Any, template: str, chosen: ExclusiveOptions) -> Any:
-    task.run = _guarded(task.run, template, chosen, task)
-    return task
+    if not isinstance(target, celery.Task):
+        return _guarded(target, template, chosen, None)
+    target.run = _guarded(target.run, template, chosen, target)
+    return target
 
 
 def _guarded(function: Any, template: str, chosen: ExclusiveOptions, task: Any) -> Any:
@@ -233,7 +198,14 @@ class Run:
             return body()
         interrupt, began = LossInterrupt(), False
         try:
-            with self._lock(interrupt) as lease:
+            with self._client.lock(
+                self._name,
+                ttl=self._chosen.ttl,
+                timeout=self._chosen.timeout,
+                label=self.label,
+                template=self._chosen.template,
+                on_lost=lambda lease: interrupt.lost(as_task_error(loss_of(lease))),
+            ) as lease:
                 began = True
                 _running.leases[me] = lease
                 try:
@@ -247,41 +219,20 @@ class Run:
         except LeaseLost as error:
             if not began or error.name != self._name:
                 raise
-            return self._end_lost(as_task_error(interrupt.error or error))
+            loss = as_task_error(interrupt.error or error)
+            if self._chosen.lost == "retry" and self._has_message:
+                raise self._task.retry(exc=loss) from None
+            try:
+                raise loss from None
+            finally:
+                del loss
         return self._end_busy()
-
-    def _lock(self, interrupt: LossInterrupt) -> Any:
-        def lost(lease: Lease) -> None:
-            interrupt.lost(as_task_error(loss_of(lease)))
-
-        return self._client.lock(
-            self._name,
-            ttl=self._chosen.ttl,
-            timeout=self._chosen.timeout,
-            label=self.label,
-            template=self._chosen.template,
-            on_lost=lost,
-        )
-
-    # -- the lease was lost ---------------------------------------------------------------------
-
-    def _end_lost(self, error: TaskLeaseLost) -> Any:
-        """Fail the run, or retry it as the task itself would."""
-        if self._chosen.lost == "retry" and self._has_message:
-            raise self._task.retry(exc=error)
-        try:
-            raise error from None
-        finally:
-            del error
-
-    # -- the lock is busy -----------------------------------------------------------------------
 
     def _end_busy(self) -> Any:
         """End a run that did not get the lock."""
-        holder = self._holder()
-        busy = TaskBusy(_told(self._name, holder), holder)
-        if self._has_message and holder.get("label") == self.label:
-            return self._retry(busy, holder.get("remaining", 0.0) + GRACE)
+        busy = self._refused()
+        if self._has_message and busy.holder.get("label") == self.label:
+            return self._retry(busy, busy.holder["remaining"] + GRACE)
         if self._chosen.busy == "skip":
             return self._skip(TaskSkipped(*busy.args))
         spent = self._chosen.retries is not None and self._tries() >= self._chosen.retries
@@ -316,21 +267,24 @@ class Run:
         finally:
             del skipped
 
-    def _holder(self) -> dict[str, Any]:
-        """Return who holds the lock, in plain values; nothing when the server cannot tell."""
+    def _refused(self) -> TaskBusy:
+        """Return the error that names the holder, in plain values, as far as the server can."""
+        gone = TaskBusy(f"{self._name!r} was held, and is not any more")
         try:
             info = self._client.status(self._name, waiters=1)
         except FencelockError:
-            return {}
+            return gone
         if not info.held:
-            return {}
+            return gone
         told: dict[str, Any] = {"remaining": info.remaining or 0.0, "held_for": 0.0}
-        if info.holder is not None:
-            who = info.holder
-            told["held_for"] = who.held_for
-            told |= {"host": who.host, "pid": who.pid, "unit": who.unit, "label": who.label}
-            told["task_id"] = task_id_of(who.label)
-        return told
+        if info.holder is None:
+            return TaskBusy(f"{self._name!r} is held by a program that is not fencelock", told)
+        who = info.holder
+        told |= {"held_for": who.held_for, "host": who.host, "pid": who.pid, "unit": who.unit}
+        told |= {"label": who.label, "task_id": task_id_of(who.label)}
+        label = f" ({who.label})" if who.label else ""
+        process = f"{who.host}:{who.pid}{label}"
+        return TaskBusy(f"{self._name!r} is held by {process} for {who.held_for:.1f} s", told)
 
 
 def label_of(task: Any, request: Any) -> str:
@@ -351,15 +305,3 @@ def task_id_of(label: str) -> str:
     """Return the id of the task that a label names, or nothing."""
     word, _, rest = label.partition(" ")
     return rest.partition(" ")[0] if word == "task" else ""
-
-
-def _told(name: str, holder: dict[str, Any]) -> str:
-    if not holder:
-        return f"{name!r} was held, and is not any more"
-    if "host" not in holder:
-        return f"{name!r} is held by a program that is not fencelock"
-    label = f" ({holder['label']})" if holder["label"] else ""
-    return (
-        f"{name!r} is held by {holder['host']}:{holder['pid']}{label}"
-        f" for {cast('float', holder['held_for']):.1f} s"
-    )

@@ -28,13 +28,10 @@ def client() -> Client:
         ImproperlyConfigured: the setting has another form, or no server is named.
         TypeError, ValueError: an option that cannot work.
     """
-    if _made:
-        return _made[0]
     with _guard:
         if not _made:
             _made.append(Client(**client_options()))
-        made = _made[0]
-    return made
+        return _made[0]
 
 
 def client_options() -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from django.core.management.base import BaseCommand, CommandError
 
@@ -23,14 +23,6 @@ CommandT = TypeVar("CommandT", bound=type[Any])
 # The exit statuses of ``fencelock run``, for the same reasons.
 BUSY_STATUS: Final = 75
 LOST_STATUS: Final = 76
-
-
-class CommandOptions(NamedTuple):
-    """The checked options of a command's lock."""
-
-    busy: str
-    timeout: float | None
-    ttl: float | None
 
 
 def django_command_lock(
@@ -58,31 +50,28 @@ def django_command_lock(
         raise ValueError(f'busy must be "raise", "skip" or "wait", not {busy!r}')
     if timeout is not None and busy != "wait":
         raise ValueError(f"timeout needs busy='wait': {busy!r} does not wait")
-    chosen = CommandOptions(
-        busy=busy,
-        timeout=options.acquire_timeout(timeout, blocking=True) if busy == "wait" else 0.0,
-        ttl=None if ttl is None else options.lease_ttl(ttl),
-    )
+    limit = options.acquire_timeout(timeout, blocking=True) if busy == "wait" else 0.0
+    length = None if ttl is None else options.lease_ttl(ttl)
 
     def decorate(command: Any) -> Any:
-        if not (isinstance(command, type) and issubclass(command, BaseCommand)):
+        fits = isinstance(command, type) and issubclass(command, BaseCommand)
+        if not fits:
             raise TypeError(f"it decorates a class derived from BaseCommand, not {command!r}")
         template = name or f"command:{command.__module__.rpartition('.')[2]}"
-        _guard(command, template, chosen)
+        plain = command.handle
+
+        @wraps(plain)
+        def handle(self: Any, *args: Any, **given: Any) -> Any:
+            def body() -> Any:
+                return plain(self, *args, **given)
+
+            named = filled_in(template, given)
+            return run_locked(self, named, body, busy=busy, timeout=limit, ttl=length)
+
+        command.handle = handle
         return command
 
     return decorate
-
-
-def _guard(command: Any, template: str, chosen: CommandOptions) -> None:
-    plain = command.handle
-
-    @wraps(plain)
-    def handle(self: Any, *args: Any, **given: Any) -> Any:
-        named = filled_in(template, given)
-        return run_locked(self, named, chosen, lambda: plain(self, *args, **given))
-
-    command.handle = handle
 
 
 def filled_in(template: str, given: Mapping[str, Any]) -> str:
@@ -97,7 +86,15 @@ def filled_in(template: str, given: Mapping[str, Any]) -> str:
     return options.lock_name(template.format_map(given))
 
 
-def run_locked(command: Any, name: str, chosen: CommandOptions, body: Callable[[], Any]) -> Any:
+def run_locked(
+    command: Any,
+    name: str,
+    body: Callable[[], Any],
+    *,
+    busy: str = "wait",
+    timeout: float | None = None,
+    ttl: float | None = None,
+) -> Any:
     """Run a command's body under a lock, or end as its terms say."""
     interrupt, began = LossInterrupt(), False
 
@@ -105,7 +102,7 @@ def run_locked(command: Any, name: str, chosen: CommandOptions, body: Callable[[
         interrupt.lost(loss_of(lease))
 
     label = f"manage.py {type(command).__module__.rpartition('.')[2]}"
-    held = client().lock(name, ttl=chosen.ttl, timeout=chosen.timeout, label=label, on_lost=lost)
+    held = client().lock(name, ttl=ttl, timeout=timeout, label=label, on_lost=lost)
     try:
         with held:
             began = True
@@ -118,20 +115,11 @@ def run_locked(command: Any, name: str, chosen: CommandOptions, body: Callable[[
         if not began or error.name != name:
             raise
         raise CommandError(f"stopped: {error}", returncode=LOST_STATUS) from error
-    return _busy(command, name, chosen)
-
-
-def _busy(command: Any, name: str, chosen: CommandOptions) -> None:
-    text = f"{name!r} is held{held_by(name)}"
-    if chosen.busy != "skip":
+    text, who = f"{name!r} is held", client().status(name, waiters=1).holder
+    if who is not None:  # else it is free by now
+        label = f" ({who.label})" if who.label else ""
+        text += f" by {who.host}:{who.pid}{label} for {who.held_for:.0f} s"
+    if busy != "skip":
         raise CommandError(text, returncode=BUSY_STATUS)
     command.stderr.write(f"skipped: {text}")
-
-
-def held_by(name: str) -> str:
-    """Return who holds a lock, as the end of a sentence; nothing when it is free by now."""
-    holder = client().status(name, waiters=1).holder
-    if holder is None:
-        return ""
-    label = f" ({holder.label})" if holder.label else ""
-    return f" by {holder.host}:{holder.pid}{label} for {holder.held_for:.0f} s"
+    return None

@@ -100,18 +100,15 @@ class FencedModel(Model):
             return
         fence, before = fence_of(lease), self.fence
         try:
-            self._save_fenced(lease, fence, *args, **kwargs)
+            fields = kwargs.get("update_fields")
+            if fields is not None:
+                kwargs["update_fields"] = {*fields, "fence"}
+            rows = FencedQuerySet(type(self), using=kwargs.get("using") or self._state.db)
+            with transaction.atomic(using=rows._write_alias()):  # noqa: SLF001 - of this file
+                if self.pk is not None:
+                    rows.filter(pk=self.pk).fenced_update(lease)  # the row is locked from here on
+                self.fence = fence
+                super().save(*args, **kwargs)
         except BaseException:
             self.fence = before
             raise
-
-    def _save_fenced(self, lease: BaseLease | int, fence: int, *args: Any, **kwargs: Any) -> None:
-        fields = kwargs.get("update_fields")
-        if fields is not None:
-            kwargs["update_fields"] = {*fields, "fence"}
-        rows = FencedQuerySet(type(self), using=kwargs.get("using") or self._state.db)
-        with transaction.atomic(using=rows._write_alias()):  # noqa: SLF001 - of this file
-            if self.pk is not None:
-                rows.filter(pk=self.pk).fenced_update(lease)  # the row is locked from here on
-            self.fence = fence
-            super().save(*args, **kwargs)

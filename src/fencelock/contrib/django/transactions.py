@@ -78,35 +78,28 @@ class LockAround:
                 _ReleaseLater(self._held.pop_all(), self._handle.name), using=self._using
             )
             return None
-        if self._release != "now" and error is None:
-            self._warn()
-        return self._held.__exit__(kind, error, trace)
-
-    def _warn(self) -> None:
-        for alias in open_transactions():
+        for alias in open_transactions() if self._release != "now" and error is None else ():
             warnings.warn(
                 f"{self._handle.name!r} is released inside a transaction of the database {alias!r}:"
                 " the next holder cannot see what it wrote. Take the lock outside the transaction,"
                 ' or pass release="on_commit"',
                 ReleasedInTransaction,
-                stacklevel=3,
+                stacklevel=2,
             )
+        return self._held.__exit__(kind, error, trace)
 
 
 def open_transactions() -> list[str]:
     """Return the databases with an open transaction in this thread, without that of a test."""
-    return [each.alias for each in connections.all(initialized_only=True) if _is_open(each)]
-
-
-def _is_open(connection: Any) -> bool:
-    blocks = getattr(connection, "atomic_blocks", ())
-    of_test = bool(blocks) and all(getattr(each, "_from_testcase", False) for each in blocks)
-    return (_is_manual(connection) or bool(connection.in_atomic_block)) and not of_test
-
-
-def _is_manual(connection: Any) -> bool:
-    """Return True if each statement is in a transaction, which the program ends by itself."""
-    return connection.connection is not None and not connection.autocommit
+    found: list[str] = []
+    for each in connections.all(initialized_only=True):
+        blocks = getattr(each, "atomic_blocks", ())
+        of_test = bool(blocks) and all(getattr(block, "_from_testcase", False) for block in blocks)
+        # Then each statement is in a transaction, which the program ends by itself.
+        manual = each.connection is not None and not each.autocommit
+        if (manual or each.in_atomic_block) and not of_test:
+            found.append(each.alias)
+    return found
 
 
 class _ReleaseLater:

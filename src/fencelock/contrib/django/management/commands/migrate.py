@@ -16,7 +16,7 @@ from django.db import connections
 from django.db.migrations.executor import MigrationExecutor
 
 from fencelock.contrib.django.bases import Migrate
-from fencelock.contrib.django.commands import CommandOptions, run_locked
+from fencelock.contrib.django.commands import run_locked
 
 
 class Command(Migrate):
@@ -47,12 +47,11 @@ class Command(Migrate):
         database = options["database"]
         connections[database].close()
         name = f"migrate:{connections[database].settings_dict['NAME']}"
-        chosen = CommandOptions(busy="wait", timeout=timeout, ttl=None)
-        return run_locked(self, name, chosen, lambda: self._migrate(*args, **options))
 
-    def _migrate(self, *args: Any, **options: Any) -> Any:
-        """Migrate, unless another process did while this one waited."""
-        return None if self._is_done(options) else super().handle(*args, **options)
+        def migrate() -> Any:  # unless another process did while this one waited
+            return None if self._is_done(options) else Migrate.handle(self, *args, **options)
+
+        return run_locked(self, name, migrate, timeout=timeout)
 
     def _is_done(self, options: dict[str, Any]) -> bool:
         """Return True if every migration is applied; a target of its own is Django's to judge."""

@@ -1,7 +1,8 @@
-"""Show people what they wait for: the lock's holder, since when, and their own place in line.
+"""What people see of a lock: a row of a table, its holder in words, and a line while they wait.
 
-On a terminal one line that is rewritten each second; otherwise a line at the start and one each
-minute. Nothing is sent to the server before a wait has lasted a moment.
+The line says who holds the lock, since when, and their own place in line. On a terminal it is
+rewritten each second; otherwise there is one at the start and one each minute. Nothing is sent to
+the server before a wait has lasted a moment.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ _ELSEWHERE: Final = 60.0
 _WAITERS: Final = 1000
 _LOOK_SECONDS: Final = 0.25
 _ERASE: Final = "\r\x1b[K"
+# The columns that a narrow terminal does without, the first ones first.
+LESS: Final = ("FENCE", "LABEL", "LEASE", "HELD FOR", "LONGEST WAIT")
 
 
 class WaitStatus:
@@ -110,14 +113,6 @@ def describe(info: LockStatus) -> str:
     return ", ".join(parts)
 
 
-def waiting(info: LockStatus) -> str:
-    """Return in words how many wait for a lock."""
-    inside = len(info.local_waiters)
-    return (
-        f"{info.waiting}, and {inside} for others of their client" if inside else str(info.waiting)
-    )
-
-
 def held_by(info: LockStatus) -> str:
     """Return in words which process holds a lock, and for how long."""
     if info.kept and info.holder is not None:
@@ -138,3 +133,26 @@ def held_by(info: LockStatus) -> str:
 def person(who: HolderStatus | WaiterStatus) -> str:
     """Return ``host:pid (label)``."""
     return f"{who.host}:{who.pid} ({who.called})" if who.called else f"{who.host}:{who.pid}"
+
+
+def row(lock: LockStatus) -> dict[str, str]:
+    """Return the cells of a lock, by column."""
+    who = lock.holder
+    holder = "(not fencelock)" if lock.held else "-"
+    if who is not None:
+        holder = f"{who.host}:{who.pid}" + (f" +{lock.holding - 1}" if lock.holding > 1 else "")
+    return {
+        "NAME": lock.name,
+        "STATE": lock.doing,
+        "HOLDER": holder,
+        "LABEL": (who and who.called) or "-",
+        "HELD FOR": human(who.held_for) if who else "-",
+        "LEASE": lease(lock.remaining) if lock.held else "-",
+        "FENCE": str(lock.fence) if lock.fence else "-",
+        "WAITING": str(lock.waiting),
+    }
+
+
+def lease(remaining: float | None) -> str:
+    """Return what is left of a lease; one that another program gave no end has none."""
+    return "-" if remaining is None else human(remaining)
