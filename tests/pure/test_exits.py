@@ -34,7 +34,9 @@ STATUSES = {
 
 
 def every_error() -> list[type[BaseException]]:
-    kinds = [each for each in vars(errors).values() if isinstance(each, type)]
+    kinds = [
+        each for name, each in vars(errors).items() if isinstance(each, type) and name[0] != "_"
+    ]
     return [each for each in kinds if issubclass(each, errors.FencelockError)]
 
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import fencelock
-from fencelock._handles import lock
+from fencelock._handles import handle
 from verification.virtual.loop import VirtualLoop, number_objects
 from verification.virtual.weather import Weather
 from verification.virtual.wire import Server
