@@ -29,14 +29,17 @@ class RevokeForm(Form):
 class LockAdmin(ModelAdmin):
     """Lists locks for users with ``view_lock``; ``revoke_lock`` allows to take one away."""
 
-    def has_add_permission(self, request: Any, obj: Any = None) -> bool:  # noqa: ARG002 - as Django calls it
-        """Return False: a lock is made by acquiring it, and has nothing to edit.
-
-        To take one away is a permission of its own.
-        """
+    def has_add_permission(self, request: Any) -> bool:  # noqa: ARG002 - as Django calls it
+        """Return False: a lock is made by acquiring it."""
         return False
 
-    has_change_permission = has_delete_permission = has_add_permission
+    def has_change_permission(self, request: Any, obj: Any = None) -> bool:  # noqa: ARG002 - as Django calls it
+        """Return False: a lock has nothing to edit."""
+        return False
+
+    def has_delete_permission(self, request: Any, obj: Any = None) -> bool:  # noqa: ARG002 - as Django calls it
+        """Return False: taking a lock away is a permission of its own."""
+        return False
 
     def has_revoke_permission(self, request: Any) -> bool:
         """Return True if the user may take locks away."""
