@@ -72,6 +72,11 @@ class Parser(argparse.ArgumentParser):
         """Print the help, and raise what hinders it: argparse ignores that."""
         print(self.format_help(), end="", file=file)
 
+    def parse_with_server(self, argv: list[str]) -> Any:
+        """Add which server holds the locks, as the last options, and parse."""
+        add_server(self)
+        return self.parse_args(argv)
+
     def parse_args(self, *args: Any, **more: Any) -> Any:
         """Parse, unless only the parser itself is wanted; see ``described``."""
         if _wanted:

@@ -42,10 +42,8 @@ class _BySignal:
     @classmethod
     def works(cls) -> bool:
         """Return True in the main thread, if the signal is not used for something else."""
-        if (
-            not hasattr(signal, "SIGURG")
-            or threading.current_thread() is not threading.main_thread()
-        ):
+        in_main = threading.current_thread() is threading.main_thread()
+        if not in_main or not hasattr(signal, "SIGURG"):
             return False
         now = signal.getsignal(signal.SIGURG)
         ours = isinstance(getattr(now, "__self__", None), cls)

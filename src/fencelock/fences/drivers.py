@@ -176,11 +176,9 @@ class _SqlAlchemy:
         return bool(level != "AUTOCOMMIT")
 
 
-class _OfSession:
-    """A session of SQLAlchemy's ORM, used by way of its connection."""
-
-    def __new__(cls, session: Any) -> Any:
-        return _SqlAlchemy(session.connection())
+def _of_session(session: Any) -> SqlSession:
+    """Return a session of SQLAlchemy's ORM, used by way of its connection."""
+    return _SqlAlchemy(session.connection())
 
 
 class _AsyncSqlAlchemy:
@@ -206,13 +204,6 @@ class _AsyncSqlAlchemy:
         return self._in_transaction
 
 
-class _OfScoped:
-    """A registry of sessions stands for the session of the running task."""
-
-    def __new__(cls, sessions: Any) -> Any:
-        return _AsyncSqlAlchemy(sessions())
-
-
 # By the package of a driver, how its connection tells that a transaction is open.
 _DRIVERS: Final[dict[str, Callable[[Any], object]]] = {
     "psycopg": lambda driver: int(driver.info.transaction_status) != _IDLE,
@@ -228,8 +219,8 @@ _BLOCKING: Final[dict[tuple[str, str], Callable[[Any], SqlSession]]] = {
     ("sqlite3", "Connection"): _Sqlite,
     ("pymysql", "Connection"): _PyMySQL,
     ("sqlalchemy", "Connection"): _SqlAlchemy,
-    ("sqlalchemy", "Session"): _OfSession,
-    ("sqlalchemy", "scoped_session"): _OfSession,
+    ("sqlalchemy", "Session"): _of_session,
+    ("sqlalchemy", "scoped_session"): _of_session,
 }
 _ASYNCIO: Final[dict[tuple[str, str], Callable[[Any], AsyncSqlSession]]] = {
     ("psycopg", "AsyncConnection"): _AsyncPsycopg,
@@ -237,5 +228,6 @@ _ASYNCIO: Final[dict[tuple[str, str], Callable[[Any], AsyncSqlSession]]] = {
     ("asyncpg", "PoolConnectionProxy"): _Asyncpg,
     ("sqlalchemy", "AsyncConnection"): _AsyncSqlAlchemy,
     ("sqlalchemy", "AsyncSession"): _AsyncSqlAlchemy,
-    ("sqlalchemy", "async_scoped_session"): _OfScoped,
+    # A registry of sessions stands for the session of the running task.
+    ("sqlalchemy", "async_scoped_session"): lambda sessions: _AsyncSqlAlchemy(sessions()),
 }

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 from fencelock.fences import drivers
-from fencelock.fences.sql import TABLE, Dialect, Statement, dialect_named, statements, table_name
-from fencelock.fences.token import Fenced, FencedMany, FencingToken, refuse_older, tokens_of
+from fencelock.fences.sql import TABLE, Statement, dialect_named, statements, table_name
+from fencelock.fences.token import Fenced, FencedMany, refuse_older, tokens_of
 
 
 class _SqlGuard:
@@ -44,9 +44,6 @@ class _SqlGuard:
     def _create(self, dialect: str) -> Statement:
         text = dialect_named(dialect).create_beside.format(create=self.ddl(dialect))
         return Statement(text, (), {})
-
-    def _check(self, dialect: Dialect, token: FencingToken, style: str) -> list[Statement]:
-        return statements(dialect, self.table, token, style)
 
     def __repr__(self) -> str:
         """Show the table."""
@@ -90,11 +87,11 @@ class FenceGuard(_SqlGuard):
         session = drivers.session(connection)
         dialect = dialect_named(session.dialect)
         for token in tokens:
-            seen = None
-            for each in self._check(dialect, token, session.style):
+            seen: Any = None
+            for each in statements(dialect, self.table, token, session.style):
                 seen = session.run(each, returns=_returns(each))
             _refuse_autocommit(session)
-            refuse_older(token, _whole(seen))
+            refuse_older(token, int(seen))
 
 
 class AsyncFenceGuard(_SqlGuard):
@@ -122,20 +119,16 @@ class AsyncFenceGuard(_SqlGuard):
         session = drivers.async_session(connection)
         dialect = dialect_named(session.dialect)
         for token in tokens:
-            seen = None
-            for each in self._check(dialect, token, session.style):
+            seen: Any = None
+            for each in statements(dialect, self.table, token, session.style):
                 seen = await session.run(each, returns=_returns(each))
             _refuse_autocommit(session)
-            refuse_older(token, _whole(seen))
+            refuse_older(token, int(seen))
 
 
 def _returns(statement: Statement) -> bool:
     """Return True for a statement of a check that returns the stored fence."""
     return statement.text.startswith("SELECT") or statement.text.endswith("RETURNING fence")
-
-
-def _whole(seen: Any) -> int:
-    return int(seen)
 
 
 def _refuse_autocommit(session: drivers.SqlSession | drivers.AsyncSqlSession) -> None:

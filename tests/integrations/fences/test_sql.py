@@ -111,6 +111,13 @@ def test_no_newer_one_gets_past_an_older_that_has_not_ended(world, level):
     new.commit()
 
 
+def checked(world, lease):
+    """Check a lease in a transaction of its own."""
+    session = world.open(world.levels[0])
+    session.check(lease)
+    session.commit()
+
+
 @every_world
 def test_the_first_use_of_a_name_waits_too(world):
     """Two transactions that both find no row: one of them is first."""
@@ -139,9 +146,7 @@ def test_one_lease_writes_in_many_transactions(world):
 
 @every_world
 def test_a_refused_check_leaves_the_fence_as_it_was(world):
-    session = world.open(world.levels[0])
-    session.check(NEW)
-    session.commit()
+    checked(world, NEW)
     refused = world.open(world.levels[0])
     with pytest.raises(Stale):
         refused.check(OLD)
@@ -169,9 +174,7 @@ def test_names_of_any_length_and_characters_are_different(world):
 @every_world
 def test_the_largest_fence_is_stored(world):
     largest = FencingToken("orders:42", 2**63 - 1)
-    session = world.open(world.levels[0])
-    session.check(largest)
-    session.commit()
+    checked(world, largest)
     again = world.open(world.levels[0])
     with pytest.raises(Stale):
         again.check(NEW)
@@ -185,9 +188,7 @@ def test_a_connection_that_commits_each_statement_is_refused(world):
 
 @every_world
 def test_creating_the_table_again_changes_nothing(world):
-    session = world.open(world.levels[0])
-    session.check(NEW)
-    session.commit()
+    checked(world, NEW)
     again = world.open(world.levels[0])
     world.create(again.connection)
     again.commit()
@@ -201,13 +202,9 @@ def test_the_leases_of_real_locks(world, locks):
     with fencelock.Client(locks.url) as client:
         lock = client.lock("orders:42", ttl=10)
         with lock as first:
-            session = world.open(world.levels[0])
-            session.check(first)
-            session.commit()
+            checked(world, first)
         with client.multi(["orders:42", "orders:43"], ttl=10) as both:
-            session = world.open(world.levels[0])
-            session.check(both)
-            session.commit()
+            checked(world, both)
 
         last = world.open(world.levels[0])
         with pytest.raises(fencelock.NotHeld):

@@ -33,8 +33,7 @@ def completion_command(argv: list[str]) -> int:
         "shell", metavar="bash|zsh|fish", choices=("bash", "zsh", "fish", "names"), help="the shell"
     )
     made.add_argument("word", nargs="?", default="", help=argparse.SUPPRESS)
-    arguments.add_server(made)
-    args = made.parse_args(argv)
+    args = made.parse_with_server(argv)
     if args.shell == "names":
         _print_names(args)
     else:

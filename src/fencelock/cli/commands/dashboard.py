@@ -65,8 +65,7 @@ def _parsed(argv: list[str]) -> Arguments:
     made.add("--token-file FILE", text)
     text = f"a token that reading needs, too (default: {_READ_TOKEN}, else none on this machine)"
     made.add("--read-token-file FILE", text)
-    arguments.add_server(made)
-    return made.parse_args(argv)
+    return made.parse_with_server(argv)
 
 
 def _access(args: Arguments) -> Access:

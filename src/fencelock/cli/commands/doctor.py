@@ -18,8 +18,7 @@ def doctor_command(argv: list[str]) -> int:
         more="Changes nothing and starts\nnothing. Exit status 1 when a check fails",
         example="fencelock doctor --url redis://cache.internal:6379/0",
     )
-    arguments.add_server(made)
-    args = made.parse_args(argv)
+    args = made.parse_with_server(argv)
     together = quorum_source(args.url, asynchronous=False)
     found = list(findings(args, together))
     more = CLUSTER_COMMANDS if "+cluster://" in configured(args) else ()

@@ -21,8 +21,7 @@ def graph_command(argv: list[str]) -> int:
     )
     made.add("name NAME", "only what has to do with this lock (default: all)", nargs="?")
     made.add("--check", "for monitoring: exit status 1 when there is a cycle")
-    arguments.add_server(made)
-    args = made.parse_args(argv)
+    args = made.parse_with_server(argv)
     with Session(args) as session:
         found = blocks(session.client.locks(waiters=_WAITERS))
     if args.name is not None:

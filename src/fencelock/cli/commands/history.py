@@ -27,8 +27,7 @@ def history_command(argv: list[str]) -> int:
     made.add("name NAME", "of one lock (default: of all)", nargs="?")
     text = f"of the last 90s, 5m, 1h or 1d (default: the newest {_NEWEST})"
     made.add("--since DUR", text, type=arguments.positive_duration)
-    arguments.add_server(made)
-    args = made.parse_args(argv)
+    args = made.parse_with_server(argv)
     limit = _NEWEST if args.since is None else _EVEN_MORE
     with Session(args) as session:
         entries = session.client.history(args.name, within=args.since, limit=limit)

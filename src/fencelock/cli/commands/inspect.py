@@ -37,8 +37,7 @@ def ls_command(argv: list[str]) -> int:
     made.add("glob GLOB", "names (default: all)", nargs="?", default="*")
     made.add("-a --all", "also those that were released a short time ago")
     made.add("-w --watch", "list them again every second, until Ctrl-C")
-    arguments.add_server(made)
-    args = made.parse_args(argv)
+    args = made.parse_with_server(argv)
     with Session(args) as session:
         if args.watch:
             _watch(session, args)
@@ -123,8 +122,7 @@ def show_command(argv: list[str]) -> int:
     """Show one lock, its holder and its line of waiters, or another object."""
     made = arguments.Parser("show", example="fencelock show orders:42")
     arguments.add_name(made)
-    arguments.add_server(made)
-    args = made.parse_args(argv)
+    args = made.parse_with_server(argv)
     with Session(args) as session:
         operator = session.operator
         key = operator.key(args.name)
@@ -308,8 +306,7 @@ def _parsed(argv: list[str]) -> arguments.Arguments:
     text = "take a semaphore or reader/writer lock from this process only"
     made.add("--only HOST:PID", text, type=_process)
     made.add("-y --yes", "do not ask for confirmation; required without a terminal")
-    arguments.add_server(made)
-    args = made.parse_args(argv)
+    args = made.parse_with_server(argv)
     args.reason = args.reason.strip()
     if not args.reason:
         raise UsageError("--reason must not be empty: it is what the holder will read")

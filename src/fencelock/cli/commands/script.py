@@ -79,8 +79,7 @@ def renew_command(argv: list[str]) -> int:
     arguments.add_name(made)
     arguments.add_holder(made)
     arguments.add_ttl(made, renewed=False)
-    arguments.add_server(made)
-    args = made.parse_args(arguments.with_holder(argv))
+    args = made.parse_with_server(arguments.with_holder(argv))
     with _adopted(args, args.ttl) as (_, lease):
         lease.renew(args.ttl)
         if args.json:
@@ -99,8 +98,7 @@ def release_command(argv: list[str]) -> int:
     )
     arguments.add_name(made)
     arguments.add_holder(made)
-    arguments.add_server(made)
-    args = made.parse_args(arguments.with_holder(argv))
+    args = made.parse_with_server(arguments.with_holder(argv))
     with _adopted(args, TTL) as (lock, _):
         lock.release()
         if args.json:

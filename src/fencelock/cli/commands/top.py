@@ -20,8 +20,7 @@ def top_command(argv: list[str]) -> int:
     made.add("glob GLOB", "names (default: all)", nargs="?", default="*")
     text = "how often to ask the server (default: 1s)"
     made.add("--every DUR", text, type=arguments.positive_duration, default=1.0)
-    arguments.add_server(made)
-    args = made.parse_args(argv)
+    args = made.parse_with_server(argv)
     if args.json:
         raise UsageError("top is for people", hint="fencelock ls --watch --json")
     try:

@@ -25,10 +25,9 @@ def client_of(app: Any) -> Client:
         TypeError, ValueError: an option that cannot work.
     """
     with _guard:
-        client = _clients.get(app)
-        if client is None:
-            client = _clients[app] = Client(**client_options(app.conf))
-    return client
+        if app not in _clients:
+            _clients[app] = Client(**client_options(app.conf))
+        return _clients[app]
 
 
 def client_options(conf: Any) -> dict[str, Any]:

@@ -180,15 +180,11 @@ class Run:
         self._name = name
         self._chosen = chosen
         self._task = task
-        request = getattr(task, "request", None)
+        request: Any = getattr(task, "request", None)
         self._request: Any = request
         # A direct call, or an eager one, has no message that could be put back.
-        self._has_message = bool(
-            request is not None
-            and request.id
-            and not request.called_directly
-            and not request.is_eager
-        )
+        direct = request is None or request.called_directly or request.is_eager
+        self._has_message = not direct and bool(request.id)
         self.label: str = label_of(task, request)
 
     def of(self, body: Callable[[], Any]) -> Any:

@@ -74,9 +74,8 @@ class LockAround:
     ) -> bool | None:
         """Release the lock now, or once the transaction has ended."""
         if self._release == "on_commit" and connections[self._using].in_atomic_block:
-            transaction.on_commit(
-                _ReleaseLater(self._held.pop_all(), self._handle.name), using=self._using
-            )
+            later = _ReleaseLater(self._held.pop_all(), self._handle.name)
+            transaction.on_commit(later, using=self._using)
             return None
         for alias in open_transactions() if self._release != "now" and error is None else ():
             warnings.warn(
