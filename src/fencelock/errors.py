@@ -63,17 +63,13 @@ def _again(kind: type[FencelockError], args: tuple[Any, ...]) -> FencelockError:
     return error
 
 
-class _OfObject(FencelockError):
-    """What is raised about one lock or other object."""
+class NotAcquired(FencelockError):
+    """The lock was not granted: other clients hold it, and the call has stopped waiting."""
 
     def __init__(self, message: str, *, name: str = "", server: str = "") -> None:
         super().__init__(message)
-        self.name: str = name
-        self.server: str = server
-
-
-class NotAcquired(_OfObject):
-    """The lock was not granted: other clients hold it, and the call has stopped waiting."""
+        self.name = name
+        self.server = server
 
 
 class AcquireTimeout(NotAcquired, TimeoutError):
@@ -119,7 +115,7 @@ class Deadlock(NotAcquired):
         super().__init__(text, name=name, server=server)
 
 
-class LeaseLost(_OfObject):
+class LeaseLost(FencelockError):
     """The lease was held, and has ended or may have ended.
 
     ``reason`` is one of ``expired``, ``taken``, ``revoked``, ``max_hold``, ``forked``, ``closed``;
@@ -138,8 +134,9 @@ class LeaseLost(_OfObject):
         server: str = "",
     ) -> None:
         extra = f": {detail}" if detail else ""
-        text = f"lease of {name!r} (fence {fence}) is lost: {reason}{extra}"
-        super().__init__(text, name=name, server=server)
+        super().__init__(f"lease of {name!r} (fence {fence}) is lost: {reason}{extra}")
+        self.name = name
+        self.server = server
         self.fence = fence
         self.reason = reason
         self.since = since
@@ -160,19 +157,29 @@ class Stale(FencelockError):
         self.seen = seen
 
 
-class NotRenewable(_OfObject, RuntimeError):
+class NotRenewable(FencelockError, RuntimeError):
     """The lock was granted and given back: no thread can be started to renew its lease.
 
     The process has too many threads, or the interpreter is shutting down. A lease with
     ``renew=False`` and without ``on_lost`` needs no thread.
     """
 
+    def __init__(self, message: str, *, name: str = "", server: str = "") -> None:
+        super().__init__(message)
+        self.name: str = name
+        self.server: str = server
 
-class NotHeld(_OfObject, RuntimeError):
+
+class NotHeld(FencelockError, RuntimeError):
     """The caller asked to release or renew something that it does not hold."""
 
+    def __init__(self, message: str, *, name: str = "", server: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+        self.server = server
 
-class BarrierBroken(_OfObject, RuntimeError):
+
+class BarrierBroken(FencelockError, RuntimeError):
     """The barrier is broken, or broke before all parties had arrived.
 
     It is ``threading.BrokenBarrierError`` too when it comes from ``Client``, and
@@ -181,8 +188,10 @@ class BarrierBroken(_OfObject, RuntimeError):
     """
 
     def __init__(self, message: str, *, name: str = "", reason: str = "", server: str = "") -> None:
-        super().__init__(message, name=name, server=server)
+        super().__init__(message)
+        self.name = name
         self.reason = reason
+        self.server = server
 
 
 class OverReleased(NotHeld, ValueError):
