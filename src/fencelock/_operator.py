@@ -19,7 +19,7 @@ from fencelock._core.lock.hold import Hold, Observer
 from fencelock._core.lock.release import retire
 from fencelock._core.retry import persist
 from fencelock._core.seat import Seat
-from fencelock._handles import lock as handles
+from fencelock._handles import handle
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking
 from fencelock.blocking.lease import BlockingHold, Lease
@@ -162,11 +162,11 @@ class ActingFor:
 
     def __enter__(self) -> None:
         """Begin."""
-        handles.acting_for = self._shown
+        handle.acting_for = self._shown
 
     def __exit__(self, *_: object) -> None:
         """End."""
-        handles.acting_for = None
+        handle.acting_for = None
 
 
 def abandon(lease: Lease) -> None:

@@ -248,6 +248,8 @@ class SimulatedPort(Engine):
     def close(self, waiter: Seat) -> None:
         """Forget a waiter; its connection is kept only when no answer is owed on it."""
         self.waiters.pop(waiter.id, None)
+        if not self.shared:  # else it stays known where its requests went
+            waiter.origin = None
         self._unseat(waiter)
 
     def _unseat(self, waiter: Seat) -> None:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import fencelock
-from fencelock._handles import lock
+from fencelock._handles import handle
 from verification.virtual.loop import VirtualLoop, number_objects
 from verification.virtual.weather import Weather
 from verification.virtual.wire import Server
@@ -64,7 +64,7 @@ class World:
         self.dice = random.Random(f"world {seed}")
         self.server = Server(loop, random.Random(f"wire {seed}"))
         loop.connect = self.server.connect
-        number_objects(lock)  # requests carry the numbers of tasks
+        number_objects(handle)  # requests carry the numbers of tasks
         self.tenures: dict[str, dict[Tenure, None]] = {}
         self.fences: dict[str, int] = {}
         self.counts: Counter[str] = Counter()

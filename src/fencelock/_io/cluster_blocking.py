@@ -48,18 +48,7 @@ class BlockingNodes(BlockingIo):
         self._client_channel = client_channel
         self._numbers = count(1)
         self.at: dict[NodeAddress | None, NodePool] = {}
-        self._closed = False
-
-    @property
-    def closed(self) -> bool:
-        """Return True once no connection is kept any more."""
-        return self._closed
-
-    @closed.setter
-    def closed(self, closed: bool) -> None:
-        self._closed = closed
-        for pool in list(self.at.values()):
-            pool.closed = closed
+        self.closed = False  # no connection is kept any more
 
     async def lend(self, node: NodeAddress, until: float) -> Connection:
         """Return a connection to a node; ends like ``Pool.take``."""
@@ -94,8 +83,9 @@ class BlockingNodes(BlockingIo):
         return any(pool.asking for pool in list(self.at.values()))
 
     def drop(self) -> None:
-        """Close the idle connections."""
+        """Close the idle connections; once the client is closed, no more of them are kept."""
         for pool in list(self.at.values()):
+            pool.closed = self.closed
             pool.drop()
 
     def _pool(self, node: NodeAddress) -> NodePool:

@@ -205,7 +205,7 @@ class BlockingPort(Engine):
         connection, waiter.connection, waiter.origin = waiter.connection, None, None
         if isinstance(connection, Connection):
             connection.waiter = None
-            if any(stray.undo_connection is connection for stray in waiter.owed):
+            if waiter.owed and connection in [stray.undo_connection for stray in waiter.owed]:
                 connection.sound = False  # for that undo only
                 self.pool.of_node(connection).drop()
             else:
@@ -371,8 +371,8 @@ class BlockingPort(Engine):
             self._cleanups.finish(until)
         lose_all(self, "closed")
         self.pool.closed = True
-        self._renewal_thread.stop(until)
         self.pool.drop()
+        self._renewal_thread.stop(until)
         return returned
 
     def dismiss_waiters(self, until: float) -> None:
