@@ -91,8 +91,6 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "engine.close_hold": "_core.lock.release:_cut_off",
     "engine.enough_replicas": "_core.lock.acknowledge:confirm",
     "engine.hand_back": "_core.lock.release:hand_back",
-    "engine.lost_at_release": "_core.lock.release:lost_as",
-    "engine.move": "_core.engine:Engine.move",
     "engine.release": "_core.lock.release:take_and_release",
     "engine.release_later": "_core.lock.release:release_in_background",
     "engine.settled": "_core.lock.release:settled",

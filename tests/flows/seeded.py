@@ -302,11 +302,7 @@ SEEDS = (
     ),
     seed(
         "a loss that the release finds, without a notification",
-        Statement(
-            "engine.lost_at_release",
-            "hold.lose(reason, since, (word or b'').decode(), releasing=port)",
-            "hold.lose(reason, since, (word or b'').decode())",
-        ),
+        Statement("hold.lose", "releasing or self.port", "self.port"),
         worlds.CHECKED.under(restart=1),
         "I8",
     ),

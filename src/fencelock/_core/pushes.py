@@ -99,13 +99,17 @@ def _to_waiter(port: Port, kind: bytes, words: Sequence[bytes], find: Find) -> S
     """Tell a waiter of its grant, of its lost place in line, or what it asked a client."""
     who, *words = words
     waiter = find(who)
-    if waiter is None:
+    if kind == b"granted":
+        fence, granted_us, lease_ms = map(int, words)
+        if waiter is not None:
+            waiter.hear(fence, granted_us, lease_ms)
+            return waiter
         with port.mutex:
-            undo = port.lines.gone.pop(who, None) if kind == b"granted" else None
+            undo = port.lines.gone.pop(who, None)
         if undo is not None:  # a frozen server has granted what was given up
             port.run_in_background(*undo)
-    elif kind == b"granted":
-        waiter.hear(*map(int, words))
+    elif waiter is None:
+        return None
     elif kind == b"again":
         waiter.lose_place()
     elif kind == b"inside":

@@ -223,11 +223,8 @@ async def _once_more(
     now = port.now()
     if now < until:
         return until
-    log.info(
-        "%r: still waiting, although the server does not answer: %s",
-        asks.keys.name,
-        trouble,
-    )
+    text = "%r: still waiting, although the server does not answer: %s"
+    log.info(text, asks.keys.name, trouble)
     return answer_by(port, now, give_up_at)
 
 

@@ -223,11 +223,8 @@ async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
     passing = isinstance(error, NoReply) or passes(error)
     known = holds[0].failures % FAILURES_PER_LINE and all(hold.trouble for hold in holds)
     tell = log.debug if known else log.info if passing or holds[0].partial else log.warning
-    tell(
-        "renewal of %d lease(s) failed, retrying while they last: %s",
-        len(holds),
-        error,
-    )
+    text = "renewal of %d lease(s) failed, retrying while they last: %s"
+    tell(text, len(holds), error)
     now = port.now()
     for number, hold in enumerate(holds, 1):
         hold.failures += 1

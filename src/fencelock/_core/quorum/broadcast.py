@@ -8,6 +8,7 @@ Rules of this file:
   one connection.
 - A silent node costs ``node_timeout`` when the others have decided, and a bounded multiple of it
   when they have not.
+- What people ask is answered by a majority, or ends with QuorumNotReached.
 """
 
 from __future__ import annotations
