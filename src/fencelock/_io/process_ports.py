@@ -80,7 +80,7 @@ class ProcessPort(Whole):
         self.source: Any = source
         self.label: str = source.label
         self.given: ClientOptions = given
-        self.server_timeout = given.server_timeout
+        self.server_timeout: float = given.server_timeout
         self._start()
         _ports.add(self)
 
