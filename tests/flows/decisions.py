@@ -78,6 +78,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "keeper.track_renewed": "_core.lock.renew:track_renewed",
     "keeper.apply": "_core.lock.maintain:apply_renewal",
     "keeper.lose": "_core.lock.hold:lose",
+    "keeper.move": "_core.engine:Engine.move",
     "keeper.rely_on": "_core.lock.renew:rely_on",
     "keeper.counted": "_core.lock.hold:Hold.counted",
     "keeper.at_once": "_core.lock.maintain:at_once",

@@ -118,7 +118,7 @@ SEEDS = (
     seed(
         "a quorum: a hold is not renewed, nor its parts watched, after a node was reacquired",
         several(
-            Without("engine.move", by="quorum.put_back"),
+            Without("keeper.move", by="quorum.put_back"),
             Fault("quorum.part_lost", nothing),
             Without("hold.lose", by="quorum.check_gap"),
         ),

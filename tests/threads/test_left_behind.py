@@ -106,6 +106,8 @@ CALLS = {
     "with": lambda client: client.semaphore("a", 1).__enter__(),
     "multi": lambda client: client.multi(["a"]).acquire(blocking=False),
     "event": lambda client: client.event("a").wait(0),
+    "latch": lambda client: client.latch("a", 1).wait(0),
+    "barrier": lambda client: client.barrier("a", 1).wait(1),
     "once": lambda client: client.once("a", within=60).run(lambda: 1),
     "election": lambda client: client.election("a").campaign(blocking=False),
     "rlock": lambda client: client.rlock("a").acquire(timeout=1),

@@ -76,6 +76,21 @@ class WorkClaim(Generic[T]):
         self.then = then
         self.work: Work[T] | None = None
 
+    def result(self) -> T:
+        """Return what the ended work returned, or raise its error; the claim ends with that.
+
+        Else the two would keep each other, and a connection open that no pool keeps any more.
+        """
+        work = self.work
+        if work is None:
+            raise RuntimeError("the claim has ended")
+        self.work = None
+        work.claims.discard(self)
+        try:
+            return work.result()
+        finally:
+            del work
+
 
 class WorkTable:
     """The work that is under way."""
@@ -170,16 +185,16 @@ def within(
     latch = OneShotLatch()
     claim: WorkClaim[T] = WorkClaim(latch.open)
     try:
-        work = under_way.claim(key, lambda: Work(function, dispose), name, claim)
+        under_way.claim(key, lambda: Work(function, dispose), name, claim)
         if not latch.wait(max(0.0, until - now())):
             raise TimeoutError
     except BaseException:
         under_way.leave(key, claim, name)
         raise
     try:
-        return work.result()
+        return claim.result()
     finally:
-        del work, claim
+        del claim
 
 
 if hasattr(os, "register_at_fork"):

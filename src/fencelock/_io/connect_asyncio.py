@@ -153,13 +153,13 @@ async def _within(until: float, key: Hashable, function: Callable[[], T], *, nam
 
     claim: WorkClaim[T] = WorkClaim(ring)
     try:
-        work = under_way.claim(key, lambda: Work(function, None), name, claim)
+        under_way.claim(key, lambda: Work(function, None), name, claim)
         async with asyncio.timeout(max(0.001, until - now())):
             await bell
     except BaseException:
         under_way.leave(key, claim, name)
         raise
     try:
-        return work.result()
+        return claim.result()
     finally:
-        del work, claim
+        del claim

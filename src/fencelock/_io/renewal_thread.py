@@ -52,6 +52,7 @@ class RenewalThread:
         self._ref = ref(port)
         self._lock = mutex()
         self._thread: threading.Thread | None = None
+        self._ended: threading.Thread | None = None  # the last one that ended
         self.wakes_at: float = inf  # at the latest; never without a thread
         self._pipe: tuple[int, int] | None = None
         self._ear: Connection | None = None
@@ -88,13 +89,19 @@ class RenewalThread:
     def _start(self) -> RuntimeError | None:
         """Start the thread outside the mutex: while it starts it may collect garbage, and need it.
 
-        It registers itself: an interrupt may leave it unstarted, or running and not yet seen.
+        An interrupt may leave it unstarted, or running and not yet seen: it registers itself.
         """
-        return started(
-            threading.Thread(
-                target=self._run, args=(self._ref(),), name="fencelock-leases", daemon=True
-            )
+        thread = threading.Thread(
+            target=self._run, args=(self._ref(),), name="fencelock-leases", daemon=True
         )
+        trouble = started(thread)
+        if trouble is not None:
+            return trouble
+        with self._lock:
+            if self._thread is None and thread is not self._ended:
+                self.wakes_at = 0.0
+                self._thread = thread
+        return None
 
     def _registered(self) -> bool:
         """Register this thread as the renewal thread; False when there is another."""
@@ -104,6 +111,7 @@ class RenewalThread:
                 self.wakes_at = 0.0
                 self._thread = me
             if self._thread is not me:
+                self._ended = me
                 return False
             self._pipe = self._pipe or os.pipe()
             return True
@@ -133,7 +141,8 @@ class RenewalThread:
             with self._lock:
                 died = self._thread is threading.current_thread()
                 if died:
-                    self._thread, self.wakes_at = None, inf
+                    self._thread, self._ended = None, self._thread
+                    self.wakes_at = inf
             if died and port.renewals.busy:
                 self._start()
 
@@ -170,7 +179,8 @@ class RenewalThread:
         with self._lock:
             if port.renewals.busy or len(port.lines):
                 return False
-            self._thread, self.wakes_at = None, inf
+            self._thread, self._ended = None, self._thread
+            self.wakes_at = inf
             self._hang_up()
             self.close_pipe()
             return True

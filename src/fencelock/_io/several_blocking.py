@@ -200,7 +200,7 @@ class _Exchange:
                 continue
             del self._dials[ask]
             try:
-                ask.connection = claim.work.result()
+                ask.connection = claim.result()
             except (NoReply, FencelockError) as error:
                 ask.fail(error)
             else:

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 # Flows that may wait for other clients; the rest take one round trip.
 WAITING = frozenset(
-    {"acquire", "acquire_all", "start", "passes", "next_change", "_passed", "_crossed", "_waited"}
+    {"acquire", "acquire_all", "next_change", "start", "wait_at", "wait_until_open"}
 )
 
 
