@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from fencelock._core.types import NoReply
 from fencelock._io.bounded_call import Work, WorkClaim, under_way
-from fencelock._io.connect import RESOLVER, Found, greet, open_socket
+from fencelock._io.connect import RESOLVER, Found, greet, open_socket, refused
 from fencelock._io.connection_asyncio import AsyncConnection, Pushed, set_done
 from fencelock._io.sources.kinds import Bridged, Cloned, Direct, One, instead_of, silence
 from fencelock._io.sources.url import GREETING
@@ -73,7 +73,10 @@ async def _direct(source: Direct, mux: AsyncConnection, until: float) -> None:
         address = source.locate(until)
     sock = await open_socket(SOCKETS, address, until)
     adopt = loop.create_unix_connection if address.path else loop.create_connection
-    await adopt(lambda: mux, sock=sock)
+    try:
+        await adopt(lambda: mux, sock=sock)
+    except OSError as error:  # it was lost meanwhile
+        raise refused(address, error) from error
     await greet(mux.command, address.handshake(), str(address), until)
 
 
