@@ -25,6 +25,7 @@ SHARED_FLOOR = "shared floor"
 FIVE_SOCKETS = "five sockets"
 
 TTL_SECONDS = 30
+FOR_EVER_SECONDS = 10**9  # for peers whose acquire has a limit
 
 THREADS = "threads"
 TASKS = "asyncio"

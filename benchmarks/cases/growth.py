@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
+from capacity_held import in_turns
 from contestants import TASKS, THREADS
 from crew import Crew, Who
 from report import Result
@@ -21,18 +22,12 @@ from cases.waiters import allow_connections
 
 AT_MOST = 1.1  # times the cost with few
 TTL_SECONDS = 600
-AT_ONCE = 200  # locks that are taken side by side
 PAIRS = 300
 MEMORY_COUNT = 2_000
 LEASE_BYTES, HANDLE_BYTES = 1_500, 1_000
 
 
 # --- in the worker --------------------------------------------------------------------------------
-
-
-async def _all(calls: Sequence[Callable[[], Any]]) -> None:
-    for start in range(0, len(calls), AT_ONCE):
-        await asyncio.gather(*(call() for call in calls[start : start + AT_ONCE]))
 
 
 def held(who: Who, counts: Sequence[int]) -> list[float]:
@@ -45,7 +40,7 @@ def held(who: Who, counts: Sequence[int]) -> list[float]:
             for count in counts:
                 more = range(len(locks), count)
                 locks += [client.lock(f"bench:growth:{n}", ttl=TTL_SECONDS) for n in more]
-                await _all([lock.acquire for lock in locks[more.start :]])
+                await in_turns([lock.acquire for lock in locks[more.start :]])
                 each = []
                 for _ in range(PAIRS):
                     began = perf_counter()
@@ -53,7 +48,7 @@ def held(who: Who, counts: Sequence[int]) -> list[float]:
                     await mine.release()
                     each.append(perf_counter() - began)
                 taken.append(statistics.median(each))
-            await _all([lock.release for lock in locks])
+            await in_turns([lock.release for lock in locks])
         return taken
 
     return asyncio.run(run())
@@ -112,7 +107,7 @@ def clients(who: Who, counts: Sequence[int]) -> list[float]:
                 await lock.acquire()
                 await lock.release()
 
-        await _all([client.lock("bench:growth:warm").locked for client in made])
+        await in_turns([client.lock("bench:growth:warm").locked for client in made])
         began = perf_counter()
         await asyncio.gather(*map(turns, made))
         taken = (perf_counter() - began) / (rounds * count)

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from contestants import TTL_SECONDS, Contestant, Pair
-from peers.redis_py import CONNECTIONS_MAX
-from redis.asyncio import Redis
+from contestants import TTL_SECONDS, Pair
+from peers import redis_py
 from redis_fifo_lock import FifoLock, Lease
-from wire import Address
 
 
-class Tasks(Contestant):
-    def __init__(self, address: Address) -> None:
-        super().__init__(address)
-        self._client = Redis(host=address.host, port=address.port, max_connections=CONNECTIONS_MAX)
-
+class Tasks(redis_py.Tasks):
     def pair(self, name: str) -> Pair:
         lock = FifoLock(self._client, name, lease_ms=TTL_SECONDS * 1000)
         lease: Lease
