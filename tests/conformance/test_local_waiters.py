@@ -43,9 +43,9 @@ async def holding(world, lock, *others):
 
 
 async def seen(look, number):
-    """Return what a look shows once it shows so many local waiters."""
+    """Return what a look shows once it shows a holder and so many local waiters."""
     over = time.monotonic() + 8
-    while len((shown := await look()).local_waiters) != number:
+    while not (shown := await look()).held or len(shown.local_waiters) != number:
         assert time.monotonic() < over
     return shown
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.conformance.world import FACES, World
 from tests.coroutines import pytest_pyfunc_call  # noqa: F401 - pytest finds the hook here
+from tests.patience import _patient, patient  # noqa: F401 - pytest finds the fixtures here
 from tests.topologies.quorum import Quorum
 
 

@@ -58,6 +58,7 @@ async def test_all_lost_at_once(world):
     assert all(isinstance(cause, Exception) for cause in refused.value.causes.values())
 
 
+@pytest.mark.prompt
 async def test_a_lost_majority_is_one_error_per_node(world):
     """Q4, I12: a try says which nodes failed, and does not say that others hold the lock."""
     lock = world.client().lock("a")
@@ -106,6 +107,7 @@ async def test_frozen_nodes_cost_a_bounded_time(world, frozen):
     await world.until(lambda: holders(world) == [None] * 5, "what they ran late was undone")
 
 
+@pytest.mark.prompt
 @pytest.mark.parametrize("frozen", [(0,), (1,), (4,), (0, 1)], ids=str)
 async def test_a_node_that_freezes_with_a_place_in_line_holds_nobody_up(world, frozen):
     """I6, I9, I13: a release passes the others, a timeout holds, and the place there ends."""
@@ -130,6 +132,7 @@ async def test_a_node_that_freezes_with_a_place_in_line_holds_nobody_up(world, f
     await world.until(lambda: world.waiting("a") == 0, "no place is left")
 
 
+@pytest.mark.prompt
 async def test_a_frozen_majority_ends_the_lease_and_the_wait(world):
     """I8, I13: nobody believes in a lease that no majority can prove."""
     told = []
