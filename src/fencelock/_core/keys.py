@@ -145,10 +145,11 @@ def _suffixes(kinds: tuple[str, ...]) -> tuple[bytes, ...]:
 def derived(prefix: bytes, lock: bytes, kinds: tuple[str, ...] = KINDS) -> tuple[bytes, ...]:
     """Return the keys that belong to a lock's key, one per kind, all in its slot."""
     suffixes = _suffixes(kinds)
+    if b"{" not in lock and b"}" not in lock:  # nearly all; each handle and first renewal does it
+        tagged = b"%b{%b}" % (prefix, lock)
+        return tuple([tagged + suffix for suffix in suffixes])
     if hash_tag(lock) is not None:
         return tuple(lock + suffix + b"=" for suffix in suffixes)
-    if b"{" not in lock and b"}" not in lock:
-        return tuple(prefix + b"{" + lock + b"}" + suffix for suffix in suffixes)
     return tuple(_searched(lock, suffix + b"#") for suffix in suffixes)
 
 

@@ -180,7 +180,7 @@ class Terms:
     def renewal(self, one: Asked, ttl: float) -> Renewal:
         """Return the lease's part of a renewal, packed."""
         keys = self.keys.renew if self.batch == LOCKS else self.keys.renew_owned
-        words = bulk(one.holder_id) + bulk(b"%d" % milliseconds(ttl))
+        words = bulk(one.holder_id) + _span(ttl)
         return ttl, one.holder_id, b"".join(map(bulk, keys)), words
 
     def entry(self, one: Asked, channel: bytes) -> bytes:
@@ -253,8 +253,12 @@ def _shared(options: Hashable) -> Hashable:
 
 @lru_cache(maxsize=256)
 def _ttl_words(ttl: float) -> bytes:
-    ttl_ms = milliseconds(ttl)
-    return bulk(b"%d" % ttl_ms) + bulk(b"%d" % (ttl_ms + RECORD_MS))
+    return _span(ttl) + bulk(b"%d" % (milliseconds(ttl) + RECORD_MS))
+
+
+@lru_cache(maxsize=256)
+def _span(ttl: float) -> bytes:
+    return bulk(b"%d" % milliseconds(ttl))
 
 
 def milliseconds(seconds: float) -> int:
