@@ -12,6 +12,7 @@ import pytest
 
 import fencelock
 from fencelock import FencelockError
+from fencelock._core.lock.maintain import lose_all
 from tests.threads.points import Meanwhile, Strike, Watched, at_every_point
 from tests.threads.state import ended, thread, waiting
 from tests.threads.test_interrupt_points import MADE, STATES, known
@@ -63,16 +64,21 @@ def used(handle):
         pass
 
 
-def closed(server, prefix, story, tried, *, release):
-    """Play a story with a close at a point that was not tried; return where that was."""
+def closed(server, prefix, story, tried, *, release, strikes=None):
+    """Play a story with a close at a point that was not tried; return where that was.
+
+    What ``strikes``, if given, comes before: the close then comes after the story.
+    """
     client = fencelock.Client(server.url, key_prefix=prefix)
     with fencelock.Client(server.url, key_prefix=prefix) as other:
         within = GIVE_BACK if release else WITHIN
-        closing = Meanwhile(partial(client._port.shut, within, release=release))
+        close = partial(client._port.shut, within, release=release)
+        closing = Meanwhile(close if strikes is None else partial(strikes, client))
         strike = Strike(tried, closing)
         after = story(client, other, strike, closing)
         where = f"nothing is left of a close: {strike.where}"
         closing.end()
+        close()
         assert len(client._port.lines) == 0, where
         assert client._port.renewals.holds == 0, where
         until(lambda: waiting(server, prefix) == 0, where)
@@ -81,11 +87,11 @@ def closed(server, prefix, story, tried, *, release):
     return strike.where
 
 
-def every_point(server, prefix, story, least, *, release=True):
-    """Play a story until its client was closed at each of its points."""
+def every_point(server, prefix, story, least, *, release=True, strikes=None):
+    """Play a story until its client was closed, or struck, at each of its points."""
 
     def play(number, tried):
-        return closed(server, f"{prefix}{number}:", story, tried, release=release)
+        return closed(server, f"{prefix}{number}:", story, tried, release=release, strikes=strikes)
 
     at_every_point(play, least)
 
@@ -132,6 +138,18 @@ def quorum():
 def test_a_quorum_is_closed_at_every_point_of_a_turn(quorum, prefix):
     """As found: the leases of nodes that ended before they formed one were an OverflowError."""
     every_point(quorum, prefix, alone("lock"), least=300)
+
+
+def two_are_taken(client):
+    """Two of three nodes have no lease of this client any more."""
+    for node in client._port.nodes[:2]:
+        lose_all(node, "taken")
+
+
+def test_a_quorum_loses_its_majority_at_every_point_of_a_turn(quorum, prefix, caplog):
+    """A majority that was lost before the lease had begun is a loss, and nothing else."""
+    every_point(quorum, prefix, alone("lock"), least=300, strikes=two_are_taken)
+    assert "failed" not in caplog.text
 
 
 def behind_another(kind):

@@ -147,7 +147,7 @@ SOWN = (
     ),
     Sown(
         "one lock's derived keys in another slot",
-        Statement("keys.derived", "prefix + b'{' + lock + b'}' + suffix", "lock + suffix"),
+        Statement("keys.derived", "b'%b{%b}' % (prefix, lock)", "lock"),
         "tests/pure/test_keys.py::test_all_keys_of_a_lock_share_its_slot_and_prefix",
         "I1",
         daily="lock",
@@ -195,7 +195,7 @@ SOWN = (
     Sown(
         "a quorum's lease is begun though its parts were lost before they formed it",
         Fault("quorum.next_due", lambda _real, self: min(self.hold.deadline, self.reacquire_at)),
-        "tests/threads/test_close_points.py::test_a_quorum_is_closed_at_every_point_of_a_turn",
+        "tests/threads/test_close_points.py::test_a_quorum_loses_its_majority_at_every_point_of_a_turn",
         "I9",
     ),
 )
