@@ -13,6 +13,7 @@ python3 dev.py nightly            everything: ``test``, with two Pythons, ``rest
                                   of ``explore``
 python3 dev.py explore [ARG ...]  the deep search through schedules, crashes and lost replies
 python3 dev.py lint               ruff, mypy, pyright, and whether generated files are up to date
+python3 dev.py release-check      build the package as an index gets it, and check all of it
 
 Needs Python 3.11 or newer on Linux or macOS, and a package index that pip can reach; no root, and
 nothing installed beforehand. All it installs goes into .venv beside this file, for another Python
@@ -43,8 +44,8 @@ ROOT = Path(__file__).resolve().parent
 PYPROJECT = ROOT / "pyproject.toml"
 VENV = ROOT / os.environ.get("FENCELOCK_DEV_VENV", ".venv")  # this file sets it, for another Python
 PYTHON = VENV / "bin" / "python"
-# Extras of pyproject.toml: what all tests need, and with the frameworks of the nightly ones.
-TOOLS, FRAMEWORKS = "test", "integrations"
+# Dependency groups of pyproject.toml: what all tests need, and with the frameworks of nightly ones.
+TOOLS, FRAMEWORKS, RELEASE = "test", "integrations", "release"
 
 LINTS = (
     ("ruff", "check"),
@@ -200,8 +201,15 @@ def completeness(done: subprocess.CompletedProcess[str]) -> str:
     return missing if done.returncode else "Success: every public name has a type\n"
 
 
+def release_check(*args: str) -> int:
+    """Build the package in clean clones and check it; see release_check.py."""
+    set_up(RELEASE)
+    return run("release_check.py", *args)
+
+
 COMMANDS = {
-    command.__name__: command for command in (demo, test, daily, fast, rest, nightly, explore, lint)
+    command.__name__.replace("_", "-"): command
+    for command in (demo, test, daily, fast, rest, nightly, explore, lint, release_check)
 }
 ALONE = ("lint", "rest", "nightly")  # commands that take no arguments
 
@@ -230,15 +238,15 @@ def in_order(*long: str, without: tuple[str, ...] = ()) -> list[str]:
 # --- set-up ---------------------------------------------------------------------------------------
 
 
-def set_up(extra: str = TOOLS) -> None:
-    """Bring the environment up to date with an extra of pyproject.toml; two calls take turns."""
-    stamp = VENV / f"installed-{extra}"
+def set_up(group: str = TOOLS) -> None:
+    """Bring the environment up to date with a group of pyproject.toml; two calls take turns."""
+    stamp = VENV / f"installed-{group}"
     with alone():
         if PYTHON.exists() and stamp.exists() and stamp.read_text() == wanted():
             return
         if not usable():
             create()
-        install(extra)
+        install(group)
         stamp.write_text(wanted())
 
 
@@ -288,13 +296,27 @@ def create() -> None:
         fail(f"{done.stdout}could not make {VENV}")
 
 
-def install(extra: str) -> None:
-    """Install the package, in place, and what its tests need."""
-    what = f"fencelock[{extra}]"
-    say(f"installing {what} into {VENV.name} (a minute, the first time)")
-    done = quiet(PYTHON, "-m", "pip", "install", "--no-input", "--editable", f"{ROOT}[{extra}]")
+def install(group: str) -> None:
+    """Install what a group names; the package itself in place."""
+    say(f"installing the group {group!r} into {VENV.name} (a minute, the first time)")
+    done = quiet(PYTHON, "-m", "pip", "install", "--no-input", *requirements(group))
     if done.returncode:
-        fail(f"{done.stdout}pip could not install {what}")
+        fail(f"{done.stdout}pip could not install the group {group!r}")
+
+
+def requirements(group: str) -> list[str]:
+    """Return a dependency group as pip's arguments: that of Python 3.11 knows no groups."""
+    import tomllib  # noqa: PLC0415 - an older Python, which lacks it, is to get a clear message
+
+    found: list[str] = []
+    for each in tomllib.loads(PYPROJECT.read_text())["dependency-groups"][group]:
+        if not isinstance(each, str):
+            found += requirements(each["include-group"])
+        elif each.startswith("fencelock["):  # with what users can choose to install
+            found += ["--editable", each.replace("fencelock", str(ROOT))]
+        else:
+            found.append(each)
+    return found
 
 
 # --- processes ------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""Make the package's page on an index from the README, when the package is built.
+"""Make the package's page on an index, and its links, when the package is built.
 
 The page stands alone there, so a relative link or image would be broken. ``pyproject.toml`` says
-where the repository's files can be read. While it does not, links and images become their text.
+where the repository is; all links lead to the files of the version that is built.
 """
 
 import re
@@ -11,32 +11,36 @@ from typing import Any
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 RELATIVE = re.compile(r"(!?)\[([^\]]*)\]\((?![a-z]+:)([^)\s]+)\)")
-WITHOUT_LINKS = "\nThe pages that are named here are in the source distribution, in `docs`.\n"
 
 
 class PackagePage(MetadataHookInterface):
-    """The hook that hatchling calls; its options are ``files`` and ``images``."""
+    """The hook that hatchling calls; its option is ``repository``."""
 
     def update(self, metadata: dict[str, Any]) -> None:
-        """Set the readme of the package."""
+        """Set the readme and the URLs of the package."""
+        repository, tag = self.config["repository"], f"v{metadata['version']}"
         text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
-        page = package_page(text, self.config.get("files"), self.config.get("images"))
+        page = package_page(text, repository, tag)
         metadata["readme"] = {"content-type": "text/markdown", "text": page}
+        metadata["urls"] = {
+            "Documentation": f"{repository}/tree/{tag}/docs",
+            "Changelog": f"{repository}/blob/{tag}/CHANGELOG.md",
+            "Issues": f"{repository}/issues",
+            "Source": repository,
+        }
 
 
-def package_page(readme: str, files: str | None, images: str | None) -> str:
-    """Return the README with absolute links and images, or with the text of those without a base.
+def package_page(readme: str, repository: str, tag: str) -> str:
+    """Return the README with absolute links and images.
 
     Args:
         readme: Markdown, with links relative to the root of the repository.
-        files: The URL that a file's path is appended to, with its slash.
-        images: The same for images.
+        repository: The repository's URL.
+        tag: The version whose files the links lead to.
     """
 
     def absolute(found: re.Match[str]) -> str:
         image, text, target = found.groups()
-        base = images if image else files
-        return f"{image}[{text}]({base}{target})" if base else text
+        return f"{image}[{text}]({repository}/{'raw' if image else 'blob'}/{tag}/{target})"
 
-    page = RELATIVE.sub(absolute, readme)
-    return page if files else page + WITHOUT_LINKS
+    return RELATIVE.sub(absolute, readme)

@@ -200,31 +200,33 @@ def test_the_three_facts_of_the_readme_were_measured():
 # --- the package's page on an index ---------------------------------------------------------------
 
 
-def package_page(**places):
-    """Return what an index shows when the repository's files can be read at these places."""
+def metadata(repository):
+    """Return what an index shows when the repository is there."""
     config = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    config["tool"]["hatch"]["metadata"]["hooks"]["custom"] = places
-    return ProjectMetadata(str(ROOT), PluginManager(), config).core.readme
+    config["tool"]["hatch"]["metadata"]["hooks"]["custom"] = {"repository": repository}
+    return ProjectMetadata(str(ROOT), PluginManager(), config)
 
 
-def test_the_package_s_page_has_no_broken_link():
-    page = package_page()
-
-    assert list(links(page)) == []
-    assert "lease.svg" not in page
-    assert "python3 dev.py demo" in page
-
-
-def test_the_package_s_page_links_to_the_repository_once_it_has_an_address():
-    page = package_page(files="https://x.org/file/", images="https://x.org/raw/")
+def test_the_package_s_page_and_urls_lead_to_the_repository():
+    built = metadata("https://x.org/me/fencelock")
+    version, page = built.version, built.core.readme
 
     assert list(links(page)) == []
-    assert "](https://x.org/file/docs/explanation/guarantees.md)" in page
-    assert "](https://x.org/raw/docs/images/lease.svg)" in page
+    assert f"](https://x.org/me/fencelock/blob/v{version}/docs/explanation/guarantees.md)" in page
+    assert f"](https://x.org/me/fencelock/raw/v{version}/docs/images/lease.svg)" in page
     assert page.count("](https://x.org/") == len(list(links(README.read_text())))
+    assert "python3 dev.py demo" in page
+    assert set(built.core.urls) == {"Documentation", "Changelog", "Issues", "Source"}
+    assert all(url.startswith("https://x.org/me/fencelock") for url in built.core.urls.values())
 
 
-def test_the_settings_make_the_same_page():
-    built = ProjectMetadata(str(ROOT), PluginManager()).core.readme
+def test_the_address_stands_in_one_place():
+    built = ProjectMetadata(str(ROOT), PluginManager())
+    repository = built.core.urls["Source"]
+    places = [
+        path
+        for path in ROOT.glob("*.*")
+        if path.is_file() and repository in path.read_text(encoding="utf-8")
+    ]
 
-    assert list(links(built)) == []
+    assert places == [ROOT / "pyproject.toml"]
