@@ -85,7 +85,7 @@ SEEDS = (
     ),
     seed(
         "a quorum: a release without a reply is not repeated",
-        Without("quorum.release_again", by="quorum.release"),
+        Fault("quorum.release_again", nothing),
         worlds.ALONE.under(silent=1),
         "I9",
     ),

@@ -19,8 +19,15 @@ from fencelock._core.quorum import acquire as flow
 from fencelock._core.quorum.acquire import QuorumAttempt
 from fencelock._core.quorum.broadcast import Ballot, retry_in_background, undo
 from fencelock._core.quorum.lease import Majority, end_node_leases, hand_back
-from fencelock._core.quorum.membership import Membership, parse_info
-from fencelock._core.quorum.votes import SUSPECT_SECONDS, decided, majority, order, proved_until
+from fencelock._core.quorum.membership import (
+    SUSPECT_SECONDS,
+    Membership,
+    decided,
+    majority,
+    order,
+    parse_info,
+    proved_until,
+)
 from fencelock._core.types import NoReply, closed
 from fencelock._io.port_quorum_asyncio import AioQuorum
 from fencelock._io.port_quorum_blocking import BlockingQuorum, _IdentifiedPool
@@ -268,7 +275,7 @@ def test_a_node_that_was_silent_is_asked_last_for_a_while(monkeypatch, error, av
     monkeypatch.setattr(QuorumAttempt, "_on_nodes", lambda _quorum_attempt: [])
     clock = [1000.0]
     port = SimpleNamespace(
-        labels=URLS,
+        labels=tuple(URLS),
         nodes=URLS,
         suspect={},
         now=lambda: clock[0],
@@ -304,7 +311,7 @@ def test_a_node_that_fails_after_a_wait_in_its_line_stands_for_a_refusal(
     monkeypatch.setattr(QuorumAttempt, "_on_nodes", lambda _quorum_attempt: on_nodes)
     monkeypatch.setattr(QuorumAttempt, "rename", lambda _quorum_attempt: None)
     port = SimpleNamespace(
-        labels=URLS,
+        labels=tuple(URLS),
         nodes=[
             SimpleNamespace(server_timeout=0.2, mutex=nullcontext(), lines=Lines())
             for _ in range(3)

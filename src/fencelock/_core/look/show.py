@@ -18,7 +18,7 @@ from fencelock._core.look import LISTED
 from fencelock._core.look.clients import Row, local_rows
 from fencelock._core.look.history import note_revocation
 from fencelock._core.port import Port
-from fencelock._core.quorum.votes import agreed, known_as
+from fencelock._core.quorum.membership import agreed, known_as
 from fencelock._core.retry import ask, command, parts
 from fencelock._core.types import Call, Reply
 from fencelock._runtime.process import user_and_host

@@ -34,17 +34,16 @@ from fencelock._core.quorum.broadcast import (
     broadcast,
     claim,
     failures_of,
+    first_node_last,
     give_up_claim,
     granted,
     longest_of,
     not_reached,
     refresh,
-    retry_in_background,
     undo,
 )
 from fencelock._core.quorum.lease import Majority, node_terms
-from fencelock._core.quorum.membership import Claimant
-from fencelock._core.quorum.votes import SUSPECT_SECONDS, order, proved_until
+from fencelock._core.quorum.membership import SUSPECT_SECONDS, Claimant, order, proved_until
 from fencelock._core.retry import answer_by
 from fencelock._core.types import closed
 from fencelock.errors import (
@@ -138,7 +137,9 @@ class QuorumAttempt(Claimant):
                 hold = await self._round()
                 if hold is not None:
                     return hold
-                if self.prevented():
+                # While a majority of the nodes answers, one that refuses is worth waiting for.
+                few = len(port.nodes) - len(self.failures) < port.needed
+                if self.failures and (few or not self.refused):  # errors prevented a majority
                     causes = self.before | self.failures  # it may have ended after one node
                     name = self.attempt.keys.name
                     failed = not_reached(port, f"{name!r} was not granted", causes)
@@ -209,14 +210,6 @@ class QuorumAttempt(Claimant):
         self.failures[node] = error
         if not isinstance(error, ServerError) or isinstance(error, ServerUnreachable):
             self.port.suspect[node] = self.port.now() + SUSPECT_SECONDS
-
-    def prevented(self) -> bool:
-        """Return True if errors, not other holders, prevented a majority.
-
-        While a majority of the nodes answers, a node that refuses is worth waiting for.
-        """
-        answered = len(self.port.nodes) - len(self.failures)
-        return bool(self.failures) and (not self.refused or answered < self.port.needed)
 
     # -- one round ----------------------------------------------------------------------------
 
@@ -306,16 +299,10 @@ class QuorumAttempt(Claimant):
 
         A node that does not answer soon is asked in the background.
         """
-        port, at = self.port, self.attempts
-        asks = [Ballot(node, at[node], at[node].terms.abandon(at[node])) for node in self.grants]
-        for some in (asks[1:], asks[:1]):
-            if some:
-                latest = port.now() + port.node_timeout
-                try:
-                    await broadcast(port, some, len(some), latest)
-                    retry_in_background(port, some, lambda one: one.terms.abandon(one))
-                finally:
-                    port.put_back(some)
+        first, *others = ((node, self.attempts[node]) for node in self.grants)
+        asks = [Ballot(node, at, at.terms.abandon(at)) for node, at in (*others, first)]
+        span = self.port.node_timeout
+        await first_node_last(self.port, asks, len(asks), lambda at: at.terms.abandon(at), span)
 
     # -- a lease of the grants ----------------------------------------------------------------
 

@@ -13,9 +13,9 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from math import ceil, inf
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from fencelock._core.deadlines import DRIFT_RATE
 from fencelock._core.keys import LockKeys
@@ -25,10 +25,13 @@ from fencelock._core.quorum.membership import (
     CLAIMED_TTLS,
     KEPT_SECONDS,
     LONG_SECONDS,
+    SUSPECT_SECONDS,
+    UNDECIDED_FACTOR,
     Claimant,
     Membership,
+    agreed,
+    decided,
 )
-from fencelock._core.quorum.votes import SUSPECT_SECONDS, UNDECIDED_FACTOR, agreed, decided
 from fencelock._core.seat import Question
 from fencelock._core.types import Args, Call, NoReply, Reply, closed
 from fencelock._runtime.log import log
@@ -81,16 +84,14 @@ class Ballot(Question):
     @property
     def silent(self) -> bool:
         """Return True if the request may have run, and no answer came."""
-        answered = isinstance(self.error, FencelockError) and not isinstance(
-            self.error, ClientClosed
-        )
-        return self.began and self.answered_at == 0 and not answered
+        unanswered = self.error is None or isinstance(self.error, (NoReply, ClientClosed))
+        return self.began and self.answered_at == 0 and unanswered
 
 
 class QuorumPort(Port, Protocol):
     """The world as the flows of a quorum see it: several ports, and how to use them at once."""
 
-    labels: Sequence[str]
+    labels: tuple[str, ...]
     closing: bool  # no new request is accepted
     node_timeout: float
     membership: Membership
@@ -146,40 +147,31 @@ async def broadcast(
                 until = min(last, port.now() + port.node_timeout)
         return min(last, until)
 
-    if port.closing:
-        _refuse(asks)
-    else:
-        await port.exchange(asks, last, limit)
+    await _exchange(port, asks, last, limit)
     good_ones = [ask for ask in asks if ask.good]
-    if len(good_ones) < len(asks):
-        await _once_more(port, asks, last, limit)
-        good_ones = [ask for ask in asks if ask.good]
+    if len(good_ones) < len(asks):  # ask again, on other connections, where one broke
+        errors = [(ask, ask.error) for ask in asks if isinstance(ask.error, NoReply)]
+        broken = [ask for ask, error in errors if error.sent and error.undo_connection is None]
+        if broken and port.now() < limit():
+            port.put_back(broken)
+            for ask in broken:
+                ask.error, ask.ended = None, False
+            await _exchange(port, broken, last, limit)
+            good_ones = [ask for ask in asks if ask.good]
     if len(good_ones) < len(asks) or port.suspect:
         _note_ill(port, asks)
     return good_ones
 
 
-def _refuse(asks: Iterable[Ballot]) -> None:
-    """Ask nothing: the client is closed."""
-    for ask in asks:
-        ask.fail(closed())
-
-
-async def _once_more(
+async def _exchange(
     port: QuorumPort, asks: Sequence[Ballot], latest: float, limit: Callable[[], float]
 ) -> None:
-    """Ask again, on other connections, where one broke and time is left."""
-    errors = [(ask, ask.error) for ask in asks if isinstance(ask.error, NoReply)]
-    broken = [ask for ask, error in errors if error.sent and error.undo_connection is None]
-    if not broken or port.now() >= limit():
+    """Ask all at once; nothing once the client is closed."""
+    if not port.closing:
+        await port.exchange(asks, latest, limit)
         return
-    port.put_back(broken)
-    for ask in broken:
-        ask.error, ask.ended = None, False
-    if port.closing:
-        _refuse(broken)
-    else:
-        await port.exchange(broken, latest, limit)
+    for ask in asks:
+        ask.fail(closed())
 
 
 def _note_ill(port: QuorumPort, asks: Sequence[Ballot]) -> None:
@@ -248,6 +240,26 @@ def not_reached(port: QuorumPort, what: str, failures: dict[int, Exception]) -> 
     told_apart = ((label, str(error)) for label, error in causes.items())
     words = "; ".join(text if label in text else f"{label}: {text}" for label, text in told_apart)
     return QuorumNotReached(f"{what}: no majority of {len(port.nodes)} nodes: {words}", causes)
+
+
+async def first_node_last(
+    port: QuorumPort,
+    asks: Sequence[Ballot],
+    needed: int,
+    repeated: Callable[[Asked], Call],
+    span: float = inf,
+) -> None:
+    """Release all, but the last one after the others: its next waiter then finds those free.
+
+    A node that does not answer, soon or within a ``span``, is asked again in the background.
+    """
+    try:
+        for group, enough in (asks[:-1], needed - 1), (asks[-1:], 1):
+            if group:
+                await broadcast(port, group, enough, port.now() + span)
+        retry_in_background(port, asks, repeated)
+    finally:
+        port.put_back(asks)
 
 
 def retry_in_background(
@@ -384,18 +396,6 @@ async def refresh_while_held(port: QuorumPort, one: Asked) -> None:
 
 
 # -- what people ask: a majority must answer -----------------------------------------------------
-
-
-async def is_idle(_port: QuorumPort, _keys: LockKeys, _holder: bytes) -> bool:
-    """Return False: no lease of a quorum is kept while it is idle."""
-    return False
-
-
-async def local_rows(
-    _port: QuorumPort, _homes: Mapping[bytes, LockKeys], _until: float
-) -> Sequence[Any]:
-    """Return nothing: each waiter of a quorum stands in a node's line."""
-    return ()
 
 
 async def replies(port: QuorumPort, name: str, calls: Sequence[Call]) -> list[list[Reply]]:

@@ -37,17 +37,22 @@ from fencelock._core.quorum.broadcast import (
     broadcast,
     claim,
     failures_of,
+    first_node_last,
     give_up_claim,
     granted,
     longest_of,
     not_reached,
     refresh,
     refresh_while_held,
-    retry_in_background,
     undo,
 )
-from fencelock._core.quorum.membership import LONG_SECONDS, Claimant, Membership
-from fencelock._core.quorum.votes import order, proved_until
+from fencelock._core.quorum.membership import (
+    LONG_SECONDS,
+    Claimant,
+    Membership,
+    order,
+    proved_until,
+)
 from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply
 from fencelock.errors import ServerError
@@ -116,7 +121,7 @@ class Majority(list[Hold | None], Observer, Claimant):
                 self.settle()
 
     def another_id(self) -> bytes:
-        """Return a new id by which a node may know this hold; see ``votes.known_as``."""
+        """Return a new id by which a node may know this hold; see ``membership.known_as``."""
         self.named += 1
         return b"%b~%d" % (self.hold.holder_id, self.named)
 
@@ -342,12 +347,7 @@ async def give_back(port: QuorumPort, hold: Hold, log: Seat) -> int:  # noqa: AR
     # A lost part may still be held on its node: releasing it does no harm.
     for node, part in parts.in_release_order():
         asks.append(Ballot(node, part, part.terms.packed_release(part), _released))
-    try:
-        for group, needed in ((asks[:-1], port.needed - 1), (asks[-1:], 1)):
-            await broadcast(port, group, needed)
-        retry_in_background(port, asks, lambda part: part.terms.release(part))
-    finally:
-        port.put_back(asks)
+    await first_node_last(port, asks, port.needed, lambda part: part.terms.release(part))
     given = sum([ask.good for ask in asks])
     if given >= port.needed:
         return 0
