@@ -232,7 +232,7 @@ async def renew(
                 await reserve(port, hold, ttl, until, shortens=shortens, waits=waits)
             )
         together.until = until = min(renewal.answered_by(until) for renewal in renewals)
-        await persist(port, lambda: together.ask(renewals, together.send), until, Seat())
+        await persist(port, lambda: together.ask(renewals, together.send), until)
     except FencelockError as error:
         left = together.left(renewals)
         for renewal in left:  # one that was never sent changes nothing

@@ -214,7 +214,6 @@ async def _revoke(
     port: Port, keys: LockKeys, reason: str, only: Process | None
 ) -> LockStatus | None:
     before = await show(port, keys, LISTED if only is None else HOLDERS_SOUGHT)
-    until = port.now() + port.server_timeout
     args = (reason.encode(), REVOKED_MS)
     if before.limit:
         begins = b""
@@ -222,11 +221,11 @@ async def _revoke(
             told = {"host": only[0], "pid": only[1]}
             text = json.dumps(told, separators=(",", ":"), ensure_ascii=False)
             begins = b" %b," % text.removesuffix("}").encode()
-        reply = await ask(port, SHARES_BREAK, keys.all, (*args, begins, port.new_id()), until)
+        reply = await ask(port, SHARES_BREAK, keys.all, (*args, begins, port.new_id()))
         return _only(before, only) if reply[0] > 0 else None
     if only is not None and (before.holder is None or before.holder.process != only):
         return None
-    reply = await ask(port, BREAK, keys.all, (*args, port.new_id()), until)
+    reply = await ask(port, BREAK, keys.all, (*args, port.new_id()))
     return before if reply[0] == 1 else None
 
 
@@ -270,10 +269,7 @@ async def signals(
 @describes_errors
 async def _show_signal(port: Port, keys: SignalKeys) -> SignalStatus | None:
     """Return the state of an event, latch or barrier; None when the name has none."""
-    until = port.now() + port.server_timeout
-    kind, is_open, count, of, why, waiting, pttl = await ask(
-        port, SIGNAL_SHOW, keys.watch, (), until
-    )
+    kind, is_open, count, of, why, waiting, pttl = await ask(port, SIGNAL_SHOW, keys.watch, ())
     what = kind.decode(errors="replace")
     if what not in SIGNALS:
         return None
