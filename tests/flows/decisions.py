@@ -118,7 +118,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "quorum.part_lost": "_core.quorum.lease:Majority.lost",
     "quorum.put_back": "_core.quorum.lease:maintain",
     "quorum.release": "_core.quorum.lease:give_back",
-    "quorum.release_again": "_core.quorum.broadcast:retry_in_background",
+    "quorum.release_again": "_core.quorum.broadcast:Ballots.retry_in_background",
     "quorum.rename": "_core.quorum.acquire:QuorumAttempt.rename",
     "quorum.renew_parts": "_core.quorum.lease:_renew_parts",
     "quorum.rounds": "_core.quorum.acquire:QuorumAttempt.acquire",

@@ -17,7 +17,7 @@ from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.quorum import acquire as flow
 from fencelock._core.quorum.acquire import QuorumAttempt
-from fencelock._core.quorum.broadcast import Ballot, retry_in_background, undo
+from fencelock._core.quorum.broadcast import Ballot, Ballots
 from fencelock._core.quorum.lease import Majority, end_node_leases, hand_back
 from fencelock._core.quorum.membership import (
     SUSPECT_SECONDS,
@@ -535,7 +535,8 @@ def test_an_undo_is_sent_once_and_no_other_request_follows_on_its_connection():
     ask = Ballot(0, Attempt(terms, b"w"), b"vote")
     ask.began, ask.connection = True, "its connection"
     ask.fail(NoReply("silent", sent=True, undo_connection="its connection"))
-    undo(port, [ask])
-    undo(port, [ask], all_of_them=True)  # the caller was cancelled afterwards
-    retry_in_background(port, [ask], lambda one: one.terms.release(one))
+    asks = Ballots(port, [ask])
+    asks.undo()
+    asks.undo(all_of_them=True)  # the caller was cancelled afterwards
+    asks.retry_in_background(lambda one: one.terms.release(one))
     assert posted == ["its connection", None]
