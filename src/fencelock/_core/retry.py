@@ -16,7 +16,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 from fencelock._core.deadlines import retry_delay
 from fencelock._core.port import Port
 from fencelock._core.seat import Seat
-from fencelock._core.types import Args, Call, Keys, NoReply, Reply
+from fencelock._core.types import Args, Keys, NoReply, Reply
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.scripts import Script
@@ -46,29 +46,10 @@ async def ask(
     return await persist(port, lambda: port.call(script, keys, args, until), until, asked)
 
 
-async def ask_all(port: Port, calls: Sequence[Call]) -> list[Reply]:
-    """Run reading scripts side by side until all are answered, within ``server_timeout``."""
-    until, together = port.now() + port.server_timeout, Together[int]()
-
-    async def send(left: Sequence[int]) -> Sequence[Reply | Exception]:
-        return await port.side_by_side([calls[number] for number in left], until)
-
-    numbers = range(len(calls))
-    await persist(port, lambda: together.ask(numbers, send), until)
-    together.check()
-    return [together.answers[number] for number in numbers]
-
-
 async def command(port: Port, args: Args, key: bytes, give_up_at: float = inf) -> Reply:
     """Run a plain reading command until it is answered, within the port's ``server_timeout``."""
     until = answer_by(port, port.now(), give_up_at)
     return await persist(port, lambda: port.command(args, key, until), until)
-
-
-async def parts(port: Port) -> Sequence[bytes]:
-    """Return a key for each part of the server that must be asked to reach all keys."""
-    until = port.now() + port.server_timeout
-    return await persist(port, lambda: port.parts(until), until)  # type: ignore[no-any-return]  # a reply may be anything
 
 
 async def persist(

@@ -19,7 +19,7 @@ from fencelock._core.look.clients import Row, local_rows
 from fencelock._core.look.history import note_revocation
 from fencelock._core.port import Port
 from fencelock._core.quorum.membership import agreed, known_as
-from fencelock._core.retry import ask, command, parts
+from fencelock._core.retry import ask, command, persist
 from fencelock._core.types import Call, Reply
 from fencelock._runtime.process import user_and_host
 from fencelock._runtime.records import NamedTuple
@@ -163,7 +163,8 @@ async def scan(port: Port, prefix: str, *kind: bytes, until: float = inf) -> set
     found: set[bytes] = set()
     quoted = "".join(f"\\{char}" if char in "*?[]\\" else char for char in prefix)
     match = f"{quoted}*".encode()
-    for part in await parts(port):
+    wait_until = port.now() + port.server_timeout
+    for part in await persist(port, lambda: port.parts(wait_until), wait_until):
         cursor: Any = b"0"
         while True:
             words = (b"SCAN", cursor, b"MATCH", match, b"COUNT", SCAN_COUNT, *kind)
