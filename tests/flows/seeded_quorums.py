@@ -70,7 +70,7 @@ SEEDS = (
         "a quorum: a silent node is not undone after a grant",
         Statement(
             "quorum.ask_others",
-            "undo(port, [ask for ask in self.asks if ask.node not in grants], all_of_them=True)",
+            "self.asks.undo(all_of_them=True, but=grants)",
             "pass",
         ),
         worlds.TWO.under(late=1),
@@ -79,13 +79,13 @@ SEEDS = (
     ),
     seed(
         "a quorum: votes are not undone after a cancellation",
-        Statement("quorum.undo", "undo(self.port, self.asks, all_of_them=True)", "pass"),
+        Statement("quorum.undo", "self.asks.undo(all_of_them=True)", "pass"),
         worlds.ALONE.under(cancel=1).threads(),
         "I9",
     ),
     seed(
         "a quorum: a release without a reply is not repeated",
-        Without("quorum.release_again", by="quorum.release"),
+        Fault("quorum.release_again", nothing),
         worlds.ALONE.under(silent=1),
         "I9",
     ),

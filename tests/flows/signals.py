@@ -3,7 +3,7 @@
 import contextlib
 
 from fencelock._core.keys import SignalKeys
-from fencelock._core.objects.event_latch import EventSpec, change_event
+from fencelock._core.objects.event_latch import EventSpec, change
 from fencelock.errors import OutcomeUnknown, ServerError
 from tests.flows.scenarios import Scenario, single
 from verification.simulator.actors import GAVE_UP, Actor
@@ -47,18 +47,18 @@ def fellows(spec, *timeouts):
 def changer(*changes, after=0.0, **more):
     """A process that sets, clears, deletes, or looks, one after the other."""
 
-    async def change(actor):
+    async def role(actor):
         if after:
             await actor.port.sleep(actor.port.now() + after)
         try:
             answered = []
             for what in changes:
-                await change_event(actor.port, EVENT, what, answered)
+                await change(actor.port, EVENT, what, answered=answered)
         except (ServerError, OutcomeUnknown) as error:
             if not actor.world.faulty:
                 raise Violation("I12", f"without any fault: {error!r}") from error
 
-    return single(change, **more)
+    return single(role, **more)
 
 
 def counter(times=1, spec=LATCH, **more):

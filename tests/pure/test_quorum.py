@@ -17,10 +17,17 @@ from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.quorum import acquire as flow
 from fencelock._core.quorum.acquire import QuorumAttempt
-from fencelock._core.quorum.broadcast import Ballot, retry_in_background, undo
+from fencelock._core.quorum.broadcast import Ballot, Ballots
 from fencelock._core.quorum.lease import Majority, end_node_leases, hand_back
-from fencelock._core.quorum.membership import Membership, parse_info
-from fencelock._core.quorum.votes import SUSPECT_SECONDS, decided, majority, order, proved_until
+from fencelock._core.quorum.membership import (
+    SUSPECT_SECONDS,
+    Membership,
+    decided,
+    majority,
+    order,
+    parse_info,
+    proved_until,
+)
 from fencelock._core.types import NoReply, closed
 from fencelock._io.port_quorum_asyncio import AioQuorum
 from fencelock._io.port_quorum_blocking import BlockingQuorum, _IdentifiedPool
@@ -268,7 +275,7 @@ def test_a_node_that_was_silent_is_asked_last_for_a_while(monkeypatch, error, av
     monkeypatch.setattr(QuorumAttempt, "_on_nodes", lambda _quorum_attempt: [])
     clock = [1000.0]
     port = SimpleNamespace(
-        labels=URLS,
+        labels=tuple(URLS),
         nodes=URLS,
         suspect={},
         now=lambda: clock[0],
@@ -304,7 +311,7 @@ def test_a_node_that_fails_after_a_wait_in_its_line_stands_for_a_refusal(
     monkeypatch.setattr(QuorumAttempt, "_on_nodes", lambda _quorum_attempt: on_nodes)
     monkeypatch.setattr(QuorumAttempt, "rename", lambda _quorum_attempt: None)
     port = SimpleNamespace(
-        labels=URLS,
+        labels=tuple(URLS),
         nodes=[
             SimpleNamespace(server_timeout=0.2, mutex=nullcontext(), lines=Lines())
             for _ in range(3)
@@ -528,7 +535,8 @@ def test_an_undo_is_sent_once_and_no_other_request_follows_on_its_connection():
     ask = Ballot(0, Attempt(terms, b"w"), b"vote")
     ask.began, ask.connection = True, "its connection"
     ask.fail(NoReply("silent", sent=True, undo_connection="its connection"))
-    undo(port, [ask])
-    undo(port, [ask], all_of_them=True)  # the caller was cancelled afterwards
-    retry_in_background(port, [ask], lambda one: one.terms.release(one))
+    asks = Ballots(port, [ask])
+    asks.undo()
+    asks.undo(all_of_them=True)  # the caller was cancelled afterwards
+    asks.retry_in_background(lambda one: one.terms.release(one))
     assert posted == ["its connection", None]

@@ -5,7 +5,7 @@ import pytest
 import fencelock
 from fencelock import QuorumNotReached, ServerUnsuitable
 from fencelock._core.look.show import show
-from fencelock._core.quorum.votes import order
+from fencelock._core.quorum.membership import order
 from fencelock._io.threads import run_blocking
 
 pytestmark = pytest.mark.quorum

@@ -9,7 +9,7 @@ import contextlib
 import pytest
 
 from fencelock import LeaseLost
-from fencelock._core.quorum.votes import order
+from fencelock._core.quorum.membership import order
 from tests.conformance.world import FACES, World
 from tests.faults.wall_clock import server_with_a_clock, why_not
 from tests.topologies.quorum import Quorum
@@ -46,7 +46,7 @@ def world(request, tmp_path_factory):
 async def test_a_jump_of_one_clock_may_give_two_majorities_and_the_fence_tells_them_apart(world):
     servers, client = world.server, world.client()
     # Who waits stands in line at the first node: only its clock lets a second one in.
-    jumps, _, silent = order(world.key("a").encode(), [node.url for node in servers.nodes])
+    jumps, _, silent = order(world.key("a").encode(), tuple(node.url for node in servers.nodes))
     async with client.lock("a"):  # all three know each other from here on
         pass
     servers.pause(silent)

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.quorum, pytest.mark.slow]
 
 
 def bound():
-    """As in _core/quorum/votes.py: what silent nodes may cost, and a busy machine beside it."""
+    """As in quorum/membership.py: what silent nodes may cost, and a busy machine beside it."""
     return 0.5 + machine_seconds()
 
 

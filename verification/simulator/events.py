@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fencelock._core.objects.event_latch import EventSpec, change_latch, wait_until_open
+from fencelock._core.objects.event_latch import EventSpec, change, wait_until_open
 from fencelock.errors import OutcomeUnknown, ServerError
 from verification.simulator.hashes import Hash
 from verification.simulator.monitor import UNSERVED_US_MAX, Monitor, Violation
@@ -221,7 +221,7 @@ async def count_down(
     """Change a latch as a face does, by one; None when nobody answered, or it was refused."""
     monitor = world.monitor
     try:
-        return await change_latch(client.port, spec, what, 1)
+        return await change(client.port, spec, what, 1)
     except (ServerError, OutcomeUnknown) as error:
         refused = isinstance(monitor, GateMonitor) and monitor.was_refused(error, spec)
         if not world.faulty and not refused:

@@ -18,7 +18,7 @@ from math import inf
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.quorum.broadcast import Ballot, refresh
-from fencelock._core.quorum.votes import NODE_SECONDS
+from fencelock._core.quorum.membership import NODE_SECONDS
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply
 from fencelock._topology.io import DIAL_SECONDS

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.quorum.votes import known_as
+from fencelock._core.quorum.membership import known_as
 from verification.simulator.keyspace import NEVER, Frozen
 from verification.simulator.monitor import Monitor, Violation
 from verification.simulator.network import Client, Link, Task, World

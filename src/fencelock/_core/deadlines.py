@@ -52,11 +52,6 @@ def ttl_for(left: float) -> float:
     return (left + DRIFT_SECONDS) / (1 - DRIFT_RATE)
 
 
-def over_at(now: float, left: float) -> float:
-    """Return when the server's clock is ``left`` seconds past what it told us before ``now``."""
-    return now + ttl_for(left)
-
-
 def handoff_deadline(
     asked_at: float, answered_us: int, granted_us: int, lease: float, now: float
 ) -> float:

@@ -25,7 +25,7 @@ from fencelock._core.lock.renew import renew
 from fencelock._core.lock.terms import may_linger
 from fencelock._core.lock.turns import give_back, release_in_background, take
 from fencelock._core.port import FirstEnd, Port
-from fencelock._core.retry import ask_all, command
+from fencelock._core.retry import Together, command, persist
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, NoReply, Reply
 from fencelock._core.wire import Replicas
@@ -138,7 +138,14 @@ class Engine:
 
     async def replies(self: Port, _name: str, calls: Sequence[Call], /) -> list[list[Reply]]:
         """Return the one answer to each."""
-        return [[reply] for reply in await ask_all(self, calls)]
+        until, together = self.now() + self.server_timeout, Together[int]()
+
+        async def send(left: Sequence[int]) -> Sequence[Reply | Exception]:
+            return await self.side_by_side([calls[number] for number in left], until)
+
+        await persist(self, lambda: together.ask(range(len(calls)), send), until)
+        together.check()
+        return [[together.answers[number]] for number in range(len(calls))]
 
     async def on_each(
         self: Port, _name: str, flow: Callable[[Port], Awaitable[Any]], /

@@ -10,12 +10,13 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from math import inf
 from typing import Any, Generic, NoReturn, TypeVar
 
 from fencelock._core.deadlines import retry_delay
 from fencelock._core.port import Port
 from fencelock._core.seat import Seat
-from fencelock._core.types import Args, Call, Keys, NoReply, Reply
+from fencelock._core.types import Args, Keys, NoReply, Reply
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.scripts import Script
@@ -32,44 +33,30 @@ async def ask(
     script: Script,
     keys: Keys,
     args: Args,
-    until: float,
+    until: float | None = None,
     *,
     asked: Seat | None = None,
 ) -> Reply:
-    """Run a script until it is answered; raise OutcomeUnknown or ServerUnreachable at ``until``."""
-    asked = asked or Seat()
+    """Run a script until it is answered; raise OutcomeUnknown or ServerUnreachable at ``until``.
+
+    By default after ``server_timeout``.
+    """
+    if until is None:
+        until = port.now() + port.server_timeout
     return await persist(port, lambda: port.call(script, keys, args, until), until, asked)
 
 
-async def ask_all(port: Port, calls: Sequence[Call]) -> list[Reply]:
-    """Run reading scripts side by side until all are answered, within ``server_timeout``."""
-    until, together = port.now() + port.server_timeout, Together[int]()
-
-    async def send(left: Sequence[int]) -> Sequence[Reply | Exception]:
-        return await port.side_by_side([calls[number] for number in left], until)
-
-    numbers = range(len(calls))
-    await persist(port, lambda: together.ask(numbers, send), until, Seat())
-    together.check()
-    return [together.answers[number] for number in numbers]
-
-
-async def command(port: Port, args: Args, key: bytes) -> Reply:
+async def command(port: Port, args: Args, key: bytes, give_up_at: float = inf) -> Reply:
     """Run a plain reading command until it is answered, within the port's ``server_timeout``."""
-    until = port.now() + port.server_timeout
-    return await persist(port, lambda: port.command(args, key, until), until, Seat())
-
-
-async def parts(port: Port) -> Sequence[bytes]:
-    """Return a key for each part of the server that must be asked to reach all keys."""
-    until = port.now() + port.server_timeout
-    return await persist(port, lambda: port.parts(until), until, Seat())  # type: ignore[no-any-return]  # a reply may be anything
+    until = answer_by(port, port.now(), give_up_at)
+    return await persist(port, lambda: port.command(args, key, until), until)
 
 
 async def persist(
-    port: Port, attempt: Callable[[], Awaitable[Reply]], until: float, asked: Seat
+    port: Port, attempt: Callable[[], Awaitable[Reply]], until: float, asked: Seat | None = None
 ) -> Reply:
     """Retry an attempt while it gets no answer; note in ``asked`` what may have run."""
+    asked = asked or Seat()
     while True:
         try:
             return await attempt()
@@ -182,8 +169,5 @@ class Together(Generic[Part]):
 
     def check(self) -> None:
         """Raise the first refusal."""
-        for refusal in self.refused.values():
-            try:
-                raise refusal
-            finally:
-                del refusal
+        if self.refused:
+            raise next(iter(self.refused.values()))

@@ -20,13 +20,8 @@ T = TypeVar("T")
 class Replicas(Protocol):
     """The replicas that must have a grant or a renewal before it counts."""
 
-    @property
-    def wanted(self) -> int:
-        """Return how many must have it."""
-
-    @property
-    def timeout(self) -> float:
-        """Return within how many seconds."""
+    wanted: int  # so many must have it
+    timeout: float  # within so many seconds
 
     async def acknowledge(self, waiter: Seat, until: float) -> int:
         """Return how many replicas have all that the server did for this waiter so far.

@@ -27,8 +27,7 @@ from fencelock._core.quorum.lease import (
     release_in_background,
     renew,
 )
-from fencelock._core.quorum.membership import Membership, parse_info
-from fencelock._core.quorum.votes import FIRST_FACTOR, majority
+from fencelock._core.quorum.membership import FIRST_FACTOR, Membership, majority, parse_info
 from fencelock._core.types import Args, Keys, NoReply, Reply
 from fencelock._runtime.clock import now
 from fencelock.scripts import Script
@@ -55,12 +54,12 @@ class QuorumPortRules(Engine):
     value_of = holder_of
 
     nodes: Sequence[Any]
-    labels: Sequence[str]
+    labels: tuple[str, ...]
     mutex: Any  # of the port that carries this
 
     def begin_quorum(self, labels: Sequence[str], prefix: str, node_timeout: float) -> None:
         """Note the nodes, before their ports are made."""
-        self.labels = labels
+        self.labels = tuple(labels)
         self.needed = majority(len(labels))
         self.node_timeout = node_timeout
         self.membership_key = membership_key(prefix)

@@ -4,12 +4,7 @@
 from __future__ import annotations
 
 from fencelock import options
-from fencelock._core.objects.event_latch import (
-    EventSpec,
-    change_event,
-    change_latch,
-    wait_until_open,
-)
+from fencelock._core.objects.event_latch import EventSpec, change, wait_until_open
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking
 from fencelock._runtime.hints import made_by_clients, unnamed
@@ -28,6 +23,10 @@ class Signal(ProcessBound):
         self._spec = spec
         self._seen: int = spec.of  # what is left of a latch; of an event, whether it is set
         self._answered: list[bytes] = []  # requests that the server may forget
+
+    def _changed(self, what: bytes, by: int = 0) -> int:
+        self._seen = now = run_blocking(change(self._port, self._spec, what, by, self._answered))
+        return now
 
 
 class Event(Signal):
@@ -50,7 +49,7 @@ class Event(Signal):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return self._changed(b"look")
+        return bool(self._changed(b"look"))
 
     def set(self) -> None:
         """Set the event: all waiters go on, and later ones do not wait until it is cleared.
@@ -94,10 +93,6 @@ class Event(Signal):
         span = options.wait_timeout(timeout)
         self._seen = opened = run_blocking(wait_until_open(self._port, self._spec, span))
         return opened
-
-    def _changed(self, what: bytes) -> bool:
-        self._seen = now = run_blocking(change_event(self._port, self._spec, what, self._answered))
-        return now
 
     def __repr__(self) -> str:
         """Show the name and the state as this handle saw it last."""
@@ -173,10 +168,6 @@ class Latch(Signal):
         opened = run_blocking(wait_until_open(self._port, self._spec, span))
         self._seen = 0 if opened else self._seen
         return opened
-
-    def _changed(self, what: bytes, by: int = 0) -> int:
-        self._seen = run_blocking(change_latch(self._port, self._spec, what, by, self._answered))
-        return self._seen
 
     def __repr__(self) -> str:
         """Show the name and the count as this handle saw it last."""

@@ -41,13 +41,8 @@ LEAST_GAIN = 0.05
 class Keeper(Wire, Protocol):
     """What renews a hold: the port of its client."""
 
-    @property
-    def lines(self) -> Any:
-        """Return what of its client holds or wants a lock, and more: see waiting.py."""
-
-    @property
-    def renewals(self) -> Any:
-        """Return when which lease is due."""
+    lines: Any  # what of its client holds or wants a lock, and more: see waiting.py
+    renewals: Any  # when which lease is due
 
     def notify_loss(self, hold: Hold) -> None:
         """Log that a lease is lost, and notify its holder: callback, cancellation.

@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from math import inf
 
 from fencelock._core import events
-from fencelock._core.deadlines import over_at, validity
+from fencelock._core.deadlines import ttl_for, validity
 from fencelock._core.error_messages import describe_error, describes_errors
 from fencelock._core.lock.hold import Hold, Keeper, first_due
 from fencelock._core.lock.maintain import (
@@ -154,7 +154,7 @@ class HolderRenewal:
         """Let it shorten the lease until its caller gives up, and not later."""
         left = max(0.0, until - asked_at)
         self.until_us = int(clock) + int(left * 1e6)
-        self.may_run_until = over_at(now, left)
+        self.may_run_until = now + ttl_for(left)  # then its clock is as far
 
     def keep(self) -> None:
         """Shorten nothing: the server did not tell its clock."""
@@ -232,7 +232,7 @@ async def renew(
                 await reserve(port, hold, ttl, until, shortens=shortens, waits=waits)
             )
         together.until = until = min(renewal.answered_by(until) for renewal in renewals)
-        await persist(port, lambda: together.ask(renewals, together.send), until, Seat())
+        await persist(port, lambda: together.ask(renewals, together.send), until)
     except FencelockError as error:
         left = together.left(renewals)
         for renewal in left:  # one that was never sent changes nothing

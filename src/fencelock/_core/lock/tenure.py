@@ -195,32 +195,20 @@ class Tenure:
         interrupt left half done.
         """
         with port.mutex:
-            done = self._succeed(port, giver, asks, spare, keeps=keeps)
+            if self.front is giver:
+                if not self.waiting:
+                    if not keeps:
+                        self.end()
+                    return False
+                heir = self._heir()
+                self.asks, self.spare = asks, spare
+                if asks is not None:
+                    asks.driver = heir
+                self.front = heir
+            if isinstance(self.front, Attempt):
+                self._notify(port, self.front)
+            done = asks is None or self._delivered(asks, giver)
         return done
-
-    def _succeed(
-        self,
-        port: Wire,
-        giver: Attempt | Hold,
-        asks: Attempt | None = None,
-        spare: Spare | None = None,
-        *,
-        keeps: bool = False,
-    ) -> bool:
-        """Do what ``succeed`` does; call under the mutex."""
-        if self.front is giver:
-            if not self.waiting:
-                if not keeps:
-                    self.end()
-                return False
-            heir = self._heir()
-            self.asks, self.spare = asks, spare
-            if asks is not None:
-                asks.driver = heir
-            self.front = heir
-        if isinstance(self.front, Attempt):
-            self._notify(port, self.front)
-        return asks is None or self._delivered(asks, giver)
 
     @staticmethod
     def _delivered(asks: Attempt, giver: Attempt | Hold) -> bool:
@@ -299,7 +287,7 @@ class Tenure:
                 return False
             spare = self._end_turn(port, hold, length)
             self.turns += 1
-            passed = self._succeed(port, hold, spare=spare)
+            passed = self.succeed(port, hold, spare=spare)
         return passed
 
     def _may_pass(self, port: Port, hold: Hold, length: float) -> bool:

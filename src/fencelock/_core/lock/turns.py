@@ -26,17 +26,11 @@ from fencelock._core.lock.acknowledge import confirm
 from fencelock._core.lock.acquire import FOR_EVER, begin, drop, line_up, queue, start_over, try_once
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, step_down
-from fencelock._core.lock.release import (
-    ELSEWHERE,
-    judge,
-    release_for_owner,
-    retire,
-    told,
-)
+from fencelock._core.lock.release import ELSEWHERE, judge, release_for_owner, retire, told
 from fencelock._core.lock.tenure import Spare, Tenure, found, join, left_behind, try_kept
 from fencelock._core.lock.terms import milliseconds, too_late
 from fencelock._core.port import Port
-from fencelock._core.retry import again, answer_by, ask, persist
+from fencelock._core.retry import again, answer_by, ask, command, persist
 from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply, Reply, closed
 from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
@@ -163,8 +157,8 @@ async def poll(port: Port, attempt: Attempt) -> Grant | None:
         if left == 0 or port.now() >= attempt.give_up_at:
             break
     # Raise WRONGTYPE for a key of another kind: SET NX says nil for that, too.
-    key, until = attempt.keys.lock, answer_by(port, port.now(), port.now())
-    await persist(port, lambda: port.command((b"GET", key), key, until), until, Seat())
+    key = attempt.keys.lock
+    await command(port, (b"GET", key), key, port.now())
     return None
 
 

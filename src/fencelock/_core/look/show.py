@@ -18,8 +18,8 @@ from fencelock._core.look import LISTED
 from fencelock._core.look.clients import Row, local_rows
 from fencelock._core.look.history import note_revocation
 from fencelock._core.port import Port
-from fencelock._core.quorum.votes import agreed, known_as
-from fencelock._core.retry import ask, command, parts
+from fencelock._core.quorum.membership import agreed, known_as
+from fencelock._core.retry import ask, command, persist
 from fencelock._core.types import Call, Reply
 from fencelock._runtime.process import user_and_host
 from fencelock._runtime.records import NamedTuple
@@ -163,7 +163,8 @@ async def scan(port: Port, prefix: str, *kind: bytes, until: float = inf) -> set
     found: set[bytes] = set()
     quoted = "".join(f"\\{char}" if char in "*?[]\\" else char for char in prefix)
     match = f"{quoted}*".encode()
-    for part in await parts(port):
+    wait_until = port.now() + port.server_timeout
+    for part in await persist(port, lambda: port.parts(wait_until), wait_until):
         cursor: Any = b"0"
         while True:
             words = (b"SCAN", cursor, b"MATCH", match, b"COUNT", SCAN_COUNT, *kind)
@@ -214,7 +215,6 @@ async def _revoke(
     port: Port, keys: LockKeys, reason: str, only: Process | None
 ) -> LockStatus | None:
     before = await show(port, keys, LISTED if only is None else HOLDERS_SOUGHT)
-    until = port.now() + port.server_timeout
     args = (reason.encode(), REVOKED_MS)
     if before.limit:
         begins = b""
@@ -222,11 +222,11 @@ async def _revoke(
             told = {"host": only[0], "pid": only[1]}
             text = json.dumps(told, separators=(",", ":"), ensure_ascii=False)
             begins = b" %b," % text.removesuffix("}").encode()
-        reply = await ask(port, SHARES_BREAK, keys.all, (*args, begins, port.new_id()), until)
+        reply = await ask(port, SHARES_BREAK, keys.all, (*args, begins, port.new_id()))
         return _only(before, only) if reply[0] > 0 else None
     if only is not None and (before.holder is None or before.holder.process != only):
         return None
-    reply = await ask(port, BREAK, keys.all, (*args, port.new_id()), until)
+    reply = await ask(port, BREAK, keys.all, (*args, port.new_id()))
     return before if reply[0] == 1 else None
 
 
@@ -270,10 +270,7 @@ async def signals(
 @describes_errors
 async def _show_signal(port: Port, keys: SignalKeys) -> SignalStatus | None:
     """Return the state of an event, latch or barrier; None when the name has none."""
-    until = port.now() + port.server_timeout
-    kind, is_open, count, of, why, waiting, pttl = await ask(
-        port, SIGNAL_SHOW, keys.watch, (), until
-    )
+    kind, is_open, count, of, why, waiting, pttl = await ask(port, SIGNAL_SHOW, keys.watch, ())
     what = kind.decode(errors="replace")
     if what not in SIGNALS:
         return None

@@ -13,7 +13,7 @@ from fencelock._core.port import Port
 from fencelock._core.retry import ask
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Call, Reply
-from fencelock.scripts import EVENT, EVENT_WAIT, LATCH, Script
+from fencelock.scripts import EVENT, EVENT_WAIT, LATCH
 
 
 class EventSpec(NamedTuple):
@@ -23,6 +23,11 @@ class EventSpec(NamedTuple):
     kind: bytes
     idle_ttl: float
     of: int = 0
+
+    @property
+    def lists_channels(self) -> bool:
+        """Return True: one may still be listed after a wait, if an earlier answer was lost."""
+        return True
 
     def _ask(self, what: bytes, words: Args) -> Call:
         begins = b"%d" % self.of if self.of else b""
@@ -37,11 +42,6 @@ class EventSpec(NamedTuple):
         """Ask for several waiters that know their generation."""
         words = [word for each in watchers for word in (each.channel, each.gen, 0)]
         return self._ask(b"wait", words)
-
-    @property
-    def lists_channels(self) -> bool:
-        """Return True: one may still be listed after a wait, if an earlier answer was lost."""
-        return True
 
     def leave(self, watcher: StateWaiter, *, late: bool, shared: bool) -> Call:
         """Ask one last time."""
@@ -75,47 +75,24 @@ ANSWERED_MAX = 100
 
 
 @describes_errors
-async def change_event(
-    port: Port, spec: EventSpec, what: bytes, answered: list[bytes] | None = None
-) -> bool:
-    """Set, clear, delete or read an event; return whether it is set now.
-
-    ``answered`` collects the ids of the handle's answered requests, see ``_change``.
-    """
-    return bool(await _change(port, spec, EVENT, what, answered))
-
-
-@describes_errors
-async def change_latch(
+async def change(
     port: Port, spec: EventSpec, what: bytes, by: int = 0, answered: list[bytes] | None = None
 ) -> int:
-    """Count a latch down, close it, delete it or read it; return the count that is left."""
-    left: int = await _change(port, spec, LATCH, what, answered, spec.of, by)
-    return left
+    """Change, delete or read an event or latch; return 1 if it is set, or the count that is left.
 
-
-async def _change(
-    port: Port,
-    spec: EventSpec,
-    script: Script,
-    what: bytes,
-    answered: list[bytes] | None,
-    *words: int,
-) -> Reply:
-    """Request a change that counts once, however often the request is repeated (I4).
-
-    The server remembers a request's id for as long as a copy of it may arrive. A request that was
-    answered at the first try has no copies: its id goes to ``answered``, and the next request makes
-    the server forget it. So a handle that changes a state in a loop leaves one id on the server,
-    not thousands.
+    A change counts once, however often the request is repeated (I4). The server remembers its id
+    for as long as a copy of it may arrive. A request that was answered at the first try has no
+    copies: its id goes to ``answered``, and the next request makes the server forget it. So a
+    handle that changes a state in a loop leaves one id on the server, not thousands.
     """
     asked, who = Seat(), port.new_id()
     done: list[bytes] = [] if answered is None else answered[:ANSWERED_MAX]
     if answered is not None:
         del answered[: len(done)]
-    timeout_ms, until = milliseconds(port.server_timeout), port.now() + port.server_timeout
+    timeout_ms = milliseconds(port.server_timeout)
+    script, words = (LATCH, (spec.of, by)) if spec.of else (EVENT, ())
     args: Args = (what, milliseconds(spec.idle_ttl), who, *words, timeout_ms, *done)
-    reply = await ask(port, script, spec.keys.all, args, until, asked=asked)
+    reply: int = await ask(port, script, spec.keys.all, args, asked=asked)
     if answered is not None and what != b"look" and not asked.tries:
         answered.append(who)
     return reply

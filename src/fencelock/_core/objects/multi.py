@@ -286,7 +286,7 @@ async def _give_back(
         answers = await port.side_by_side([hold.terms.release(hold) for hold in left], until)
         return [each if each == 1 or isinstance(each, Exception) else each[1] for each in answers]
 
-    await persist(port, lambda: given.ask(holds, send), until, Seat())
+    await persist(port, lambda: given.ask(holds, send), until)
     given.check()
 
 

@@ -26,7 +26,7 @@ from fencelock._core.lock.hold import Hold, Registry
 from fencelock._core.lock.release import lost_as, retire, settled, undo_owed
 from fencelock._core.lock.terms import milliseconds
 from fencelock._core.port import Port
-from fencelock._core.retry import answer_by, ask, persist
+from fencelock._core.retry import ask, command, persist
 from fencelock._core.seat import Seat
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, ServerUnsuitable
@@ -148,10 +148,7 @@ async def finish(
 @describes_errors
 async def read(port: Port, keys: OnceKeys, give_up_at: float = FOR_EVER) -> FinishedOnce | None:
     """Return the result of the run; None when it is not done, or was forgotten."""
-    until = answer_by(port, port.now(), give_up_at)
-    kept = await persist(
-        port, lambda: port.command((b"GET", keys.once), keys.once, until), until, Seat()
-    )
+    kept = await command(port, (b"GET", keys.once), keys.once, give_up_at)
     return None if kept is None else parsed(kept)
 
 
@@ -187,8 +184,7 @@ async def forget(port: Port, keys: OnceKeys) -> bool:
     done = await read(port, keys)
     if done is None:
         return False
-    until = port.now() + port.server_timeout
-    await ask(port, ONCE_FORGET, (keys.once,), (b"%d" % done.fence,), until)
+    await ask(port, ONCE_FORGET, (keys.once,), (b"%d" % done.fence,))
     return True
 
 

@@ -14,13 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, cast
 
-from fencelock._core import events
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, lose
-from fencelock._core.lock.release import judge, retire, settled, take_and_release
+from fencelock._core.lock.release import judge, release, release_in_background, settled
 from fencelock._core.lock.terms import SHARES, Asked, Terms
 from fencelock._core.port import Port
 from fencelock._core.retry import ask
@@ -140,18 +139,17 @@ def described(kind: bytes, limit: int, reply: Reply) -> PermitCount:
 
 @describes_errors
 async def release_part(port: Port, hold: Hold, keep: int) -> None:
-    """Release all but ``keep`` permits of a hold; raises as ``take_and_release``."""
+    """Release all but ``keep`` permits of a hold; raises as ``release``."""
     if keep == 0:
-        await take_and_release(port, lambda taken: taken.append(hold))
+        await release(port, hold)
         return
     terms = cast("ShareTerms", hold.terms)
     if hold.released:  # by another thread or task, with these permits
         return
     hold.check()
     log = Seat()
-    until = port.now() + port.server_timeout
     try:
-        reply = await ask(port, *terms.keeping(hold, keep), until, asked=log)
+        reply = await ask(port, *terms.keeping(hold, keep), asked=log)
     except FencelockError as error:
         if not settled(error):
             left = hold.count if hold.open else 0
@@ -168,7 +166,7 @@ async def release_permits(port: Port, take: Callable[[list[tuple[Hold, int]]], o
     rest is released in the background.
     """
     parts: list[tuple[Hold, int]] = []
-    trouble: FencelockError | None = None
+    troubles: list[FencelockError] = []  # the first one
     try:
         with port.mutex:
             take(parts)
@@ -176,21 +174,17 @@ async def release_permits(port: Port, take: Callable[[list[tuple[Hold, int]]], o
             try:
                 await release_part(port, hold, keep)
             except FencelockError as error:
-                trouble = trouble or error
+                troubles = troubles or [error]
             del parts[0]
     except BaseException:
         for hold, keep in parts:  # sent twice, it changes nothing
-            if keep == 0:
-                retire(port, hold)
-            port.run_in_background(*cast("ShareTerms", hold.terms).keeping(hold, keep))
-            if keep == 0:
-                events.end_hold(hold)
+            if keep:
+                port.run_in_background(*cast("ShareTerms", hold.terms).keeping(hold, keep))
+            else:
+                release_in_background(port, hold)
         raise
-    if trouble is not None:
-        try:
-            raise trouble
-        finally:
-            del trouble
+    if troubles:
+        raise troubles.pop()
 
 
 @describes_errors
@@ -207,7 +201,7 @@ async def held_of(port: Port, keys: LockKeys, holders: tuple[bytes, ...]) -> int
 
 async def _shown(port: Port, keys: LockKeys, holders: tuple[bytes, ...] = ()) -> Reply:
     """Return the server's reply: the permits, and which of these ids hold some."""
-    return await ask(port, SHARES_SHOW, keys.grant, holders, port.now() + port.server_timeout)
+    return await ask(port, SHARES_SHOW, keys.grant, holders)
 
 
 @describes_errors
@@ -216,7 +210,6 @@ async def set_limit(port: Port, terms: ShareTerms, limit: int) -> int:
 
     Returns the limit that the users of the name agreed on: they continue to name that one.
     """
-    until = port.now() + port.server_timeout
     args = (terms.kind, terms.limit, limit, terms.client_channel, port.new_id())
-    _, agreed = await ask(port, SHARES_LIMIT, terms.keys.grant, args, until)
+    _, agreed = await ask(port, SHARES_LIMIT, terms.keys.grant, args)
     return int(agreed)

@@ -29,22 +29,17 @@ from fencelock._core.lock.terms import too_late
 from fencelock._core.lock.waiting import EXPIRY_SLACK
 from fencelock._core.quorum.broadcast import (
     Ballot,
+    Ballots,
     QuorumPort,
-    ask_nodes,
-    broadcast,
     claim,
-    failures_of,
     give_up_claim,
     granted,
     longest_of,
     not_reached,
     refresh,
-    retry_in_background,
-    undo,
 )
 from fencelock._core.quorum.lease import Majority, node_terms
-from fencelock._core.quorum.membership import Claimant
-from fencelock._core.quorum.votes import SUSPECT_SECONDS, order, proved_until
+from fencelock._core.quorum.membership import SUSPECT_SECONDS, Claimant, order, proved_until
 from fencelock._core.retry import answer_by
 from fencelock._core.types import closed
 from fencelock.errors import (
@@ -87,7 +82,7 @@ class QuorumAttempt(Claimant):
         self.failures: dict[int, Exception] = {}
         self.before: dict[int, Exception] = {}  # of the last round that had any
         self.refused: list[int] = []
-        self.asks: list[Ballot] = []  # for the votes of this round, until they are given back
+        self.asks = Ballots(port)  # for the votes of this round, until they are given back
         self.grants: dict[int, Grant] = {}  # that of the first node comes first
 
     def _on_nodes(self) -> list[Attempt]:
@@ -106,7 +101,7 @@ class QuorumAttempt(Claimant):
 
         A second call finishes what an interrupt left half done.
         """
-        undo(self.port, self.asks, all_of_them=True)
+        self.asks.undo(all_of_them=True)
         for node, attempt in enumerate(self.attempts):
             withdraw(self.port.nodes[node], attempt)
         return True
@@ -138,7 +133,9 @@ class QuorumAttempt(Claimant):
                 hold = await self._round()
                 if hold is not None:
                     return hold
-                if self.prevented():
+                # While a majority of the nodes answers, one that refuses is worth waiting for.
+                few = len(port.nodes) - len(self.failures) < port.needed
+                if self.failures and (few or not self.refused):  # errors prevented a majority
                     causes = self.before | self.failures  # it may have ended after one node
                     name = self.attempt.keys.name
                     failed = not_reached(port, f"{name!r} was not granted", causes)
@@ -210,14 +207,6 @@ class QuorumAttempt(Claimant):
         if not isinstance(error, ServerError) or isinstance(error, ServerUnreachable):
             self.port.suspect[node] = self.port.now() + SUSPECT_SECONDS
 
-    def prevented(self) -> bool:
-        """Return True if errors, not other holders, prevented a majority.
-
-        While a majority of the nodes answers, a node that refuses is worth waiting for.
-        """
-        answered = len(self.port.nodes) - len(self.failures)
-        return bool(self.failures) and (not self.refused or answered < self.port.needed)
-
     # -- one round ----------------------------------------------------------------------------
 
     async def _ask_first(self, node: int) -> Grant | None:
@@ -244,7 +233,7 @@ class QuorumAttempt(Claimant):
             if not group or len(grants) >= port.needed:
                 continue
             now = port.now()
-            more: list[Ballot] = []
+            more = Ballots(port)
             for node in group:
                 attempt = self.attempts[node]
                 if attempt.terms.ends < inf:
@@ -252,19 +241,19 @@ class QuorumAttempt(Claimant):
                 packed = attempt.terms.vote(attempt, attempt.ttl, grant.fence)
                 more.append(Ballot(node, attempt, packed, granted))
             self.asks += more
-            await broadcast(port, more, port.needed - len(grants), latest)
+            await more.broadcast(port.needed - len(grants), latest)
             self.count(more)
             if len(grants) < port.needed:
                 await self._stay(more, latest)
         hold = await self._begin()
         if hold is not None:
             if len(self.asks) >= len(grants):  # some of the votes were refused
-                undo(port, [ask for ask in self.asks if ask.node not in grants], all_of_them=True)
+                self.asks.undo(all_of_them=True, but=grants)
             return hold
-        undo(port, self.asks)
+        self.asks.undo()
         port.put_back(self.asks)
         await self._give_back()
-        self.asks, self.attempts[first].asks = [], None
+        self.asks, self.attempts[first].asks = Ballots(port), None
         self.stand_at = self.refused[0] if len(self.refused) >= port.needed else None
         return None
 
@@ -294,11 +283,13 @@ class QuorumAttempt(Claimant):
         if len(ends) < lacking or ends[lacking - 1] > STAY_SECONDS:
             return
         await port.sleep(port.now() + ends[lacking - 1])
-        again = [Ballot(ask.node, ask.about, ask.requests[0], granted) for ask in held]
+        again = Ballots(
+            port, [Ballot(ask.node, ask.about, ask.requests[0], granted) for ask in held]
+        )
         asked = {ask.node for ask in again}
         self.refused = [node for node in self.refused if node not in asked]
         self.asks += again
-        await broadcast(port, again, lacking, max(latest, port.now() + port.node_timeout))
+        await again.broadcast(lacking, max(latest, port.now() + port.node_timeout))
         self.count(again)
 
     async def _give_back(self) -> None:
@@ -306,16 +297,12 @@ class QuorumAttempt(Claimant):
 
         A node that does not answer soon is asked in the background.
         """
-        port, at = self.port, self.attempts
-        asks = [Ballot(node, at[node], at[node].terms.abandon(at[node])) for node in self.grants]
-        for some in (asks[1:], asks[:1]):
-            if some:
-                latest = port.now() + port.node_timeout
-                try:
-                    await broadcast(port, some, len(some), latest)
-                    retry_in_background(port, some, lambda one: one.terms.abandon(one))
-                finally:
-                    port.put_back(some)
+        first, *others = ((node, self.attempts[node]) for node in self.grants)
+        asks = Ballots(self.port)
+        for node, at in (*others, first):
+            asks.append(Ballot(node, at, at.terms.abandon(at)))
+        span = self.port.node_timeout
+        await asks.first_node_last(len(asks), lambda at: at.terms.abandon(at), span)
 
     # -- a lease of the grants ----------------------------------------------------------------
 
@@ -341,9 +328,11 @@ class QuorumAttempt(Claimant):
         if lacking <= 0:
             return True
         call = RAISE_FENCE, self.attempt.keys.renew, (self.attempt.holder_id, b"%d" % fence)
-        asks = [Ballot(node, self.attempts[node], call, lambda ask: ask.reply == 1) for node in low]
-        good = await ask_nodes(self.port, asks, lacking)
-        self.failures.update(failures_of(asks))
+        asks = Ballots(self.port)
+        for node in low:
+            asks.append(Ballot(node, self.attempts[node], call, lambda ask: ask.reply == 1))
+        good = await asks.ask(lacking)
+        self.failures |= asks.failures
         return len(good) >= lacking
 
     async def _begin(self) -> Hold | None:

@@ -13,9 +13,9 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Sequence
 from math import ceil, inf
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from fencelock._core.deadlines import DRIFT_RATE
 from fencelock._core.keys import LockKeys
@@ -25,10 +25,13 @@ from fencelock._core.quorum.membership import (
     CLAIMED_TTLS,
     KEPT_SECONDS,
     LONG_SECONDS,
+    SUSPECT_SECONDS,
+    UNDECIDED_FACTOR,
     Claimant,
     Membership,
+    agreed,
+    decided,
 )
-from fencelock._core.quorum.votes import SUSPECT_SECONDS, UNDECIDED_FACTOR, agreed, decided
 from fencelock._core.seat import Question
 from fencelock._core.types import Args, Call, NoReply, Reply, closed
 from fencelock._runtime.log import log
@@ -81,16 +84,14 @@ class Ballot(Question):
     @property
     def silent(self) -> bool:
         """Return True if the request may have run, and no answer came."""
-        answered = isinstance(self.error, FencelockError) and not isinstance(
-            self.error, ClientClosed
-        )
-        return self.began and self.answered_at == 0 and not answered
+        unanswered = self.error is None or isinstance(self.error, (NoReply, ClientClosed))
+        return self.began and self.answered_at == 0 and unanswered
 
 
 class QuorumPort(Port, Protocol):
     """The world as the flows of a quorum see it: several ports, and how to use them at once."""
 
-    labels: Sequence[str]
+    labels: tuple[str, ...]
     closing: bool  # no new request is accepted
     node_timeout: float
     membership: Membership
@@ -117,93 +118,118 @@ class QuorumPort(Port, Protocol):
         """
 
 
-async def broadcast(
-    port: QuorumPort,
-    asks: Sequence[Ballot],
-    needed: int,
-    latest: float | None = None,
-    *,
-    patient: bool = False,
-) -> list[Ballot]:
-    """Ask all at once and return those with a wanted answer, of which ``needed`` decide.
+class Ballots(list[Ballot]):
+    """Questions that go out together to nodes of a quorum."""
 
-    Waits until ``latest`` at most; with ``patient`` until then if necessary, because nothing is
-    held meanwhile. The caller puts the asks back after it has undone them.
-    """
-    last = port.now() + port.node_timeout * UNDECIDED_FACTOR
-    if latest is not None:
-        last = latest if patient else min(last, latest)
-    until = inf  # the answers decide: the others are awaited for ``node_timeout`` from then on
+    def __init__(self, port: QuorumPort, asks: Iterable[Ballot] = ()) -> None:
+        super().__init__(asks)
+        self.port: QuorumPort = port
 
-    def limit() -> float:
-        nonlocal until
-        if until == inf:
-            good = undecided = 0
-            for ask in asks:
-                good += ask.good
-                undecided += not ask.ended
-            if decided(good, undecided, needed):
-                until = min(last, port.now() + port.node_timeout)
-        return min(last, until)
+    @property
+    def failures(self) -> dict[int, Exception]:
+        """Return the errors of the nodes that failed."""
+        return {ask.node: ask.error for ask in self if ask.error is not None}
 
-    if port.closing:
-        _refuse(asks)
-    else:
-        await port.exchange(asks, last, limit)
-    good_ones = [ask for ask in asks if ask.good]
-    if len(good_ones) < len(asks):
-        await _once_more(port, asks, last, limit)
-        good_ones = [ask for ask in asks if ask.good]
-    if len(good_ones) < len(asks) or port.suspect:
-        _note_ill(port, asks)
-    return good_ones
+    async def broadcast(
+        self, needed: int, latest: float | None = None, *, patient: bool = False
+    ) -> list[Ballot]:
+        """Ask all at once and return those with a wanted answer, of which ``needed`` decide.
 
+        Waits until ``latest`` at most; with ``patient`` until then if necessary, because nothing is
+        held meanwhile. The caller puts the asks back after it has undone them.
+        """
+        port = self.port
+        last = port.now() + port.node_timeout * UNDECIDED_FACTOR
+        if latest is not None:
+            last = latest if patient else min(last, latest)
+        until = inf  # the answers decide: the others are awaited for ``node_timeout`` from then on
 
-def _refuse(asks: Iterable[Ballot]) -> None:
-    """Ask nothing: the client is closed."""
-    for ask in asks:
-        ask.fail(closed())
+        def limit() -> float:
+            nonlocal until
+            if until == inf:
+                good = undecided = 0
+                for ask in self:
+                    good += ask.good
+                    undecided += not ask.ended
+                if decided(good, undecided, needed):
+                    until = min(last, port.now() + port.node_timeout)
+            return min(last, until)
 
+        await self._exchange(self, last, limit)
+        good_ones = [ask for ask in self if ask.good]
+        if len(good_ones) < len(self):  # ask again, on other connections, where one broke
+            errors = [(ask, ask.error) for ask in self if isinstance(ask.error, NoReply)]
+            broken = [ask for ask, error in errors if error.sent and error.undo_connection is None]
+            if broken and port.now() < limit():
+                port.put_back(broken)
+                for ask in broken:
+                    ask.error, ask.ended = None, False
+                await self._exchange(broken, last, limit)
+                good_ones = [ask for ask in self if ask.good]
+        if len(good_ones) < len(self) or port.suspect:
+            self._note_ill()
+        return good_ones
 
-async def _once_more(
-    port: QuorumPort, asks: Sequence[Ballot], latest: float, limit: Callable[[], float]
-) -> None:
-    """Ask again, on other connections, where one broke and time is left."""
-    errors = [(ask, ask.error) for ask in asks if isinstance(ask.error, NoReply)]
-    broken = [ask for ask, error in errors if error.sent and error.undo_connection is None]
-    if not broken or port.now() >= limit():
-        return
-    port.put_back(broken)
-    for ask in broken:
-        ask.error, ask.ended = None, False
-    if port.closing:
-        _refuse(broken)
-    else:
-        await port.exchange(broken, latest, limit)
+    async def _exchange(
+        self, asks: Sequence[Ballot], latest: float, limit: Callable[[], float]
+    ) -> None:
+        """Ask all at once; nothing once the client is closed."""
+        if not self.port.closing:
+            await self.port.exchange(asks, latest, limit)
+            return
+        for ask in asks:
+            ask.fail(closed())
 
+    def _note_ill(self) -> None:
+        """Avoid the nodes that failed for a while; those that answered are healthy."""
+        for ask in self:
+            if isinstance(ask.error, (NoReply, ServerUnreachable)):
+                self.port.suspect[ask.node] = self.port.now() + SUSPECT_SECONDS
+            else:
+                self.port.suspect.pop(ask.node, None)
 
-def _note_ill(port: QuorumPort, asks: Sequence[Ballot]) -> None:
-    """Avoid the nodes that failed for a while; those that answered are healthy."""
-    for ask in asks:
-        if isinstance(ask.error, (NoReply, ServerUnreachable)):
-            port.suspect[ask.node] = port.now() + SUSPECT_SECONDS
-        else:
-            port.suspect.pop(ask.node, None)
+    async def ask(
+        self, needed: int, latest: float | None = None, *, patient: bool = False
+    ) -> list[Ballot]:
+        """Do as ``broadcast``, where nothing has to be undone: put the asks back."""
+        try:
+            return await self.broadcast(needed, latest, patient=patient)
+        finally:
+            self.port.put_back(self)
 
+    def undo(self, *, all_of_them: bool = False, but: Container[int] = ()) -> None:
+        """Release in the background on nodes that did not answer, or on all of them but some."""
+        for ask in self:
+            if ask.node in but or ask.undone or not (ask.silent or (all_of_them and ask.began)):
+                continue
+            node, about = self.port.nodes[ask.node], ask.about
+            with node.mutex:
+                node.lines.give_up(about)
+            node.run_in_background(*about.terms.abandon(about), ask.follow())
+            ask.undone = True
 
-async def ask_nodes(
-    port: QuorumPort,
-    asks: Sequence[Ballot],
-    needed: int,
-    latest: float | None = None,
-    *,
-    patient: bool = False,
-) -> list[Ballot]:
-    """Do as ``broadcast``, where nothing has to be undone: put the asks back."""
-    try:
-        return await broadcast(port, asks, needed, latest, patient=patient)
-    finally:
-        port.put_back(asks)
+    async def first_node_last(
+        self, needed: int, repeated: Callable[[Asked], Call], span: float = inf
+    ) -> None:
+        """Release all, but the last one after the others: its next waiter then finds those free.
+
+        A node that does not answer, soon or within a ``span``, is asked again in the background.
+        """
+        port = self.port
+        try:
+            for group, enough in (self[:-1], needed - 1), (self[-1:], 1):
+                if group:
+                    await Ballots(port, group).broadcast(enough, port.now() + span)
+            self.retry_in_background(repeated)
+        finally:
+            port.put_back(self)
+
+    def retry_in_background(self, repeated: Callable[[Asked], Call]) -> None:
+        """Repeat in the background what has no answer, behind the request where that is known."""
+        for ask in self:
+            if isinstance(ask.error, (NoReply, ServerUnreachable, ClientClosed)):
+                node = self.port.nodes[ask.node]
+                node.run_in_background(*repeated(ask.about), ask.follow())
 
 
 def healthy(port: QuorumPort, now: float) -> Sequence[int]:
@@ -213,25 +239,9 @@ def healthy(port: QuorumPort, now: float) -> Sequence[int]:
     return well if len(well) >= port.needed else nodes
 
 
-def failures_of(asks: Iterable[Ballot]) -> dict[int, Exception]:
-    """Return the errors of the nodes that failed."""
-    return {ask.node: ask.error for ask in asks if ask.error is not None}
-
-
 def granted(ask: Ballot) -> bool:
     """Return True if the answer of a further node is a grant."""
     return isinstance(ask.reply, bytes)
-
-
-def undo(port: QuorumPort, asks: Iterable[Ballot], *, all_of_them: bool = False) -> None:
-    """Release in the background on nodes that did not answer, or on all of them."""
-    for ask in asks:
-        if not ask.undone and (ask.silent or (all_of_them and ask.began)):
-            node, about = port.nodes[ask.node], ask.about
-            with node.mutex:
-                node.lines.give_up(about)
-            node.run_in_background(*about.terms.abandon(about), ask.follow())
-            ask.undone = True
 
 
 def not_reached(port: QuorumPort, what: str, failures: dict[int, Exception]) -> FencelockError:
@@ -250,15 +260,6 @@ def not_reached(port: QuorumPort, what: str, failures: dict[int, Exception]) -> 
     return QuorumNotReached(f"{what}: no majority of {len(port.nodes)} nodes: {words}", causes)
 
 
-def retry_in_background(
-    port: QuorumPort, asks: Sequence[Ballot], repeated: Callable[[Asked], Call]
-) -> None:
-    """Repeat in the background what has no answer, behind the request where that is known."""
-    for ask in asks:
-        if isinstance(ask.error, (NoReply, ServerUnreachable, ClientClosed)):
-            port.nodes[ask.node].run_in_background(*repeated(ask.about), ask.follow())
-
-
 # -- its members; the rules are in membership.py ---------------------------------------------------
 
 
@@ -275,13 +276,13 @@ def claim(port: QuorumPort, claimant: Claimant, ttl: float) -> None:
             port.membership.claimants.add(claimant)
 
 
-def give_up_claim(port: QuorumPort, *claimants: Claimant) -> None:
-    """Note that these have no lease any more; after the last of them, give up the claim."""
+def give_up_claim(port: QuorumPort, claimant: Claimant) -> None:
+    """Note that it has no lease any more; after the last one that has, give up the claim."""
     membership = port.membership
     if not membership.claimants:
         return
     with port.mutex:
-        membership.claimants.difference_update(claimants)
+        membership.claimants.discard(claimant)
         number = membership.drop_claim()
     if number:
         port.run_in_background(
@@ -354,9 +355,9 @@ async def _ask(
     words = _words(short, port.client_channel, number, claimed, lasts)
     call: Call = (MEMBERSHIP, (port.membership_key,), (*words, *(voters or ())))
     nodes = range(len(port.nodes)) if voters is None else healthy(port, now)
-    asks = [Ballot(node, one, call) for node in nodes]
+    asks = Ballots(port, [Ballot(node, one, call) for node in nodes])
     needed = len(asks) if first else port.needed
-    good = await ask_nodes(port, asks, needed, latest, patient=not first)
+    good = await asks.ask(needed, latest, patient=not first)
     claims: list[tuple[float, float]] = []
     with port.mutex:
         for ask in good:
@@ -370,7 +371,7 @@ async def _ask(
                 for claimant in membership.claimants:
                     claimant.claim_renewed()
     if len(good) < port.needed:
-        raise not_reached(port, f"{one.terms.keys.name!r} was not asked for", failures_of(asks))
+        raise not_reached(port, f"{one.terms.keys.name!r} was not asked for", asks.failures)
 
 
 async def refresh_while_held(port: QuorumPort, one: Asked) -> None:
@@ -386,27 +387,15 @@ async def refresh_while_held(port: QuorumPort, one: Asked) -> None:
 # -- what people ask: a majority must answer -----------------------------------------------------
 
 
-async def is_idle(_port: QuorumPort, _keys: LockKeys, _holder: bytes) -> bool:
-    """Return False: no lease of a quorum is kept while it is idle."""
-    return False
-
-
-async def local_rows(
-    _port: QuorumPort, _homes: Mapping[bytes, LockKeys], _until: float
-) -> Sequence[Any]:
-    """Return nothing: each waiter of a quorum stands in a node's line."""
-    return ()
-
-
 async def replies(port: QuorumPort, name: str, calls: Sequence[Call]) -> list[list[Reply]]:
     """Return for each question the answers of the nodes, at least of a majority."""
     answers: list[list[Reply]] = []
     for call in calls:
         now = port.now()
-        asks = [Ballot(node, None, call) for node in healthy(port, now)]
-        good = await ask_nodes(port, asks, port.needed, now + port.server_timeout)
+        asks = Ballots(port, [Ballot(node, None, call) for node in healthy(port, now)])
+        good = await asks.ask(port.needed, now + port.server_timeout)
         if len(good) < port.needed:
-            raise not_reached(port, f"no node answers about {name!r}", failures_of(asks))
+            raise not_reached(port, f"no node answers about {name!r}", asks.failures)
         answers.append([ask.reply for ask in good])
     return answers
 

@@ -32,22 +32,23 @@ from fencelock._core.lock.terms import Terms
 from fencelock._core.port import Port
 from fencelock._core.quorum.broadcast import (
     Ballot,
+    Ballots,
     QuorumPort,
-    ask_nodes,
-    broadcast,
     claim,
-    failures_of,
     give_up_claim,
     granted,
     longest_of,
     not_reached,
     refresh,
     refresh_while_held,
-    retry_in_background,
-    undo,
 )
-from fencelock._core.quorum.membership import LONG_SECONDS, Claimant, Membership
-from fencelock._core.quorum.votes import order, proved_until
+from fencelock._core.quorum.membership import (
+    LONG_SECONDS,
+    Claimant,
+    Membership,
+    order,
+    proved_until,
+)
 from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply
 from fencelock.errors import ServerError
@@ -116,7 +117,7 @@ class Majority(list[Hold | None], Observer, Claimant):
                 self.settle()
 
     def another_id(self) -> bytes:
-        """Return a new id by which a node may know this hold; see ``votes.known_as``."""
+        """Return a new id by which a node may know this hold; see ``membership.known_as``."""
         self.named += 1
         return b"%b~%d" % (self.hold.holder_id, self.named)
 
@@ -306,7 +307,7 @@ async def _reacquire(port: QuorumPort, hold: Hold) -> None:
     now, parts = port.now(), majority_of(hold)
     ttl = hold.next_ttl(now)
     terms = node_terms(port, hold.terms)
-    asks: list[Ballot] = []
+    asks = Ballots(port)
     for node in parts.missing() if hold.open and ttl > 0 else ():
         if port.suspect.get(node, 0.0) <= now:
             attempt = Attempt(terms[node], parts.another_id(), hold.info)
@@ -315,13 +316,13 @@ async def _reacquire(port: QuorumPort, hold: Hold) -> None:
             asks.append(Ballot(node, attempt, packed, granted))
     try:
         if asks:
-            for ask in await broadcast(port, asks, len(asks)):
+            for ask in await asks.broadcast(len(asks)):
                 grant = Grant(hold.fence, ask.asked_at + validity(ttl), ttl)
                 parts.check_gap(port.now())
                 parts.begin({ask.node: cast("Attempt", ask.about)}, {ask.node: grant})
     finally:  # what is no part of the hold is undone, also after an interrupt
         joined = {part.id for part in parts if part is not None}
-        undo(port, [ask for ask in asks if ask.id not in joined], all_of_them=True)
+        asks.undo(all_of_them=True, but={ask.node for ask in asks if ask.id in joined})
         port.put_back(asks)
         parts.plan_reacquire(port.now())
 
@@ -338,20 +339,15 @@ async def give_back(port: QuorumPort, hold: Hold, log: Seat) -> int:  # noqa: AR
         if not (hold.forked or hold.closed):
             release_in_background(port, hold, None)
         raise hold.lost_error()
-    asks: list[Ballot] = []
+    asks = Ballots(port)
     # A lost part may still be held on its node: releasing it does no harm.
     for node, part in parts.in_release_order():
         asks.append(Ballot(node, part, part.terms.packed_release(part), _released))
-    try:
-        for group, needed in ((asks[:-1], port.needed - 1), (asks[-1:], 1)):
-            await broadcast(port, group, needed)
-        retry_in_background(port, asks, lambda part: part.terms.release(part))
-    finally:
-        port.put_back(asks)
+    await asks.first_node_last(port.needed, lambda part: part.terms.release(part))
     given = sum([ask.good for ask in asks])
     if given >= port.needed:
         return 0
-    failed = failures_of(asks)
+    failed = asks.failures
     if given + len(failed) >= port.needed:
         raise not_reached(port, f"release of {hold.name!r} was not confirmed", failed)
     words = [ask.reply[1] for ask in asks if ask.error is None and not ask.good]
@@ -426,9 +422,11 @@ async def renew(
         # What may shorten a part is bounded by its node's clock; without that it shortens nothing.
         bounded = {node: each for node, each in parts.items() if each.asks_clock}
         if bounded:
-            clocks = [Ballot(node, each.hold, each.clock_call()) for node, each in bounded.items()]
+            clocks = Ballots(port)
+            for node, each in bounded.items():
+                clocks.append(Ballot(node, each.hold, each.clock_call()))
             asked_at = port.now()
-            good = await ask_nodes(port, clocks, port.needed, until)
+            good = await clocks.ask(port.needed, until)
             for ask in clocks:
                 each = bounded[ask.node]
                 if ask in good:
@@ -442,23 +440,22 @@ async def renew(
         port.move(hold, whole.next_due())
     if sum(ask.error is None and ask.reply == [] for ask in asks) < port.needed:
         hold.check()
-        raise not_reached(port, f"renewal of {hold.name!r}", failures_of(asks))
+        raise not_reached(port, f"renewal of {hold.name!r}", asks.failures)
     hold.check()
 
 
 async def _renew_parts(
     port: QuorumPort, whole: Majority, parts: dict[int, HolderRenewal]
-) -> list[Ballot]:
+) -> Ballots:
     """Renew all parts; return the requests to their nodes."""
     end = whole.hold.deadline
     for node, renewal in parts.items():
         rely_on(port.nodes[node], renewal)
     port.move(whole.hold, whole.next_due())
-    asks = [
-        Ballot(node, renewal.hold, renewal.request(), lambda ask: ask.reply == [])
-        for node, renewal in parts.items()
-    ]
-    good = await ask_nodes(port, asks, port.needed, end)
+    asks = Ballots(port)
+    for node, renewal in parts.items():
+        asks.append(Ballot(node, renewal.hold, renewal.request(), lambda ask: ask.reply == []))
+    good = await asks.ask(port.needed, end)
     for ask in asks:
         renewal, at = parts[ask.node], port.nodes[ask.node]
         part = renewal.hold

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from fencelock._core.quorum import votes
 from fencelock._core.quorum.membership import Membership
+from fencelock._core.quorum.membership import majority as most_of
 from fencelock._runtime.clock import now
 from fencelock.cli.doctor.report import Answer, fail, ok, warn
 from fencelock.cli.doctor.server import Server, number
@@ -41,7 +41,7 @@ def _lacks(node: Server) -> list[str]:
 def majority(quorum: Quorum) -> Answer:
     """Ask whether enough nodes answer."""
     answering, total = len(quorum.nodes), len(quorum.labels)
-    needed = votes.majority(total)
+    needed = most_of(total)
     found = f"{answering} of {total} nodes answer; {needed} must"
     if answering < needed:
         return fail(found, "repair the others: no lock is granted until then")
@@ -63,7 +63,7 @@ def independence(quorum: Quorum) -> Answer:
     hosts = [urlsplit(label).hostname for label in quorum.labels]
     most = max(hosts, key=hosts.count)
     together = hosts.count(most)
-    if together > total - votes.majority(total):
+    if together > total - most_of(total):
         found = f"{together} of {total} nodes are on {most or 'this machine'}"
         return warn(found, "use more machines: if that machine fails, no majority is left")
     return ok("the nodes are different servers")
