@@ -63,13 +63,17 @@ def _again(kind: type[FencelockError], args: tuple[Any, ...]) -> FencelockError:
     return error
 
 
-class NotAcquired(FencelockError):
-    """The lock was not granted: other clients hold it, and the call has stopped waiting."""
+class _AboutOne(FencelockError):
+    """An error about one object, or about several: then it has no name."""
 
     def __init__(self, message: str, *, name: str = "", server: str = "") -> None:
         super().__init__(message)
         self.name = name
         self.server = server
+
+
+class NotAcquired(_AboutOne):
+    """The lock was not granted: other clients hold it, and the call has stopped waiting."""
 
 
 class AcquireTimeout(NotAcquired, TimeoutError):
@@ -157,29 +161,19 @@ class Stale(FencelockError):
         self.seen = seen
 
 
-class NotRenewable(FencelockError, RuntimeError):
+class NotRenewable(_AboutOne, RuntimeError):
     """The lock was granted and given back: no thread can be started to renew its lease.
 
     The process has too many threads, or the interpreter is shutting down. A lease with
     ``renew=False`` and without ``on_lost`` needs no thread.
     """
 
-    def __init__(self, message: str, *, name: str = "", server: str = "") -> None:
-        super().__init__(message)
-        self.name: str = name
-        self.server: str = server
 
-
-class NotHeld(FencelockError, RuntimeError):
+class NotHeld(_AboutOne, RuntimeError):
     """The caller asked to release or renew something that it does not hold."""
 
-    def __init__(self, message: str, *, name: str = "", server: str = "") -> None:
-        super().__init__(message)
-        self.name = name
-        self.server = server
 
-
-class BarrierBroken(FencelockError, RuntimeError):
+class BarrierBroken(_AboutOne, RuntimeError):
     """The barrier is broken, or broke before all parties had arrived.
 
     It is ``threading.BrokenBarrierError`` too when it comes from ``Client``, and
@@ -188,10 +182,8 @@ class BarrierBroken(FencelockError, RuntimeError):
     """
 
     def __init__(self, message: str, *, name: str = "", reason: str = "", server: str = "") -> None:
-        super().__init__(message)
-        self.name = name
+        super().__init__(message, name=name, server=server)
         self.reason = reason
-        self.server = server
 
 
 class OverReleased(NotHeld, ValueError):

@@ -49,11 +49,6 @@ class NodeLink(Link):
         if self.mux is not None:
             self._port.pushed_on(self.mux, message)
 
-    def idle(self) -> AsyncConnection | None:
-        """Return the connection, if it is sound."""
-        mux = self.mux
-        return mux if mux is not None and mux.sound else None
-
     def give(self, connection: AsyncConnection) -> None:
         """Leave it to the other tasks."""
 
@@ -62,8 +57,8 @@ class NodeLink(Link):
 
         It costs one command each, so it is done rarely, for many at once.
         """
-        mux = self.mux
-        if mux is None or not mux.sound:
+        mux = self.idle()
+        if mux is None:
             return
         idle = [at for at, name in mux.channels.items() if at != ANYWHERE and name not in busy]
         self.room = 2 * (len(mux.channels) - len(idle))
@@ -117,21 +112,6 @@ class AsyncioNodes(AsyncioSeveral, AsyncioIo):
         """Return True if the home channel is heard, at any node: revocations go to all."""
         return any(link.listening for link in self.at.values())
 
-    @property
-    def connected_now(self) -> bool:
-        """Return True while there is a sound connection to any node."""
-        return any(link.connected_now for link in list(self.at.values()))
-
-    @property
-    def asking(self) -> bool:
-        """Return True while a request to any node waits for its answer."""
-        return any(link.asking for link in list(self.at.values()))
-
-    def retire(self) -> None:
-        """End the requests without an answer, at all nodes."""
-        for link in list(self.at.values()):
-            link.retire()
-
     async def close(self) -> None:
         """Close all links for good."""
         self.closed = True
@@ -149,6 +129,12 @@ class AsyncioClusterPort(ClusterPort, AioPort):
         nodes = AsyncioNodes(self)
         self._use(self.source, nodes)
         return nodes
+
+    @property
+    def connections(self) -> list[AsyncConnection]:
+        """Return those that are sound, to all nodes."""
+        links = list(self.link.at.values())
+        return [mux for link in links if (mux := link.idle()) is not None]
 
     def unplugged(self) -> None:
         """Have revocations heard at another node."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -32,7 +32,6 @@ from fencelock._io.pool_blocking import Pool
 from fencelock._io.process_ports import CLOSE_SECONDS, ProcessPort
 from fencelock._io.renewal_thread import RenewalThread
 from fencelock._io.threads import RepeatingThread, run_blocking
-from fencelock._io.wire import pack, pack_call
 from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.mutex import catch_up, put_off_work
@@ -72,12 +71,6 @@ class BlockingPort(ProcessPort):
 
     # -- calls ----------------------------------------------------------------------------------
 
-    async def call(
-        self, script: Script, keys: Keys, args: Args, until: float, waiter: Seat | None = None
-    ) -> Reply:
-        """Run a script on any connection, or on the waiter's."""
-        return await self.run(pack_call(script, keys, args), b"", until, waiter)
-
     async def run(
         self, request: bytes, key: bytes, until: float, waiter: Seat | None = None
     ) -> Reply:
@@ -92,12 +85,6 @@ class BlockingPort(ProcessPort):
             raise
         self.pool.free.append(connection)
         return reply
-
-    async def command(
-        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Seat | None = None
-    ) -> Reply:
-        """Run a plain command on any connection, or on the waiter's."""
-        return await self.run(pack(args), key, until, waiter)
 
     # -- waiting --------------------------------------------------------------------------------
 

@@ -103,8 +103,7 @@ class _Exchange:
         self._left = len(asks)
         for ask in asks:
             link = links[ask.node]
-            if ask.connection is None and link.mux is not None and link.mux.sound:
-                ask.connection = link.mux
+            ask.connection = ask.connection or link.idle()
             if ask.connection is None:
                 self._dials.append(self._loop.create_task(self._dial(ask, link)))
         self._write(asks)

@@ -28,7 +28,7 @@ from fencelock._topology.sentinel import (
     MasterState,
     Outcome,
     SentinelReply,
-    Service,
+    SentinelService,
     check_role,
     demoted,
     freshness,
@@ -65,7 +65,7 @@ class Round:
     finalizer may need a connection to the master.
     """
 
-    def __init__(self, service: Service, state: MasterState, io: MasterIo) -> None:
+    def __init__(self, service: SentinelService, state: MasterState, io: MasterIo) -> None:
         self._service = service
         self._state = state
         self._io = io
@@ -148,7 +148,7 @@ class Round:
         self._done.open()
 
 
-async def survey(io: MasterIo, service: Service, until: float) -> Sequence[Outcome]:
+async def survey(io: MasterIo, service: SentinelService, until: float) -> Sequence[Outcome]:
     """Return what each Sentinel replies now; None for one without an answer by the instant."""
     current = Round(service, MasterState(service), io)
     current.ask()
@@ -159,7 +159,7 @@ async def survey(io: MasterIo, service: Service, until: float) -> Sequence[Outco
 class MasterMonitor:
     """Follows the master of one service, for the threads of a client or the tasks of a loop."""
 
-    def __init__(self, service: Service, io: MasterIo) -> None:
+    def __init__(self, service: SentinelService, io: MasterIo) -> None:
         self.service = service
         self.io = io
         self.state = MasterState(service)

@@ -14,7 +14,7 @@ from fencelock._io.sources.url import Address, from_settings, redacted
 from fencelock._runtime.records import NamedTuple
 
 if TYPE_CHECKING:
-    from fencelock._topology.sentinel import SentinelReply
+    from fencelock._topology.sentinel import SentinelService
 
 _PLAIN_CLASSES = ("Connection", "UnixDomainSocketConnection")
 _PLAIN_MODULES = (
@@ -38,29 +38,6 @@ class Cloned(NamedTuple):
     connection_class: Any
     settings: dict[str, Any]
     label: str
-
-
-class SentinelService(NamedTuple):
-    """A service behind Sentinels: how to reach each of them, and the master once it is known.
-
-    ``master`` has the credentials; its host and port are put in. ``host``: always this one.
-    """
-
-    sentinels: tuple[Direct | Cloned, ...]
-    name: str
-    master: Direct | Cloned
-    label: str
-    host: str = ""
-
-    def at(self, reply: SentinelReply) -> Direct | Cloned:
-        """Return how to reach the master that a Sentinel named."""
-        host = self.host or reply.host
-        if isinstance(self.master, Direct):
-            address = self.master.locate(0.0)._replace(host=host, port=reply.port)
-            return Direct(lambda _: address, str(address))
-        where = {"host": host, "port": reply.port}
-        label = f"{self.label}: {host}:{reply.port}"
-        return self.master._replace(settings=self.master.settings | where, label=label)
 
 
 class Bridged(NamedTuple):
