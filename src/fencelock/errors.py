@@ -31,6 +31,29 @@ from typing import Any
 
 from fencelock._runtime.records import NamedTuple
 
+__all__ = [
+    "AcquireTimeout",
+    "BarrierBroken",
+    "Blocked",
+    "ClientClosed",
+    "Deadlock",
+    "FencelockError",
+    "LeaseLost",
+    "NotAcknowledged",
+    "NotAcquired",
+    "NotHeld",
+    "NotRenewable",
+    "OutcomeUnknown",
+    "OverReleased",
+    "QuorumNotReached",
+    "ServerDenied",
+    "ServerError",
+    "ServerReadOnly",
+    "ServerUnreachable",
+    "ServerUnsuitable",
+    "Stale",
+]
+
 
 class FencelockError(Exception):
     """Base of every error that fencelock raises by itself. It can be copied and pickled.

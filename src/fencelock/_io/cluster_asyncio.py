@@ -17,10 +17,9 @@ from fencelock._core.pushes import dispatch
 from fencelock._core.seat import Question, Seat
 from fencelock._core.types import NoReply
 from fencelock._io.connection_asyncio import AsyncConnection
-from fencelock._io.io_asyncio import AsyncioIo
+from fencelock._io.io_asyncio import AsyncioIo, AsyncioSeveral
 from fencelock._io.link_asyncio import Link
 from fencelock._io.port_asyncio import AioPort
-from fencelock._io.several_asyncio import AsyncioSeveral
 from fencelock._io.wire import ReplyError
 from fencelock._runtime.clock import now
 from fencelock._runtime.log import log
@@ -86,9 +85,10 @@ class AsyncioNodes(AsyncioSeveral, AsyncioIo):
 
     async def lend(self, node: NodeAddress, until: float) -> AsyncConnection:
         """Return the connection to a node; ends like ``Link.connected``."""
-        return await self._link(node).connected(until)
+        return await self.link_to(node).connected(until)
 
-    def _link(self, node: NodeAddress) -> NodeLink:
+    def link_to(self, node: NodeAddress) -> NodeLink:
+        """Return the link to a node."""
         link = self.at.get(node)
         if link is None:
             link = self.at[node] = NodeLink(self._port, node)
@@ -99,8 +99,6 @@ class AsyncioNodes(AsyncioSeveral, AsyncioIo):
         self, asks: Sequence[Question], latest: float, limit: Callable[[], float]
     ) -> None:
         """Write to all nodes, and take answers as they come; see ``NodeIo``."""
-        for ask in asks:
-            self._link(ask.node)
         await super().exchange(asks, latest, limit)
         for ask in asks:
             mux = ask.connection

@@ -148,7 +148,7 @@ class AioPort(ProcessPort):
 
     def _listen_soon(self, after: float = LISTEN_AFTER_SECONDS) -> None:
         """Listen for revocations once a lease lasts: short leases cost nothing."""
-        if self._hearing is None and not self.closing:
+        if self._hearing is None and not self.closing and not self.nodes:  # a node's port does it
             self._hearing = self.loop.call_later(after, self._hear_now)
 
     def _hear_now(self) -> None:
