@@ -44,20 +44,16 @@ class NameTemplate:
         self.lease = lease
         _check_kind(function, asynchronous=asynchronous)
         self.signature: inspect.Signature = inspect.signature(function)
-        self.open: inspect.Signature = self._without_lease()
+        self.open: inspect.Signature = self.signature  # as callers see it
+        if lease is not None:
+            known = self.signature.parameters
+            if not isinstance(lease, str):
+                raise TypeError(f"lease must be the name of a parameter, not {lease!r}")
+            if lease not in known or known[lease].kind in _VARIADIC:
+                raise ValueError(f"lease: {_named(function)} has no parameter {lease!r}")
+            left = [one for name, one in known.items() if name != lease]
+            self.open = self.signature.replace(parameters=left)
         _check(template, self.open)
-
-    def _without_lease(self) -> inspect.Signature:
-        """Return what callers see: the parameter that is given the lease is not theirs."""
-        lease, known = self.lease, self.signature.parameters
-        if lease is None:
-            return self.signature
-        if not isinstance(lease, str):
-            raise TypeError(f"lease must be the name of a parameter, not {lease!r}")
-        if lease not in known or known[lease].kind in _VARIADIC:
-            raise ValueError(f"lease: {_named(self.function)} has no parameter {lease!r}")
-        left = [one for name, one in known.items() if name != lease]
-        return self.signature.replace(parameters=left)
 
     def call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> DecoratedCall:
         """Return a call with these arguments; TypeError when they do not fit the function."""
@@ -66,7 +62,19 @@ class NameTemplate:
         except TypeError as error:
             raise TypeError(f"{_named(self.function)}() {error}") from None
         bound.apply_defaults()
-        name = options.lock_name(_filled(self.template, bound.arguments))
+        parts = []
+        for literal, field, spec, conversion in _FORMAT.parse(self.template):
+            parts.append(literal)
+            if field is not None:
+                value, _ = _FORMAT.get_field(field, (), bound.arguments)
+                text = format(_FORMAT.convert_field(value, conversion), spec or "")
+                if not is_the_same_everywhere(value, text):
+                    raise TypeError(
+                        f"{{{field}}} is {value!r}, which prints differently in every process:"
+                        " use a value that is the same in all, such as one of its attributes"
+                    )
+                parts.append(text)
+        name = options.lock_name("".join(parts))
         return DecoratedCall(name, partial(self._into, bound))
 
     def _into(self, bound: inspect.BoundArguments, lease: object) -> Any:
@@ -83,23 +91,6 @@ class NameTemplate:
         if self.lease is not None:
             wrapper.__signature__ = self.open  # type: ignore[attr-defined]  # what inspect looks for
         return wrapper
-
-
-def _filled(template: str, arguments: Mapping[str, Any]) -> str:
-    """Return a template with its fields filled in."""
-    parts = []
-    for literal, field, spec, conversion in _FORMAT.parse(template):
-        parts.append(literal)
-        if field is not None:
-            value, _ = _FORMAT.get_field(field, (), arguments)
-            text = format(_FORMAT.convert_field(value, conversion), spec or "")
-            if not is_the_same_everywhere(value, text):
-                raise TypeError(
-                    f"{{{field}}} is {value!r}, which prints differently in every process:"
-                    " use a value that is the same in all, such as one of its attributes"
-                )
-            parts.append(text)
-    return "".join(parts)
 
 
 # How Python prints what has no text of its own: "<Order object at 0x7f...>", "<memory at 0x...>".

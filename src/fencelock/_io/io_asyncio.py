@@ -9,7 +9,7 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -53,6 +53,8 @@ class AsyncioIo:
     """Implements ``_topology.io.Io`` for the tasks of one loop."""
 
     now = staticmethod(now)
+    latch = AsyncioLatch
+    caller = staticmethod(asyncio.current_task)
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -62,10 +64,6 @@ class AsyncioIo:
     def mutex(self) -> AbstractContextManager[Any]:
         """Guard the tables against work that the garbage collector does in between."""
         return mutex()
-
-    def caller(self) -> Hashable:
-        """Return an identity of this task."""
-        return asyncio.current_task()
 
     async def run(
         self, connection: AsyncConnection, packed: bytes, until: float, *, asking: bool = False
@@ -109,10 +107,6 @@ class AsyncioIo:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-    def latch(self) -> AsyncioLatch:
-        """Return a new latch."""
-        return AsyncioLatch()
 
     async def end(self) -> None:
         """Cancel the background tasks, and wait for them to end; none is begun any more."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 import select
 import socket
 import threading
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -56,15 +56,13 @@ class BlockingIo:
     """Implements ``_topology.io.Io`` for threads."""
 
     now = staticmethod(now)
+    latch = BlockingLatch
+    caller = staticmethod(threading.get_ident)
 
     @property
     def mutex(self) -> threading.RLock:
         """Guard the tables against other threads; see mutex.py."""
         return mutexes.mutex()
-
-    def caller(self) -> Hashable:
-        """Return an identity of this thread."""
-        return threading.get_ident()
 
     async def run(
         self, connection: Connection, packed: bytes, until: float, *, asking: bool = False
@@ -100,10 +98,6 @@ class BlockingIo:
         if trouble is not None:
             log.warning("%s waits until a thread can be started: %s", name, trouble)
         return trouble is None
-
-    def latch(self) -> BlockingLatch:
-        """Return a new latch."""
-        return BlockingLatch()
 
 
 def _run(flow: Flow, name: str) -> None:

@@ -20,17 +20,7 @@ from fencelock.aio.factories import AsyncFactories
 from fencelock.aio.lease import AsyncHold, AsyncLease
 from fencelock.aio.lock import AsyncLock
 from fencelock.errors import NotAcquired
-from fencelock.options import (
-    AsyncSource,
-    Cohort,
-    History,
-    LeaseOptions,
-    LockedOptions,
-    OnceOptions,
-    Queue,
-    Seconds,
-    Wait,
-)
+from fencelock.options import Cohort, History, LeaseOptions, Queue, Seconds, Wait
 
 if TYPE_CHECKING:
     from fencelock._core.look.history import Recorder
@@ -79,7 +69,7 @@ class AsyncClient(AsyncFactories):
 
     def __init__(
         self,
-        source: AsyncSource | None = None,
+        source: options.AsyncSource | None = None,
         *,
         key_prefix: str = options.KEY_PREFIX,
         ttl: Seconds = options.TTL,
@@ -161,7 +151,7 @@ class AsyncClient(AsyncFactories):
         *,
         on_busy: Literal["wait", "raise"] = "wait",
         lease: None = None,
-        **given: Unpack[LockedOptions[OnLost]],
+        **given: Unpack[options.LockedOptions[OnLost]],
     ) -> AsyncDecorator: ...
 
     @overload
@@ -171,7 +161,7 @@ class AsyncClient(AsyncFactories):
         *,
         on_busy: Literal["wait", "raise"] = "wait",
         lease: str,
-        **given: Unpack[LockedOptions[OnLost]],
+        **given: Unpack[options.LockedOptions[OnLost]],
     ) -> AsyncDecoratorWithLease: ...
 
     @overload
@@ -181,7 +171,7 @@ class AsyncClient(AsyncFactories):
         *,
         on_busy: Literal["skip"],
         lease: None = None,
-        **given: Unpack[LockedOptions[OnLost]],
+        **given: Unpack[options.LockedOptions[OnLost]],
     ) -> AsyncSkippingDecorator: ...
 
     @overload
@@ -191,7 +181,7 @@ class AsyncClient(AsyncFactories):
         *,
         on_busy: Literal["skip"],
         lease: str,
-        **given: Unpack[LockedOptions[OnLost]],
+        **given: Unpack[options.LockedOptions[OnLost]],
     ) -> AsyncSkippingDecoratorWithLease: ...
 
     def locked(
@@ -291,7 +281,7 @@ class AsyncClient(AsyncFactories):
         within: Seconds,
         wait: bool = False,
         lease: None = None,
-        **given: Unpack[OnceOptions[OnLost]],
+        **given: Unpack[options.OnceOptions[OnLost]],
     ) -> AsyncOnce[None]: ...
 
     @overload
@@ -302,7 +292,7 @@ class AsyncClient(AsyncFactories):
         within: Seconds,
         wait: bool = False,
         lease: str,
-        **given: Unpack[OnceOptions[OnLost]],
+        **given: Unpack[options.OnceOptions[OnLost]],
     ) -> AsyncOnce[AsyncLease]: ...
 
     def once(

@@ -23,17 +23,7 @@ from fencelock.blocking.factories import Factories
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock
 from fencelock.errors import NotAcquired
-from fencelock.options import (
-    Cohort,
-    History,
-    LeaseOptions,
-    LockedOptions,
-    OnceOptions,
-    Queue,
-    Seconds,
-    Source,
-    Wait,
-)
+from fencelock.options import Cohort, History, LeaseOptions, Queue, Seconds, Wait
 
 if TYPE_CHECKING:
     from fencelock._core.look.history import Recorder
@@ -81,7 +71,7 @@ class Client(Factories):
 
     def __init__(
         self,
-        source: Source | None = None,
+        source: options.Source | None = None,
         *,
         key_prefix: str = options.KEY_PREFIX,
         ttl: Seconds = options.TTL,
@@ -163,7 +153,7 @@ class Client(Factories):
         *,
         on_busy: Literal["wait", "raise"] = "wait",
         lease: None = None,
-        **given: Unpack[LockedOptions[OnLost]],
+        **given: Unpack[options.LockedOptions[OnLost]],
     ) -> Decorator: ...
 
     @overload
@@ -173,7 +163,7 @@ class Client(Factories):
         *,
         on_busy: Literal["wait", "raise"] = "wait",
         lease: str,
-        **given: Unpack[LockedOptions[OnLost]],
+        **given: Unpack[options.LockedOptions[OnLost]],
     ) -> DecoratorWithLease: ...
 
     @overload
@@ -183,7 +173,7 @@ class Client(Factories):
         *,
         on_busy: Literal["skip"],
         lease: None = None,
-        **given: Unpack[LockedOptions[OnLost]],
+        **given: Unpack[options.LockedOptions[OnLost]],
     ) -> SkippingDecorator: ...
 
     @overload
@@ -193,7 +183,7 @@ class Client(Factories):
         *,
         on_busy: Literal["skip"],
         lease: str,
-        **given: Unpack[LockedOptions[OnLost]],
+        **given: Unpack[options.LockedOptions[OnLost]],
     ) -> SkippingDecoratorWithLease: ...
 
     def locked(
@@ -293,7 +283,7 @@ class Client(Factories):
         within: Seconds,
         wait: bool = False,
         lease: None = None,
-        **given: Unpack[OnceOptions[OnLost]],
+        **given: Unpack[options.OnceOptions[OnLost]],
     ) -> Once[None]: ...
 
     @overload
@@ -304,7 +294,7 @@ class Client(Factories):
         within: Seconds,
         wait: bool = False,
         lease: str,
-        **given: Unpack[OnceOptions[OnLost]],
+        **given: Unpack[options.OnceOptions[OnLost]],
     ) -> Once[Lease]: ...
 
     def once(
