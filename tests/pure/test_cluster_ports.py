@@ -26,8 +26,15 @@ from fencelock._runtime.clock import now
 from fencelock._topology import slots
 from fencelock._topology.cluster import ANYWHERE, FAN_MAX, Batch, ClusterPort
 from fencelock._topology.cluster_map import ClusterMap
-from fencelock._topology.master_check import NodeAddress
-from fencelock._topology.slots import LOCAL, READ_MAP, ClusterSource, in_slot, key_in, tag_in
+from fencelock._topology.slots import (
+    LOCAL,
+    READ_MAP,
+    ClusterSource,
+    NodeAddress,
+    in_slot,
+    key_in,
+    tag_in,
+)
 from fencelock.errors import ClientClosed, ServerDenied, ServerUnreachable
 from fencelock.options import LeaseOptions
 from fencelock.scripts import ACQUIRE

@@ -13,8 +13,7 @@ from fencelock._core.types import Args, Keys, NoReply, Reply
 from fencelock._io.wire import ReplyError, not_now
 from fencelock._topology.cluster import ClusterPort
 from fencelock._topology.io import Flow
-from fencelock._topology.master_check import NodeAddress
-from fencelock._topology.slots import ClusterSource
+from fencelock._topology.slots import ClusterSource, NodeAddress
 from fencelock.errors import FencelockError, ServerError
 from fencelock.scripts import Script
 from verification.simulator.cluster import (

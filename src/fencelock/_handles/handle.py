@@ -336,10 +336,7 @@ class Holds:
 
     def newest(self) -> Hold | None:
         """Return the newest hold of any thread or task."""
-        try:
-            return self._now()[-1]
-        except IndexError:
-            return None
+        return next(reversed(self._now()), None)
 
     def holder_ids(self) -> set[bytes]:
         """Return the ids under which this handle may be known to the server."""

@@ -25,8 +25,7 @@ from fencelock._runtime.clock import now
 from fencelock._runtime.log import log
 from fencelock._topology import cluster
 from fencelock._topology.cluster import ANYWHERE, ClusterPort
-from fencelock._topology.master_check import NodeAddress
-from fencelock._topology.slots import MAP_SECONDS, SLOTS
+from fencelock._topology.slots import MAP_SECONDS, SLOTS, NodeAddress
 
 
 class NodeLink(Link):

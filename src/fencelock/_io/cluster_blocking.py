@@ -6,16 +6,14 @@ from collections.abc import Iterable
 from itertools import count
 
 from fencelock._core.seat import Seat
-from fencelock._io.connect_blocking import Pushed, dial
-from fencelock._io.connection_blocking import Connection
+from fencelock._io.connection_blocking import Connection, Pushed, dial
 from fencelock._io.io_blocking import BlockingIo, BlockingSeveral
 from fencelock._io.pool_blocking import Pool
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking
 from fencelock._topology import cluster
 from fencelock._topology.cluster import ClusterPort
-from fencelock._topology.master_check import NodeAddress
-from fencelock._topology.slots import ClusterSource
+from fencelock._topology.slots import ClusterSource, NodeAddress
 
 
 class BlockingNodes(BlockingSeveral, BlockingIo):

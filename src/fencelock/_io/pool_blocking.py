@@ -8,8 +8,7 @@ from contextvars import ContextVar
 from weakref import WeakValueDictionary
 
 from fencelock._core.types import NoReply, closed
-from fencelock._io.connect_blocking import Pushed
-from fencelock._io.connection_blocking import Connection
+from fencelock._io.connection_blocking import Connection, Pushed
 from fencelock._runtime.clock import now
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, ServerUnreachable

@@ -27,8 +27,7 @@ from fencelock._core.pushes import dispatch
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
 from fencelock._io.cleanup_queue import CleanupQueue
-from fencelock._io.connect_blocking import dial
-from fencelock._io.connection_blocking import Connection
+from fencelock._io.connection_blocking import Connection, dial
 from fencelock._io.pool_blocking import Pool
 from fencelock._io.process_ports import CLOSE_SECONDS, ProcessPort
 from fencelock._io.renewal_thread import RenewalThread

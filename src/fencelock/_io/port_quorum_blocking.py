@@ -7,8 +7,7 @@ from functools import partial
 
 from fencelock._core.types import NoReply
 from fencelock._io.bounded_call import within
-from fencelock._io.connect_blocking import SOCKETS, Pushed, dial
-from fencelock._io.connection_blocking import Connection
+from fencelock._io.connection_blocking import SOCKETS, Connection, Pushed, dial
 from fencelock._io.io_blocking import DIAL, BlockingSeveral, opened
 from fencelock._io.pool_blocking import Pool
 from fencelock._io.port_blocking import BlockingPort

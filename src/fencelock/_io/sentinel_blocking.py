@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencelock._core.deadlines import SILENT_SECONDS
 from fencelock._core.types import NoReply, Reply
-from fencelock._io.connect_blocking import Pushed, dial
-from fencelock._io.connection_blocking import Connection
+from fencelock._io.connection_blocking import Connection, Pushed, dial
 from fencelock._io.io_blocking import BlockingIo
 from fencelock._io.threads import run_inline
 from fencelock._io.wire import INCOMPLETE, ReplyError, server_error

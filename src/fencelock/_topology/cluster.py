@@ -29,12 +29,12 @@ from fencelock._io.wire import ReplyError, pack, pack_call
 from fencelock._runtime.log import log
 from fencelock._topology.cluster_map import ClusterMap
 from fencelock._topology.io import NodeIo
-from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import (
     ANSWER_SECONDS,
     LOCAL,
     REDIRECTS_MAX,
     ClusterSource,
+    NodeAddress,
     Redirect,
     SlotMap,
     in_slot,

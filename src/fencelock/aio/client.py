@@ -24,7 +24,7 @@ from fencelock.options import Cohort, History, LeaseOptions, Queue, Seconds, Wai
 
 if TYPE_CHECKING:
     from fencelock._core.look.history import Recorder
-    from fencelock._handles.name_template import DecoratedCall, NameTemplate
+    from fencelock._handles.decorator import DecoratedCall, NameTemplate
     from fencelock.aio.decorator_types import (
         AsyncDecorator,
         AsyncDecoratorWithLease,
@@ -222,8 +222,12 @@ class AsyncClient(AsyncFactories):
         Raises:
             TypeError, ValueError: the template, the function or an option cannot work.
         """
-        from fencelock._handles.decorator import HANDLES_KEPT, decorated_options
-        from fencelock._handles.name_template import NameTemplate, template_of
+        from fencelock._handles.decorator import (
+            HANDLES_KEPT,
+            NameTemplate,
+            decorated_options,
+            template_of,
+        )
 
         pattern = template_of(name)
         given = options_of(locals())

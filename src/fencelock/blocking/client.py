@@ -27,7 +27,7 @@ from fencelock.options import Cohort, History, LeaseOptions, Queue, Seconds, Wai
 
 if TYPE_CHECKING:
     from fencelock._core.look.history import Recorder
-    from fencelock._handles.name_template import DecoratedCall, NameTemplate
+    from fencelock._handles.decorator import DecoratedCall, NameTemplate
     from fencelock.blocking.decorator_types import (
         Decorator,
         DecoratorWithLease,
@@ -224,8 +224,12 @@ class Client(Factories):
         Raises:
             TypeError, ValueError: the template, the function or an option cannot work.
         """
-        from fencelock._handles.decorator import HANDLES_KEPT, decorated_options
-        from fencelock._handles.name_template import NameTemplate, template_of
+        from fencelock._handles.decorator import (
+            HANDLES_KEPT,
+            NameTemplate,
+            decorated_options,
+            template_of,
+        )
 
         pattern = template_of(name)
         given = options_of(locals())

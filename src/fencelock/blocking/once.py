@@ -20,8 +20,7 @@ from fencelock._core.objects.once import (
     start,
 )
 from fencelock._handles.body import Body
-from fencelock._handles.decorator import OnceSettings, RunningCalls, nested_call_error
-from fencelock._handles.name_template import NameTemplate
+from fencelock._handles.decorator import NameTemplate, OnceSettings, RunningCalls, nested_call_error
 from fencelock._handles.once import NOTHING, OnceHolds, Outcome, encoded
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking

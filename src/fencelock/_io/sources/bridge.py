@@ -21,13 +21,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from fencelock._io.connection_asyncio import AsyncConnection
-from fencelock._io.connection_blocking import RECV_BYTES
 from fencelock._io.sources.kinds import Bridged
 from fencelock._io.wire import INCOMPLETE, reader
 from fencelock._runtime.descriptors import own
 
 Words = Sequence[bytes]
 
+_RECV_BYTES: Final = 65536
 # How often the thread that waits for messages checks whether it should end.
 _LOOK_SECONDS: Final = 0.2
 # A connection whose subscription is not confirmed by then ends.
@@ -80,7 +80,7 @@ class _BlockingBridge:
         try:
             # Whatever it is: the near end finds the connection closed.
             with self._sock, contextlib.suppress(Exception):
-                while data := self._sock.recv(RECV_BYTES):
+                while data := self._sock.recv(_RECV_BYTES):
                     for words in _whole(requests, data):
                         self._answer(words)
         finally:
@@ -136,7 +136,7 @@ class _AsyncioBridge:
         requests = reader()
         try:
             with contextlib.suppress(Exception):  # as above
-                while data := await self._incoming.read(RECV_BYTES):
+                while data := await self._incoming.read(_RECV_BYTES):
                     for words in _whole(requests, data):
                         await self._answer(words)
         finally:
