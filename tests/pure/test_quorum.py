@@ -24,7 +24,7 @@ from fencelock._core.quorum.votes import SUSPECT_SECONDS, decided, majority, ord
 from fencelock._core.types import NoReply, closed
 from fencelock._io.port_quorum_asyncio import AioQuorum
 from fencelock._io.port_quorum_blocking import BlockingQuorum, _IdentifiedPool
-from fencelock._io.sources import quorum
+from fencelock._io.sources import resolve
 from fencelock._runtime.clock import now
 from fencelock.options import LeaseOptions
 from fencelock.scripts import MEMBERSHIP
@@ -225,8 +225,8 @@ def test_what_is_no_quorum(make, source, error, says):
 
 def test_nodes_whose_address_is_not_known_are_numbered_as_people_count(monkeypatch):
     """Their places in the list tell them apart in messages, and nothing else does."""
-    monkeypatch.setattr(quorum, "_label", lambda _source: "a pool")
-    found = quorum.quorum_source(URLS[:3], asynchronous=False)
+    monkeypatch.setattr(resolve, "_label", lambda _source: "a pool")
+    found = resolve.quorum_source(URLS[:3], asynchronous=False)
     assert found.labels == ["a pool 1", "a pool 2", "a pool 3"]
     assert found.label == "a quorum of a pool 1, a pool 2, a pool 3"
 

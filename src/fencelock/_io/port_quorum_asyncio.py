@@ -7,7 +7,7 @@ from fencelock._io.io_asyncio import AsyncioSeveral
 from fencelock._io.link_asyncio import Link
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.process_ports import ClientOptions
-from fencelock._io.sources.quorum import QuorumSource
+from fencelock._io.sources.resolve import QuorumSource
 from fencelock._runtime.clock import now
 from fencelock._topology.io import DIAL_SECONDS
 from fencelock._topology.quorum import Identified, QuorumPortRules, identify

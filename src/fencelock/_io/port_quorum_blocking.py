@@ -13,7 +13,7 @@ from fencelock._io.pool_blocking import Pool
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.process_ports import ClientOptions
 from fencelock._io.sources.kinds import One
-from fencelock._io.sources.quorum import QuorumSource
+from fencelock._io.sources.resolve import QuorumSource
 from fencelock._io.threads import run_blocking
 from fencelock._topology.quorum import Identified, QuorumPortRules, identify
 

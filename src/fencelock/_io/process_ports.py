@@ -122,7 +122,7 @@ class ProcessPort(Whole):
         self, script: Script, keys: Keys, args: Args, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a script on any connection, or on the waiter's."""
-        return await self.run(pack_call(script, keys, args), b"", until, waiter)
+        return await self.run(pack_call(script, keys, args), keys[0], until, waiter)
 
     async def command(
         self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Seat | None = None

@@ -24,7 +24,6 @@ from fencelock.options import Cohort, History, LeaseOptions, Queue, Seconds, Wai
 
 if TYPE_CHECKING:
     from fencelock._core.look.history import Recorder
-    from fencelock._handles.decorator import DecoratedCall, NameTemplate
     from fencelock.aio.decorator_types import (
         AsyncDecorator,
         AsyncDecoratorWithLease,
@@ -222,60 +221,43 @@ class AsyncClient(AsyncFactories):
         Raises:
             TypeError, ValueError: the template, the function or an option cannot work.
         """
-        from fencelock._handles.decorator import (
-            HANDLES_KEPT,
-            NameTemplate,
-            decorated_options,
-            template_of,
-        )
+        from fencelock._handles import decorator
 
-        pattern = template_of(name)
-        given = options_of(locals())
-        chosen = decorated_options(self._defaults, on_busy, pattern, cancels=ASYNCHRONOUS, **given)
+        pattern = decorator.template_of(name)
+        given = options_of(locals()) | {"cancels": ASYNCHRONOUS}
+        chosen = decorator.decorated_options(self._defaults, on_busy, pattern, **given)
 
         # Handles are kept for names that come again: making one costs as much as taking the lock.
-        @lru_cache(maxsize=HANDLES_KEPT)
+        @lru_cache(maxsize=decorator.HANDLES_KEPT)
         def handle(name: str) -> AsyncLock:
-            keys = LockKeys(self._prefix, name)
-            return AsyncLock(self._port, Holds(keys, chosen, AsyncHold))
+            return AsyncLock(self._port, Holds(LockKeys(self._prefix, name), chosen, AsyncHold))
 
         def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-            plan = NameTemplate(pattern, function, lease=lease, asynchronous=ASYNCHRONOUS)
+            plan = decorator.NameTemplate(pattern, function, lease=lease, asynchronous=ASYNCHRONOUS)
 
             async def guarded(*args: Any, **kwargs: Any) -> Any:
-                return await self._call_locked(plan, plan.call(args, kwargs), handle, on_busy)
+                call = plan.call(args, kwargs)
+                lock = handle(call.name)
+                me = (process.generation, task_now(), self._keys(call.name).lock)
+                mark, began = decorator.RunningCalls(self._within, me), False
+                try:
+                    if mark.found:
+                        raise decorator.nested_call_error(call.name, self._defaults.server)
+                    async with lock as held:
+                        began = True
+                        try:
+                            mark.put()
+                            return await result_of(call.into(held), function)
+                        finally:
+                            mark.clear()
+                except NotAcquired:
+                    if began or on_busy != "skip":
+                        raise
+                    return None
 
             return plan.dress(guarded)
 
         return decorate
-
-    async def _call_locked(
-        self,
-        plan: NameTemplate,
-        call: DecoratedCall,
-        handle: Callable[[str], AsyncLock],
-        on_busy: str,
-    ) -> Any:
-        """Call the function while the lock is held."""
-        from fencelock._handles.decorator import RunningCalls, nested_call_error
-
-        lock = handle(call.name)
-        me = (process.generation, task_now(), self._keys(call.name).lock)
-        mark, began = RunningCalls(self._within, me), False
-        try:
-            if mark.found:
-                raise nested_call_error(call.name, self._defaults.server)
-            async with lock as lease:
-                began = True
-                try:
-                    mark.put()
-                    return await result_of(call.into(lease), plan.function)
-                finally:
-                    mark.clear()
-        except NotAcquired:
-            if began or on_busy != "skip":
-                raise
-            return None
 
     @overload
     def once(

@@ -27,7 +27,6 @@ from fencelock.options import Cohort, History, LeaseOptions, Queue, Seconds, Wai
 
 if TYPE_CHECKING:
     from fencelock._core.look.history import Recorder
-    from fencelock._handles.decorator import DecoratedCall, NameTemplate
     from fencelock.blocking.decorator_types import (
         Decorator,
         DecoratorWithLease,
@@ -224,60 +223,43 @@ class Client(Factories):
         Raises:
             TypeError, ValueError: the template, the function or an option cannot work.
         """
-        from fencelock._handles.decorator import (
-            HANDLES_KEPT,
-            NameTemplate,
-            decorated_options,
-            template_of,
-        )
+        from fencelock._handles import decorator
 
-        pattern = template_of(name)
-        given = options_of(locals())
-        chosen = decorated_options(self._defaults, on_busy, pattern, cancels=ASYNCHRONOUS, **given)
+        pattern = decorator.template_of(name)
+        given = options_of(locals()) | {"cancels": ASYNCHRONOUS}
+        chosen = decorator.decorated_options(self._defaults, on_busy, pattern, **given)
 
         # Handles are kept for names that come again: making one costs as much as taking the lock.
-        @lru_cache(maxsize=HANDLES_KEPT)
+        @lru_cache(maxsize=decorator.HANDLES_KEPT)
         def handle(name: str) -> Lock:
-            keys = LockKeys(self._prefix, name)
-            return Lock(self._port, Holds(keys, chosen, BlockingHold))
+            return Lock(self._port, Holds(LockKeys(self._prefix, name), chosen, BlockingHold))
 
         def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-            plan = NameTemplate(pattern, function, lease=lease, asynchronous=ASYNCHRONOUS)
+            plan = decorator.NameTemplate(pattern, function, lease=lease, asynchronous=ASYNCHRONOUS)
 
             def guarded(*args: Any, **kwargs: Any) -> Any:
-                return self._call_locked(plan, plan.call(args, kwargs), handle, on_busy)
+                call = plan.call(args, kwargs)
+                lock = handle(call.name)
+                me = (process.generation, here.unit, self._keys(call.name).lock)
+                mark, began = decorator.RunningCalls(self._within, me), False
+                try:
+                    if mark.found:
+                        raise decorator.nested_call_error(call.name, self._defaults.server)
+                    with lock as held:
+                        began = True
+                        try:
+                            mark.put()
+                            return result_of(call.into(held), function)
+                        finally:
+                            mark.clear()
+                except NotAcquired:
+                    if began or on_busy != "skip":
+                        raise
+                    return None
 
             return plan.dress(guarded)
 
         return decorate
-
-    def _call_locked(
-        self,
-        plan: NameTemplate,
-        call: DecoratedCall,
-        handle: Callable[[str], Lock],
-        on_busy: str,
-    ) -> Any:
-        """Call the function while the lock is held."""
-        from fencelock._handles.decorator import RunningCalls, nested_call_error
-
-        lock = handle(call.name)
-        me = (process.generation, here.unit, self._keys(call.name).lock)
-        mark, began = RunningCalls(self._within, me), False
-        try:
-            if mark.found:
-                raise nested_call_error(call.name, self._defaults.server)
-            with lock as lease:
-                began = True
-                try:
-                    mark.put()
-                    return result_of(call.into(lease), plan.function)
-                finally:
-                    mark.clear()
-        except NotAcquired:
-            if began or on_busy != "skip":
-                raise
-            return None
 
     @overload
     def once(
