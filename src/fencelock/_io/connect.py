@@ -1,6 +1,6 @@
 """The rules for connecting to a plain address and greeting the server, within one deadline.
 
-The blocking operations come from connection_blocking.py and connect_asyncio.py.
+The blocking operations come from connection_blocking.py and connection_asyncio.py.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ import select
 import socket
 import struct
 from collections.abc import Callable, Hashable, Sequence
-from functools import partial
 from typing import Any
 
 from fencelock._core.deadlines import SILENT_SECONDS
@@ -73,6 +72,10 @@ class Connection:
     def command(self, args: Sequence[bytes | int], until: float) -> Reply:
         """Run a plain command and return its reply."""
         return self.run(pack(args), until)
+
+    async def ask(self, args: Sequence[bytes | int], until: float) -> Reply:
+        """Run a plain command, for a flow of both faces."""
+        return self.command(args, until)
 
     def run(self, request: bytes, until: float) -> Reply:
         """Run a packed script call, or a command; see ``Port.call`` for how it ends.
@@ -350,10 +353,6 @@ class BlockingSockets:
         sock.settimeout(None)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 1, 0))
 
-    async def command(self, connection: Connection, args: Sequence[bytes], until: float) -> Reply:
-        """Run a plain command."""
-        return connection.command(args, until)
-
 
 SOCKETS = BlockingSockets()
 
@@ -377,7 +376,7 @@ def dial(source: One, until: float, pushed: Pushed, make: Make = Connection) -> 
         sock = client.connect(source, until)
     connection = make(sock, pushed)
     try:
-        run_inline(greet(partial(SOCKETS.command, connection), handshake, where, until))
+        run_inline(greet(connection.ask, handshake, where, until))
     except BaseException:
         connection.close()
         raise

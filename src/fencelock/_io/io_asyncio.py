@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from fencelock._core.seat import Question
-from fencelock._core.types import Args, NoReply, Reply
+from fencelock._core.types import NoReply, Reply
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.wire import ReplyError, pack, server_error, unknown_script, with_source
 from fencelock._runtime.clock import REST_SECONDS, now
@@ -55,6 +55,7 @@ class AsyncioIo:
     now = staticmethod(now)
     latch = AsyncioLatch
     caller = staticmethod(asyncio.current_task)
+    command = staticmethod(AsyncConnection.command)
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -76,10 +77,6 @@ class AsyncioIo:
         if type(reply) is ReplyError:
             return await connection.refused(reply, packed, until)
         return reply
-
-    async def command(self, connection: AsyncConnection, args: Args, until: float) -> Reply:
-        """Run a plain command."""
-        return await connection.command(args, until)
 
     async def subscribe(
         self,

@@ -24,7 +24,7 @@ from functools import partial
 from typing import Any
 
 from fencelock._core.seat import Question
-from fencelock._core.types import Args, NoReply, Reply
+from fencelock._core.types import NoReply, Reply
 from fencelock._io.bounded_call import Work, WorkClaim, under_way
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.pool_blocking import Pool, admit
@@ -58,6 +58,7 @@ class BlockingIo:
     now = staticmethod(now)
     latch = BlockingLatch
     caller = staticmethod(threading.get_ident)
+    command = staticmethod(Connection.ask)
 
     @property
     def mutex(self) -> threading.RLock:
@@ -72,10 +73,6 @@ class BlockingIo:
             connection.command(ASKING, until)
             packed = with_source(packed)
         return connection.run(packed, until)
-
-    async def command(self, connection: Connection, args: Args, until: float) -> Reply:
-        """Run a plain command."""
-        return connection.command(args, until)
 
     async def subscribe(
         self,

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencelock._core.deadlines import SILENT_SECONDS
 from fencelock._core.types import NoReply, closed
-from fencelock._io.connect_asyncio import dial
-from fencelock._io.connection_asyncio import AsyncConnection
+from fencelock._io.connection_asyncio import AsyncConnection, dial
 from fencelock._io.sources.kinds import One, Source, silence
 from fencelock._runtime.clock import now
 from fencelock.errors import ServerUnreachable

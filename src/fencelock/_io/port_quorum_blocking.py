@@ -7,7 +7,7 @@ from functools import partial
 
 from fencelock._core.types import NoReply
 from fencelock._io.bounded_call import within
-from fencelock._io.connection_blocking import SOCKETS, Connection, Pushed, dial
+from fencelock._io.connection_blocking import Connection, Pushed, dial
 from fencelock._io.io_blocking import DIAL, BlockingSeveral, opened
 from fencelock._io.pool_blocking import Pool
 from fencelock._io.port_blocking import BlockingPort
@@ -37,8 +37,7 @@ class _IdentifiedPool(Pool):
         """Open a connection, and take the identity of the server there."""
         self._reached = False  # a node that refuses connections is not retried: there are others
         connection = super().connect(until)
-        ask = partial(SOCKETS.command, connection)
-        run_blocking(identify(connection, ask, until, self.saw))
+        run_blocking(identify(connection, connection.ask, until, self.saw))
         return connection
 
 

@@ -64,6 +64,9 @@ class Io(Protocol):
     def latch(self) -> Latch:
         """Return a new latch."""
 
+    async def command(self, connection: Any, args: Args, until: float) -> Reply:
+        """Run a plain command; ends like ``Port.call``."""
+
 
 class NodeConnections(Protocol):
     """The connections to one node."""
@@ -89,9 +92,6 @@ class NodeIo(Io, Protocol):
         self, connection: Any, packed: bytes, until: float, *, asking: bool = False
     ) -> Reply:
         """Run a packed request; ends like ``Port.call``. ``asking``: right behind ASKING."""
-
-    async def command(self, connection: Any, args: Args, until: float) -> Reply:
-        """Run a plain command; ends like ``run``."""
 
     async def subscribe(
         self,

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from fencelock._core.types import NoReply, Reply
+from fencelock._core.types import NoReply
 from fencelock._topology.io import Flow, Io
 from fencelock._topology.sentinel import (
     ANSWER_SECONDS,
@@ -53,9 +53,6 @@ class MasterIo(Io, Protocol):
         ``guard``: the ``MasterGuard`` that its answers and pushes must pass. Raises ``NoReply`` or
         a ``ServerError`` when there is no connection by ``until``.
         """
-
-    async def command(self, connection: Any, args: Sequence[bytes | int], until: float) -> Reply:
-        """Run a plain command; ends like ``Port.call``."""
 
 
 class Round:

@@ -20,7 +20,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.sources.kinds import Bridged
 from fencelock._io.wire import INCOMPLETE, reader
 from fencelock._runtime.descriptors import own
@@ -55,7 +54,7 @@ def connect(source: Bridged) -> socket.socket:
     return ours
 
 
-async def adopt(source: Bridged, mux: AsyncConnection) -> None:
+async def adopt(source: Bridged, mux: Any) -> None:
     """Connect a multiplexed connection to what a client talks to."""
     ours, theirs = map(own, socket.socketpair())
     streams = await asyncio.open_unix_connection(sock=theirs)
