@@ -138,7 +138,7 @@ class Port(ClusterPort):
 
     @property
     def mutex(self):
-        return self.io.mutex
+        return self.io.mutex()
 
     def close(self, waiter):
         waiter.origin = None

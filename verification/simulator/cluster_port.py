@@ -69,7 +69,6 @@ class SimulatedNodes:
         """Return the process's monotonic clock."""
         return self._port.now()
 
-    @property
     def mutex(self) -> AbstractContextManager[Any]:
         """Guard nothing: between two awaits a flow is alone here."""
         return self._port.mutex

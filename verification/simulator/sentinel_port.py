@@ -49,7 +49,6 @@ class SimulatedDialer:
         """Return the process's monotonic clock."""
         return self._port.now()
 
-    @property
     def mutex(self) -> AbstractContextManager[Any]:
         """Guard nothing: between two awaits a flow is alone here."""
         return self._port.mutex

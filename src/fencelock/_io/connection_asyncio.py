@@ -403,16 +403,13 @@ class AsyncioSockets:
             await asyncio.get_running_loop().sock_connect(sock, where)
 
 
-SOCKETS = AsyncioSockets()
-
-
 async def _direct(source: Direct, mux: AsyncConnection, until: float) -> None:
     loop = mux.loop
     if source.label == "the embedded server":  # off the loop: it may have to be started
         address = await loop.run_in_executor(None, source.locate, until)
     else:
         address = source.locate(until)
-    sock = await open_socket(SOCKETS, address, until)
+    sock = await open_socket(AsyncioSockets(), address, until)
     adopt = loop.create_unix_connection if address.path else loop.create_connection
     try:
         await adopt(lambda: mux, sock=sock)

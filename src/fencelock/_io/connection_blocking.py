@@ -354,9 +354,6 @@ class BlockingSockets:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 1, 0))
 
 
-SOCKETS = BlockingSockets()
-
-
 def dial(source: One, until: float, pushed: Pushed, make: Make = Connection) -> Connection:
     """Return a greeted connection; raises NoReply or a ServerError when there is none."""
     source = instead_of(source, asynchronous=False)
@@ -365,7 +362,7 @@ def dial(source: One, until: float, pushed: Pushed, make: Make = Connection) -> 
     if isinstance(source, Direct):
         address = source.locate(until)
         where, handshake = str(address), address.handshake()
-        sock = run_inline(open_socket(SOCKETS, address, until))
+        sock = run_inline(open_socket(BlockingSockets(), address, until))
     elif isinstance(source, Bridged):
         from fencelock._io.sources import bridge  # noqa: PLC0415 - seldom needed
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 from fencelock._core.seat import Question
@@ -53,6 +52,7 @@ class AsyncioIo:
     """Implements ``_topology.io.Io`` for the tasks of one loop."""
 
     now = staticmethod(now)
+    mutex = staticmethod(mutex)  # against work that the garbage collector does in between
     latch = AsyncioLatch
     caller = staticmethod(asyncio.current_task)
     command = staticmethod(AsyncConnection.command)
@@ -60,11 +60,6 @@ class AsyncioIo:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._ended = False
-
-    @property
-    def mutex(self) -> AbstractContextManager[Any]:
-        """Guard the tables against work that the garbage collector does in between."""
-        return mutex()
 
     async def run(
         self, connection: AsyncConnection, packed: bytes, until: float, *, asking: bool = False

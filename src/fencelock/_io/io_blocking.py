@@ -56,14 +56,10 @@ class BlockingIo:
     """Implements ``_topology.io.Io`` for threads."""
 
     now = staticmethod(now)
+    mutex = staticmethod(mutexes.mutex)
     latch = BlockingLatch
     caller = staticmethod(threading.get_ident)
     command = staticmethod(Connection.ask)
-
-    @property
-    def mutex(self) -> threading.RLock:
-        """Guard the tables against other threads; see mutex.py."""
-        return mutexes.mutex()
 
     async def run(
         self, connection: Connection, packed: bytes, until: float, *, asking: bool = False

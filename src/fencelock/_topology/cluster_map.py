@@ -233,7 +233,7 @@ class ClusterMap:
         A finalizer that interrupts its own thread while that thread asks must ask as well.
         """
         fresh = _Question(about, self._io.caller(), self._io.latch())
-        with self._io.mutex:
+        with self._io.mutex():
             asked = self._questions.get(about)
             if asked is not None and asked.caller != fresh.caller:
                 return asked, False
@@ -250,7 +250,7 @@ class ClusterMap:
                 question.error = error
             raise
         finally:
-            with self._io.mutex:
+            with self._io.mutex():
                 if self._questions.get(question.about) is question:
                     del self._questions[question.about]
             question.latch.open()

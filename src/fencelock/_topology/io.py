@@ -51,7 +51,6 @@ class Io(Protocol):
     def now(self) -> float:
         """Return the monotonic instant, in seconds."""
 
-    @property
     def mutex(self) -> AbstractContextManager[Any]:
         """Guard shared tables; nothing may be awaited inside."""
 

@@ -92,7 +92,7 @@ class Round:
         """Return when enough answered, when each had its time, or at the instant."""
         for latch in (self._majority, self._done):
             await latch.wait_until(min(until, self._ends))
-        with self._io.mutex:
+        with self._io.mutex():
             self.note_end()
 
     def note_end(self) -> None:
@@ -102,7 +102,7 @@ class Round:
 
     async def _ask(self, at: int) -> None:
         outcome = await self._said(self._service.sentinels[at], self.began + ANSWER_SECONDS)
-        with self._io.mutex:
+        with self._io.mutex():
             complete, majority = self._take(at, outcome)
         if complete:
             self._open()
@@ -188,7 +188,7 @@ class MasterMonitor:
         """Wait for a round that began at ``since`` or later; when time is up, return the last."""
         while True:
             fresh = Round(self.service, self.state, self.io)
-            with self.io.mutex:
+            with self.io.mutex():
                 current = self._round
                 if current is not None:
                     current.note_end()  # all that waited for it may have left before

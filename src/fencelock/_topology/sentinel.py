@@ -237,18 +237,14 @@ def demoted(service: SentinelService, error: ServerError) -> NoReply | None:
     """Translate a demoted master's READONLY error into NoReply; None for other errors."""
     if error.code not in _REPLICA:
         return None
-    broken = NoReply(f"{service.label}: this is a replica now ({error})", sent=False)
-    broken.__cause__ = error
-    return broken
+    return NoReply(f"{service.label}: this is a replica now ({error})", sent=False)
 
 
 def unreachable(service: SentinelService, error: ServerUnreachable) -> Exception:
     """Return the error for an unreachable master: a retry may find another one."""
     if error.code not in {"", "REFUSED"}:
         return error
-    broken = NoReply(f"{service.label}: {error}", sent=False)
-    broken.__cause__ = error
-    return broken
+    return NoReply(f"{service.label}: {error}", sent=False)
 
 
 def check_role(service: SentinelService, hello: Any) -> None:

@@ -61,14 +61,8 @@ def instead_of(source: One, *, asynchronous: bool) -> One:
     return Bridged(stand_in(source.label, asynchronous), source.label)
 
 
-def instead_of_many(source: Any) -> Any:
-    """Return one server instead of those of a Cluster, a quorum or of Sentinels."""
-    if stand_in is None or isinstance(source, One):
-        return source
-    return Direct(_nowhere, source.label)
-
-
-def _nowhere(_until: float) -> Any:
+def nowhere(_until: float) -> Address:
+    """Refuse to connect, outside of ``inactive()``, to what took the place of servers there."""
     raise RuntimeError("a client that was made inside inactive() has no server outside of it")
 
 
