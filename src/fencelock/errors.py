@@ -142,7 +142,7 @@ class Deadlock(NotAcquired):
         super().__init__(text, name=name, server=server)
 
 
-class LeaseLost(FencelockError):
+class LeaseLost(_AboutOne):
     """The lease was held, and has ended or may have ended.
 
     ``reason`` is one of ``expired``, ``taken``, ``revoked``, ``max_hold``, ``forked``, ``closed``;
@@ -161,16 +161,15 @@ class LeaseLost(FencelockError):
         server: str = "",
     ) -> None:
         extra = f": {detail}" if detail else ""
-        super().__init__(f"lease of {name!r} (fence {fence}) is lost: {reason}{extra}")
-        self.name = name
-        self.server = server
+        text = f"lease of {name!r} (fence {fence}) is lost: {reason}{extra}"
+        super().__init__(text, name=name, server=server)
         self.fence = fence
         self.reason = reason
         self.since = since
         self.detail = detail
 
 
-class Stale(FencelockError):
+class Stale(_AboutOne):
     """A resource refuses a write: it has seen a greater fence than ``fence``, namely ``seen``.
 
     Raised by the guards of ``fencelock.fences``. It is no ``LeaseLost``: it says what a resource
@@ -178,8 +177,8 @@ class Stale(FencelockError):
     """
 
     def __init__(self, name: str, *, fence: int, seen: int) -> None:
-        super().__init__(f"fence {fence} of {name!r} is too old: fence {seen} was seen")
-        self.name = name
+        text = f"fence {fence} of {name!r} is too old: fence {seen} was seen"
+        super().__init__(text, name=name)
         self.fence = fence
         self.seen = seen
 

@@ -362,7 +362,10 @@ class Holds:
                 if hold.unit == unit:
                     break
             else:
-                found = self._ownerless() if only_own else self.newest()
+                found = self.newest()
+                if only_own:  # that of a task that has ended, which cannot release it any more
+                    ended = [hold for hold in holds if getattr(hold.unit, "done", bool)()]
+                    found = ended[-1] if ended else None
                 if found is None:
                     raise self.not_held()
                 hold = found
@@ -432,14 +435,6 @@ class Holds:
             self.remove(hold)
             raise
         return True
-
-    def _ownerless(self) -> Hold | None:
-        """Return the newest hold of a task that has ended: that task cannot release it any more."""
-        for hold in reversed(self._now()):
-            has_ended = getattr(hold.unit, "done", None)
-            if has_ended is not None and has_ended():
-                return hold
-        return None
 
     def remove(self, hold: Hold) -> bool:
         """Take out a hold; False when another thread was faster."""

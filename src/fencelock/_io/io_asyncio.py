@@ -14,7 +14,7 @@ from typing import Any
 
 from fencelock._core.seat import Question
 from fencelock._core.types import NoReply, Reply
-from fencelock._io.connection_asyncio import AsyncConnection
+from fencelock._io.connection_asyncio import AsyncConnection, set_done
 from fencelock._io.wire import ReplyError, pack, server_error, unknown_script, with_source
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
@@ -38,8 +38,7 @@ class AsyncioLatch:
 
     def open(self) -> None:
         """Wake all waiting tasks; later ones do not wait."""
-        if not self._opened.done():
-            self._opened.set_result(None)
+        set_done(self._opened)
 
     async def wait_until(self, until: float) -> bool:
         """Wait until it opens, or until the instant; return True if it is open."""
@@ -257,8 +256,8 @@ class _Exchange:
             self._ring()
 
     def _ring(self) -> None:
-        if self._bell is not None and not self._bell.done():
-            self._bell.set_result(None)
+        if self._bell is not None:
+            set_done(self._bell)
 
     def end(self) -> None:
         """Stop waiting for answers and connections."""

@@ -238,9 +238,7 @@ class RenewalThread:
             return None
         self._deaf_until = current + CONNECT_SECONDS * 2
         try:
-            give_up_at = (
-                current + CONNECT_SECONDS if eager else min(until, current + CONNECT_SECONDS)
-            )
+            give_up_at = min(inf if eager else until, current + CONNECT_SECONDS)
             ear = port.take_any(give_up_at)
             if not port.pool.of_node(ear).spare(give_up_at):
                 port.pool.give(ear)  # renewing and releasing go first
