@@ -123,11 +123,10 @@ class Bodies:
 
     def discard(self, body: Body) -> None:
         """Take a body out; harmless when that was done."""
-        if body in self.begun:
-            try:
-                self.begun.remove(body)
-            except ValueError:  # another thread did
-                return
+        try:
+            self.begun.remove(body)
+        except ValueError:  # it was done, perhaps by another thread
+            return
 
     def hold(self, body: Body, held: object = None) -> bool:
         """Return True if a body other than this one holds the same, or what is given."""

@@ -126,9 +126,7 @@ class AsyncioSeveral:
 
     look_seconds: float  # how often to look whether answers have shortened the time for the others
 
-    def link_to(self, node: Any) -> Any:
-        """Return the link to a server, by where a question goes."""
-        raise NotImplementedError
+    link_to: Callable[[Any], Any]  # returns that to a server, by where a question goes
 
     async def exchange(
         self, asks: Sequence[Question], latest: float, limit: Callable[[], float]

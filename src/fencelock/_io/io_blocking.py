@@ -103,9 +103,7 @@ def _run(flow: Flow, name: str) -> None:
 class BlockingSeveral:
     """Asks several servers at once."""
 
-    def pool_of(self, node: Any) -> Pool:
-        """Return the pool of a server, by where a question goes."""
-        raise NotImplementedError
+    pool_of: Callable[[Any], Pool]  # returns that of a server, by where a question goes
 
     async def exchange(
         self,

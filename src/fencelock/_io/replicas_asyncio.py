@@ -47,14 +47,13 @@ class Rounds:
 
     async def count(self, keys: LockKeys, origin: AsyncConnection, until: float) -> int:
         """Share the next round for what came on the connection ``origin``."""
-        loop = self._loop
         if until <= now():
             return 0
-        ack = AckRequest(keys, origin, until, loop.create_future())
+        ack = AckRequest(keys, origin, until, self._loop.create_future())
         self._acks.append(ack)
-        if self._task is None or self._task.done():
-            self._task = loop.create_task(self._run(), name="fencelock-acknowledge")
-        timer = loop.call_later(until + ANSWER_SECONDS - now(), _reply, ack, 0)
+        if not self.asking:
+            self._task = self._loop.create_task(self._run(), name="fencelock-acknowledge")
+        timer = self._loop.call_later(until + ANSWER_SECONDS - now(), _reply, ack, 0)
         try:
             return await ack.answer
         finally:

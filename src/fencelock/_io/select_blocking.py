@@ -44,8 +44,8 @@ def chosen(source: object, *, asynchronous: bool, **options: Any) -> tuple[Any, 
     together = quorum_source(source, asynchronous=asynchronous)
     found: Any = together or resolve(source, asynchronous=asynchronous)
     if kinds.stand_in is not None:
-        one = isinstance(found, kinds.One)
-        found = found if one else kinds.Direct(kinds.nowhere, found.label)
+        if not isinstance(found, kinds.One):
+            found = kinds.Direct(kinds.nowhere, found.label)
         return found, given._replace(replicas=None)
     if given.replicas is not None and is_quorum(found):
         raise ValueError("replicas must be None for a quorum: its servers have no replicas")
