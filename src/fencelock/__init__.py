@@ -18,28 +18,8 @@ if (
 
 from typing import TYPE_CHECKING, Any
 
-from fencelock.errors import (
-    AcquireTimeout,
-    BarrierBroken,
-    Blocked,
-    ClientClosed,
-    Deadlock,
-    FencelockError,
-    LeaseLost,
-    NotAcknowledged,
-    NotAcquired,
-    NotHeld,
-    NotRenewable,
-    OutcomeUnknown,
-    OverReleased,
-    QuorumNotReached,
-    ServerDenied,
-    ServerError,
-    ServerReadOnly,
-    ServerUnreachable,
-    ServerUnsuitable,
-    Stale,
-)
+from fencelock import errors as _errors
+from fencelock.errors import *  # noqa: F403 - its ``__all__`` says what that is
 from fencelock.options import Cohort, History, Poll, Queue
 
 if TYPE_CHECKING:
@@ -72,7 +52,6 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "AcquireTimeout",
     "AsyncBarrier",
     "AsyncBoundedSemaphore",
     "AsyncClient",
@@ -90,54 +69,36 @@ __all__ = [
     "AsyncSemaphore",
     "AsyncWriteLock",
     "Barrier",
-    "BarrierBroken",
-    "Blocked",
     "BoundedSemaphore",
     "Client",
-    "ClientClosed",
     "Cohort",
-    "Deadlock",
     "Election",
     "Event",
-    "FencelockError",
     "History",
     "HistoryEntry",
     "HolderStatus",
     "Latch",
     "Leader",
     "Lease",
-    "LeaseLost",
     "Lock",
     "LockStatus",
     "MultiLease",
     "MultiLock",
-    "NotAcknowledged",
-    "NotAcquired",
-    "NotHeld",
-    "NotRenewable",
     "Once",
     "Outcome",
-    "OutcomeUnknown",
-    "OverReleased",
     "Poll",
     "Queue",
-    "QuorumNotReached",
     "RLock",
     "RWLock",
     "ReadLock",
     "Semaphore",
-    "ServerDenied",
-    "ServerError",
-    "ServerReadOnly",
-    "ServerUnreachable",
-    "ServerUnsuitable",
     "SignalStatus",
-    "Stale",
     "WaiterStatus",
     "WriteLock",
     "ashutdown",
     "shutdown",
 ]
+__all__ += _errors.__all__
 
 # What is public in the modules of each face; a name of ``aio`` begins with ``Async``.
 _OF_FACES: dict[str, tuple[str, ...]] = {

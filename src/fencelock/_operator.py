@@ -29,7 +29,6 @@ from fencelock.errors import LeaseLost, ServerError
 if TYPE_CHECKING:
     from fencelock._core.look.overview import Overview
     from fencelock._core.objects.once import FinishedOnce
-    from fencelock._io.sources.kinds import SentinelService
     from fencelock.blocking.client import Client
     from fencelock.status import LockStatus, SignalStatus
 
@@ -58,12 +57,10 @@ class Operator:
         return self._port.label
 
     @property
-    def sentinels(self) -> SentinelService | None:
-        """Return the source of Sentinels, if they say where the server is."""
-        from fencelock._io.sources.kinds import SentinelService
-
+    def sentinels(self) -> Any:
+        """Return the source of Sentinels, if they say where the server is; else None."""
         source = self._port.source
-        return source if isinstance(source, SentinelService) else None
+        return source if hasattr(source, "sentinels") else None
 
     def limit_answers(self, seconds: float) -> None:
         """Wait at most this long for an answer from now on, in all calls of this client."""

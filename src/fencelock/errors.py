@@ -31,6 +31,29 @@ from typing import Any
 
 from fencelock._runtime.records import NamedTuple
 
+__all__ = [
+    "AcquireTimeout",
+    "BarrierBroken",
+    "Blocked",
+    "ClientClosed",
+    "Deadlock",
+    "FencelockError",
+    "LeaseLost",
+    "NotAcknowledged",
+    "NotAcquired",
+    "NotHeld",
+    "NotRenewable",
+    "OutcomeUnknown",
+    "OverReleased",
+    "QuorumNotReached",
+    "ServerDenied",
+    "ServerError",
+    "ServerReadOnly",
+    "ServerUnreachable",
+    "ServerUnsuitable",
+    "Stale",
+]
+
 
 class FencelockError(Exception):
     """Base of every error that fencelock raises by itself. It can be copied and pickled.
@@ -63,13 +86,17 @@ def _again(kind: type[FencelockError], args: tuple[Any, ...]) -> FencelockError:
     return error
 
 
-class NotAcquired(FencelockError):
-    """The lock was not granted: other clients hold it, and the call has stopped waiting."""
+class _AboutOne(FencelockError):
+    """An error about one object, or about several: then it has no name."""
 
     def __init__(self, message: str, *, name: str = "", server: str = "") -> None:
         super().__init__(message)
         self.name = name
         self.server = server
+
+
+class NotAcquired(_AboutOne):
+    """The lock was not granted: other clients hold it, and the call has stopped waiting."""
 
 
 class AcquireTimeout(NotAcquired, TimeoutError):
@@ -115,7 +142,7 @@ class Deadlock(NotAcquired):
         super().__init__(text, name=name, server=server)
 
 
-class LeaseLost(FencelockError):
+class LeaseLost(_AboutOne):
     """The lease was held, and has ended or may have ended.
 
     ``reason`` is one of ``expired``, ``taken``, ``revoked``, ``max_hold``, ``forked``, ``closed``;
@@ -134,16 +161,15 @@ class LeaseLost(FencelockError):
         server: str = "",
     ) -> None:
         extra = f": {detail}" if detail else ""
-        super().__init__(f"lease of {name!r} (fence {fence}) is lost: {reason}{extra}")
-        self.name = name
-        self.server = server
+        text = f"lease of {name!r} (fence {fence}) is lost: {reason}{extra}"
+        super().__init__(text, name=name, server=server)
         self.fence = fence
         self.reason = reason
         self.since = since
         self.detail = detail
 
 
-class Stale(FencelockError):
+class Stale(_AboutOne):
     """A resource refuses a write: it has seen a greater fence than ``fence``, namely ``seen``.
 
     Raised by the guards of ``fencelock.fences``. It is no ``LeaseLost``: it says what a resource
@@ -151,35 +177,25 @@ class Stale(FencelockError):
     """
 
     def __init__(self, name: str, *, fence: int, seen: int) -> None:
-        super().__init__(f"fence {fence} of {name!r} is too old: fence {seen} was seen")
-        self.name = name
+        text = f"fence {fence} of {name!r} is too old: fence {seen} was seen"
+        super().__init__(text, name=name)
         self.fence = fence
         self.seen = seen
 
 
-class NotRenewable(FencelockError, RuntimeError):
+class NotRenewable(_AboutOne, RuntimeError):
     """The lock was granted and given back: no thread can be started to renew its lease.
 
     The process has too many threads, or the interpreter is shutting down. A lease with
     ``renew=False`` and without ``on_lost`` needs no thread.
     """
 
-    def __init__(self, message: str, *, name: str = "", server: str = "") -> None:
-        super().__init__(message)
-        self.name: str = name
-        self.server: str = server
 
-
-class NotHeld(FencelockError, RuntimeError):
+class NotHeld(_AboutOne, RuntimeError):
     """The caller asked to release or renew something that it does not hold."""
 
-    def __init__(self, message: str, *, name: str = "", server: str = "") -> None:
-        super().__init__(message)
-        self.name = name
-        self.server = server
 
-
-class BarrierBroken(FencelockError, RuntimeError):
+class BarrierBroken(_AboutOne, RuntimeError):
     """The barrier is broken, or broke before all parties had arrived.
 
     It is ``threading.BrokenBarrierError`` too when it comes from ``Client``, and
@@ -188,10 +204,8 @@ class BarrierBroken(FencelockError, RuntimeError):
     """
 
     def __init__(self, message: str, *, name: str = "", reason: str = "", server: str = "") -> None:
-        super().__init__(message)
-        self.name = name
+        super().__init__(message, name=name, server=server)
         self.reason = reason
-        self.server = server
 
 
 class OverReleased(NotHeld, ValueError):

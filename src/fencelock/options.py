@@ -404,11 +404,6 @@ def count(what: str, value: Any, *, least: int = 1, most: float = PERMITS_MAX) -
     return value
 
 
-def renewals(value: Any) -> int | None:
-    """Return how many times a lease is renewed at most, or None."""
-    return None if value is None else count("max_renewals", value, least=0, most=math.inf)
-
-
 # As in ``inspect``, which takes long to import.
 _CO_VARARGS: Final = 0x04
 _CO_COROUTINE: Final = 0x80

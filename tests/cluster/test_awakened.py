@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fencelock._topology.master_check import MasterCheck
+from fencelock._topology.slots import MasterCheck
 from tests.faults.world import View, spawn, wait_until
 
 CLIENTS = 6

@@ -14,8 +14,7 @@ import fencelock
 from fencelock._core.keys import slot
 from fencelock._io.sources.resolve import resolve
 from fencelock._io.wire import ReplyError, server_error
-from fencelock._topology.master_check import NodeAddress
-from fencelock._topology.slots import SlotMap, in_slot, key_in, tag_in
+from fencelock._topology.slots import NodeAddress, SlotMap, in_slot, key_in, tag_in
 from tests.faults.proxy import Proxy
 from tests.faults.world import Threads, View, spawn, wait_until
 from tests.servers import Server, binaries

@@ -16,8 +16,9 @@ from valkey.asyncio.sentinel import Sentinel as AioValkeySentinel
 from valkey.sentinel import Sentinel as ValkeySentinel
 
 from fencelock import AsyncClient, Client, ServerDenied, ServerUnreachable, ServerUnsuitable
-from fencelock._io.sources.kinds import Cloned, Direct, SentinelService
+from fencelock._io.sources.kinds import Cloned, Direct
 from fencelock._io.sources.resolve import resolve
+from fencelock._topology.sentinel import SentinelReply, SentinelService
 from tests.conformance.test_sources import whole_life
 from tests.faults.proxy import Proxy
 from tests.servers import Server, binaries
@@ -27,6 +28,7 @@ from tests.waiting import machine_seconds
 
 pytestmark = pytest.mark.sentinel
 
+NAMED = SentinelReply(1, "127.0.0.1", 6379)
 SENTINELS = {"redis": (Sentinel, AioSentinel), "valkey": (ValkeySentinel, AioValkeySentinel)}
 
 
@@ -62,7 +64,7 @@ async def test_a_client_that_asks_sentinels_is_a_source(world, library):
     client = theirs.master_for(SERVICE, decode_responses=True)
     source = resolve(client, asynchronous=not world.blocking)
     assert isinstance(source, SentinelService)
-    assert isinstance(source.master, Direct)
+    assert isinstance(source.at(NAMED), Direct)
     assert len(source.sentinels) == 3
     await whole_life(world, client)
     assert not client.connection_pool._available_connections
@@ -94,8 +96,9 @@ async def test_settings_that_only_their_classes_know_come_along(world):
     client = theirs.master_for(SERVICE, credential_provider=provider)
     source = resolve(client, asynchronous=not world.blocking)
     assert isinstance(source, SentinelService)
-    assert isinstance(source.master, Cloned)
-    assert source.master.connection_class is library.Connection
+    master = source.at(NAMED)
+    assert isinstance(master, Cloned)
+    assert master.connection_class is library.Connection
     await whole_life(world, client)
     await closed(world, client, *theirs.sentinels)
 

@@ -157,7 +157,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "events.ends": "_core.events:Acquisition._ends",
     "events.failed": "_core.events:failed",
     # Which node of a Cluster is asked, and whether its answer counts.
-    "cluster.counts": "_topology.master_check:MasterCheck.counts",
+    "cluster.counts": "_topology.slots:MasterCheck.counts",
     "cluster.disbelieves": "_topology.slots:SlotMap.disbelieves",
     "cluster.end_channel": "_topology.cluster:ClusterPort._end_channel",
     "cluster.followed": "_topology.cluster:ClusterPort._followed",

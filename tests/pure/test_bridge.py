@@ -5,8 +5,8 @@ import queue
 import threading
 from types import SimpleNamespace
 
-from fencelock._io.connect_blocking import dial
 from fencelock._io.connection_asyncio import AsyncConnection
+from fencelock._io.connection_blocking import dial
 from fencelock._io.sources import bridge
 from fencelock._io.sources.kinds import Bridged
 from fencelock._runtime.clock import now

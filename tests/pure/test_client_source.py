@@ -3,7 +3,7 @@
 import socket
 from types import SimpleNamespace
 
-from fencelock._io.connect_blocking import dial
+from fencelock._io.connection_blocking import dial
 from fencelock._io.sources.kinds import Cloned
 from fencelock._runtime.clock import now
 

@@ -16,10 +16,9 @@ from fencelock._core.types import NoReply
 from fencelock._io.cluster_asyncio import AsyncioClusterPort
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.connection_blocking import Connection
-from fencelock._io.io_blocking import BlockingIo
+from fencelock._io.io_blocking import BlockingIo, BlockingSeveral
 from fencelock._io.pool_blocking import Pool
 from fencelock._io.process_ports import ClientOptions
-from fencelock._io.several_blocking import BlockingSeveral
 from fencelock._io.sources.cluster import from_url
 from fencelock._io.threads import run_blocking
 from fencelock._io.wire import ReplyError, server_error
@@ -27,8 +26,15 @@ from fencelock._runtime.clock import now
 from fencelock._topology import slots
 from fencelock._topology.cluster import ANYWHERE, FAN_MAX, Batch, ClusterPort
 from fencelock._topology.cluster_map import ClusterMap
-from fencelock._topology.master_check import NodeAddress
-from fencelock._topology.slots import LOCAL, READ_MAP, ClusterSource, in_slot, key_in, tag_in
+from fencelock._topology.slots import (
+    LOCAL,
+    READ_MAP,
+    ClusterSource,
+    NodeAddress,
+    in_slot,
+    key_in,
+    tag_in,
+)
 from fencelock.errors import ClientClosed, ServerDenied, ServerUnreachable
 from fencelock.options import LeaseOptions
 from fencelock.scripts import ACQUIRE
@@ -132,7 +138,7 @@ class Port(ClusterPort):
 
     @property
     def mutex(self):
-        return self.io.mutex
+        return self.io.mutex()
 
     def close(self, waiter):
         waiter.origin = None
@@ -549,7 +555,7 @@ def pools(*ends):
     """Return a pool for each socket, which has a connection that is idle, or opens one for None."""
 
     def pool(end):
-        mine = Pool(SimpleNamespace(), lambda *_: None)
+        mine = Pool(lambda *_: None, lambda *_: None)
         if end is not None:
             mine.free.append(Connection(end, lambda *_: None))
             mine.free[0].asked_at = now() + SOON  # used just now: what is there is its answer
@@ -568,7 +574,8 @@ def test_a_server_that_is_silent_or_does_not_open_a_connection_holds_up_no_other
     """What it was asked has no reply, and its connection, which still may bring one, is closed."""
     pairs = [socket.socketpair() for _ in range(2)]
     several = BlockingSeveral()
-    several.at = places = pools(pairs[0][0], pairs[1][0], None)
+    places = pools(pairs[0][0], pairs[1][0], None)
+    several.pool_of = places.__getitem__
     released = threading.Event()
     monkeypatch.setattr(places[2], "_open", lambda _until, _pushed: released.wait(SOON))
     asks = [batch(number, count) for number, count in enumerate((3, 1, 1))]

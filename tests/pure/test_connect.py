@@ -10,8 +10,8 @@ from fencelock import ServerUnreachable, ServerUnsuitable
 from fencelock._core.types import NoReply
 from fencelock._io import connect
 from fencelock._io.connect import check_version, greet, open_socket
-from fencelock._io.connect_asyncio import AsyncioSockets
-from fencelock._io.connect_blocking import BlockingSockets
+from fencelock._io.connection_asyncio import AsyncioSockets
+from fencelock._io.connection_blocking import BlockingSockets
 from fencelock._io.sources.url import Address
 from fencelock._io.threads import run_inline
 from fencelock._runtime.clock import now

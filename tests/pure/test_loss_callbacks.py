@@ -1,4 +1,4 @@
-"""_io/loss_callbacks.py: which thread calls ``on_lost`` when no other can be started."""
+"""_io/port_blocking.py: which thread calls ``on_lost`` when no other can be started."""
 
 import logging
 import threading
@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fencelock._io import loss_callbacks
+from fencelock._io import port_blocking
 
 
 def hold(told):
@@ -20,9 +20,9 @@ def hold(told):
 def test_where_no_thread_can_be_started_one_that_is_in_a_callback_goes_on(
     monkeypatch, caplog, busy, said
 ):
-    monkeypatch.setattr(loss_callbacks, "started", lambda _: RuntimeError("can't start new thread"))
+    monkeypatch.setattr(port_blocking, "started", lambda _: RuntimeError("can't start new thread"))
     caplog.set_level(logging.WARNING, "fencelock")
-    found, told = loss_callbacks.LossCallbacks(), []
+    found, told = port_blocking.LossCallbacks(), []
     if busy:
         found._busy.add(threading.current_thread())
     lost = hold(told)

@@ -4,7 +4,7 @@ import pytest
 
 from fencelock._io.threads import run_blocking
 from fencelock._runtime.clock import now
-from fencelock._topology.master_check import (
+from fencelock._topology.slots import (
     PROMPT_SECONDS,
     SILENT_SECONDS,
     SURE_SECONDS,

@@ -84,7 +84,6 @@ class Sentinels:
     def now(self):
         return self.clock
 
-    @property
     def mutex(self):
         return contextlib.nullcontext()
 

@@ -31,7 +31,7 @@ from fencelock._core.quorum.membership import (
 from fencelock._core.types import NoReply, closed
 from fencelock._io.port_quorum_asyncio import AioQuorum
 from fencelock._io.port_quorum_blocking import BlockingQuorum, _IdentifiedPool
-from fencelock._io.sources import quorum
+from fencelock._io.sources import resolve
 from fencelock._runtime.clock import now
 from fencelock.options import LeaseOptions
 from fencelock.scripts import MEMBERSHIP
@@ -232,8 +232,8 @@ def test_what_is_no_quorum(make, source, error, says):
 
 def test_nodes_whose_address_is_not_known_are_numbered_as_people_count(monkeypatch):
     """Their places in the list tell them apart in messages, and nothing else does."""
-    monkeypatch.setattr(quorum, "_label", lambda _source: "a pool")
-    found = quorum.quorum_source(URLS[:3], asynchronous=False)
+    monkeypatch.setattr(resolve, "_label", lambda _source: "a pool")
+    found = resolve.quorum_source(URLS[:3], asynchronous=False)
     assert found.labels == ["a pool 1", "a pool 2", "a pool 3"]
     assert found.label == "a quorum of a pool 1, a pool 2, a pool 3"
 
@@ -433,7 +433,7 @@ def test_what_is_not_answered_in_a_loop_is_undone_on_its_connection():
         loop, port = asyncio.get_running_loop(), object.__new__(AioQuorum)
         mux = SimpleNamespace(sound=True, request=lambda *_: None)
         port.loop, port.closing, port.look_seconds = loop, False, 0.05
-        port.nodes = [SimpleNamespace(link=SimpleNamespace(mux=mux))]
+        port.nodes = [SimpleNamespace(link=SimpleNamespace(idle=lambda: mux))]
         request = Ballot(0, None, b"packed")
         await port.exchange([request], now() + 9, now)
         return request.error, mux

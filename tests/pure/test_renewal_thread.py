@@ -19,7 +19,7 @@ class Port(SimpleNamespace):
     def __init__(self):
         renewals = SimpleNamespace(busy=True, next_at=lambda: None)
         super().__init__(
-            renewals=renewals, lines=(), client_channel=b"home", mutex=threading.Lock()
+            renewals=renewals, lines=(), nodes=(), client_channel=b"home", mutex=threading.Lock()
         )
 
 

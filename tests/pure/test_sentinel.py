@@ -9,9 +9,9 @@ from valkey import sentinel as valkey_sentinel
 
 from fencelock import ServerDenied, ServerUnreachable, ServerUnsuitable
 from fencelock._core.types import NoReply
-from fencelock._io.sources.kinds import Cloned, Direct, SentinelService
+from fencelock._io.sources.kinds import Cloned, Direct
 from fencelock._io.sources.resolve import resolve
-from fencelock._io.sources.sentinel import from_url
+from fencelock._io.sources.sentinel import from_url, reaching
 from fencelock._io.sources.url import Address
 from fencelock._io.wire import ReplyError, server_error
 from fencelock._topology.sentinel import (
@@ -22,6 +22,7 @@ from fencelock._topology.sentinel import (
     SUSPECT_SECONDS,
     MasterState,
     SentinelReply,
+    SentinelService,
     check_role,
     demoted,
     parse_reply,
@@ -305,8 +306,8 @@ def test_a_bad_url_is_refused_and_shows_no_password(url):
 
 
 def test_an_address_may_be_forced():
-    source = SentinelService((), "s", Direct(lambda _: Address(db=1), "x"), "x", "10.9.9.9")
-    assert source.at(OLD).locate(0.0) == Address("10.9.9.9", 6379, db=1)
+    at = reaching(Direct(lambda _: Address(db=1), "x"), "x", "10.9.9.9")
+    assert at(OLD).locate(0.0) == Address("10.9.9.9", 6379, db=1)
 
 
 # --- a client -------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""name_template.py: what is checked when a function is decorated, and what a call is named."""
+"""_handles/decorator.py: what is checked when a function is decorated, and what a call is named."""
 
 import asyncio
 import functools
@@ -16,7 +16,7 @@ from uuid import UUID
 import pytest
 
 import fencelock
-from fencelock._handles.name_template import NameTemplate
+from fencelock._handles.decorator import NameTemplate
 
 CLIENT = fencelock.Client("redis://127.0.0.1:1")
 AIO = fencelock.AsyncClient("redis://127.0.0.1:1")

@@ -26,8 +26,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.keys import slot
-from fencelock._topology.master_check import NodeAddress
-from fencelock._topology.slots import READ_MAP
+from fencelock._topology.slots import READ_MAP, NodeAddress
 from verification.simulator.faults import ON_SLOTS
 from verification.simulator.keyspace import Frozen
 from verification.simulator.monitor import GIVING_UP, UNSERVED_US_MAX, Monitor

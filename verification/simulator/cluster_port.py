@@ -10,11 +10,10 @@ from fencelock._core.pushes import dispatch
 from fencelock._core.retry import ask
 from fencelock._core.seat import Question, Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply
-from fencelock._io.wire import ReplyError, not_now
+from fencelock._io.wire import ReplyError, not_now, pack_call
 from fencelock._topology.cluster import ClusterPort
 from fencelock._topology.io import Flow
-from fencelock._topology.master_check import NodeAddress
-from fencelock._topology.slots import ClusterSource
+from fencelock._topology.slots import ClusterSource, NodeAddress
 from fencelock.errors import FencelockError, ServerError
 from fencelock.scripts import Script
 from verification.simulator.cluster import (
@@ -70,7 +69,6 @@ class SimulatedNodes:
         """Return the process's monotonic clock."""
         return self._port.now()
 
-    @property
     def mutex(self) -> AbstractContextManager[Any]:
         """Guard nothing: between two awaits a flow is alone here."""
         return self._port.mutex
@@ -159,6 +157,12 @@ class SimulatedClusterPort(ClusterPort, SimulatedPort):
         self._use(ClusterSource(seeds, lambda node: node, self.label), SimulatedNodes(self))
         self.slots.learn(self.world.nodes[MASTER].run(_READ_MAP).reply, seeds[0])
         self.slots.master_check.note(seeds[0], self.now())
+
+    async def call(
+        self, script: Script, keys: Keys, args: Args, until: float, waiter: Seat | None = None
+    ) -> Reply:
+        """Run a script at the node of its keys, as the real ports do."""
+        return await self.run(pack_call(script, keys, args), keys[0], until, waiter)
 
     def dial_to(self, node: NodeAddress) -> Link:
         """Open another connection to a node."""

@@ -49,7 +49,6 @@ class SimulatedDialer:
         """Return the process's monotonic clock."""
         return self._port.now()
 
-    @property
     def mutex(self) -> AbstractContextManager[Any]:
         """Guard nothing: between two awaits a flow is alone here."""
         return self._port.mutex
@@ -104,7 +103,7 @@ class SimulatedSentinelPort(SimulatedPort):
         self, world: World, client: Client, *, shared: bool, server_timeout: float
     ) -> None:
         super().__init__(world, client, shared=shared, server_timeout=server_timeout)
-        self._master = MasterMonitor(self.world.service, SimulatedDialer(self))
+        self._master = MasterMonitor(self.world.service.as_source(), SimulatedDialer(self))
         self._guards: dict[int, MasterGuard] = {}  # by the number of a connection
         self._dialling: SimulatedLatch | None = None
 

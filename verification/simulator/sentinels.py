@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from fencelock._topology.sentinel import SentinelReply
+from fencelock._topology.sentinel import SentinelReply, SentinelService
 from verification.simulator import faults
 from verification.simulator.monitor import Monitor
 from verification.simulator.network import Client
@@ -52,9 +52,7 @@ SILENT = Sentinel(inf)
 
 
 class SimulatedService:
-    """Implements ``_topology.sentinel.Service``, and is what the Sentinels know."""
-
-    label = name = "locks"
+    """What the Sentinels know of a service."""
 
     def __init__(self, servers: Sequence[Server], sentinels: Sequence[Sentinel]) -> None:
         self._servers = servers
@@ -62,9 +60,11 @@ class SimulatedService:
         self.flags = b"master"
         self.promoted = False
 
-    def at(self, reply: SentinelReply) -> Server:
-        """Return the server that a Sentinel named."""
-        return self._servers[reply.port]
+    def as_source(self) -> SentinelService:
+        """Return how clients reach it."""
+        return SentinelService(
+            self.sentinels, "locks", lambda reply: self._servers[reply.port], "locks"
+        )
 
     def reply(self, sentinel: Sentinel) -> SentinelReply:
         """Return what a Sentinel replies now."""

@@ -21,7 +21,7 @@ from typing import Any, Final
 from fencelock._core.lock.hold import joined
 from fencelock._runtime import process
 from fencelock._runtime.log import log
-from fencelock.errors import FencelockError, LeaseLost, NotHeld
+from fencelock.errors import FencelockError, LeaseLost
 
 # Flags of ``inspect``, which loads for long.
 GENERATORS: Final = 0x20 | 0x200  # also asynchronous ones
@@ -123,26 +123,15 @@ class Bodies:
 
     def discard(self, body: Body) -> None:
         """Take a body out; harmless when that was done."""
-        if body in self.begun:
-            try:
-                self.begun.remove(body)
-            except ValueError:  # another thread did
-                return
+        try:
+            self.begun.remove(body)
+        except ValueError:  # it was done, perhaps by another thread
+            return
 
     def hold(self, body: Body, held: object = None) -> bool:
         """Return True if a body other than this one holds the same, or what is given."""
         held = held or body.held
         return any(each.held is held for each in tuple(self.begun) if each is not body)
-
-
-def unsure(what: str, **about: str) -> NotHeld:
-    """Return the error for the end of a body that may be any of several."""
-    text = (
-        f"which body with {what} ends here is unknown: several are open, begun by other threads or"
-        " tasks, so nothing was released; make a handle for each, or put the with statement into a"
-        " generator"
-    )
-    return NotHeld(text, **about)
 
 
 def raise_release_error(

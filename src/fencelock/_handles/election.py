@@ -14,7 +14,6 @@ import os
 import socket
 from collections.abc import Sequence
 from types import FrameType
-from typing import Any
 
 from fencelock import options
 from fencelock._core.lock.attempt import Attempt
@@ -27,18 +26,6 @@ from fencelock._handles.handle import Caller, Holds, describe
 from fencelock._runtime import process
 from fencelock.errors import NotAcquired
 from fencelock.options import LeaseOptions
-
-
-def candidate_name(value: Any) -> str:
-    """Return a candidate's name: what was given, or ``host:pid``."""
-    if value is None:
-        return f"{socket.gethostname()[:100]}:{os.getpid()}"
-    name = options.text("candidate", value)
-    if len(name.encode(errors="replace")) > CANDIDATE_BYTES_MAX or not name.isprintable():
-        raise ValueError(
-            f"candidate must be printable and have at most {CANDIDATE_BYTES_MAX} bytes: {value!r}"
-        )
-    return name
 
 
 class Uses(Bodies):
@@ -67,7 +54,13 @@ class CandidateHolds(Holds):
         super().__init__(keys, chosen, hold_type)
         self.bodies: Bodies = Uses()
         self._ending: Hold | None = None  # the last user is leaving it just now
-        self.candidate: str = candidate_name(candidate)
+        name = f"{socket.gethostname()[:100]}:{os.getpid()}"
+        if candidate is not None:
+            name = options.text("candidate", candidate)
+            if len(name.encode(errors="replace")) > CANDIDATE_BYTES_MAX or not name.isprintable():
+                most = f"have at most {CANDIDATE_BYTES_MAX} bytes"
+                raise ValueError(f"candidate must be printable and {most}: {candidate!r}")
+        self.candidate: str = name
         self.campaigning: Body | None = None
 
     def attempt(self, port: Port, caller: Caller) -> Attempt:

@@ -11,6 +11,7 @@ Rules of this file:
 
 from __future__ import annotations
 
+import math
 import socket
 import sys
 import warnings
@@ -26,7 +27,7 @@ from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, step_down
 from fencelock._core.lock.terms import Terms
 from fencelock._core.port import Port
-from fencelock._handles.body import Bodies, Body, unsure
+from fencelock._handles.body import Bodies, Body
 from fencelock._runtime import process
 from fencelock._runtime.dates import datetime
 from fencelock._runtime.hints import calling_level
@@ -70,13 +71,15 @@ def lease_options(
     if not isinstance(wait, (Queue, Poll)):
         raise TypeError(f"wait must be Queue() or Poll(...), not {wait!r}")
     plain = isinstance(wait, Poll)
+    if max_renewals is not None:
+        options.count("max_renewals", max_renewals, least=0, most=math.inf)
     options.refuse_over_quorum(given.quorum and plain, "Poll")
     options.refuse_over_quorum(given.quorum and owner is not None, "owner")
     chosen = given._replace(
         ttl=span,
         renew=bool(renew) and instant is None,
         max_hold=None if max_hold is None else options.positive("max_hold", max_hold),
-        max_renewals=options.renewals(max_renewals),
+        max_renewals=max_renewals,
         on_lost=_on_lost(on_lost, cancels=cancels),
         instant=instant,
         cohort=given.cohort if cohort is options.CLIENT_DEFAULT else options.cohort(cohort),
@@ -163,13 +166,8 @@ def describe(caller: Caller, label: str | None) -> bytes:
     else:
         told = _described(process.pid, caller.get_name(), id(caller), label)
     if events.tracers and (trace := events.trace()):
-        return _with_trace(told, trace)
+        return b'%b,"trace":%b}' % (told[:-1], _json(trace))  # the last word: few have the same
     return told
-
-
-def _with_trace(described: bytes, trace: str) -> bytes:
-    """Return a description with a trace, which is the last word: few have the same."""
-    return b'%b,"trace":%b}' % (described[:-1], _json(trace))
 
 
 @lru_cache(maxsize=1024)
@@ -182,15 +180,14 @@ def _described(pid: int, unit: str, number: int | None, label: str | None) -> by
 
 
 def _json(text: str) -> bytes:
-    """Return a printable text in JSON; the module ``json`` would slow down each start."""
-    quoted = _told(text).replace("\\", r"\\").replace('"', r"\"")
-    return f'"{quoted}"'.encode()
+    """Return a text in JSON, cut to its bound, with nothing in it that a terminal would obey.
 
-
-def _told(text: str) -> str:
-    """Return a text cut to its bound, with nothing in it that a terminal would obey."""
+    The module ``json`` would slow down each start.
+    """
     printable = "".join(char if char.isprintable() else "?" for char in text)
-    return printable.encode(errors="replace")[:DESCRIPTION_BYTES_MAX].decode(errors="ignore")
+    told = printable.encode(errors="replace")[:DESCRIPTION_BYTES_MAX].decode(errors="ignore")
+    quoted = told.replace("\\", r"\\").replace('"', r"\"")
+    return f'"{quoted}"'.encode()
 
 
 class DropFinalizer:
@@ -302,6 +299,10 @@ class Holds:
         """Return what a message about a release calls the lock."""
         return self.keys.name
 
+    def listed(self) -> str:
+        """Return what other messages call it."""
+        return repr(self.keys.name)
+
     def about(self) -> dict[str, str]:
         """Return what errors carry apart from their message: the lock's name and its server."""
         return {"name": self.keys.name, "server": self.options.server}
@@ -335,10 +336,7 @@ class Holds:
 
     def newest(self) -> Hold | None:
         """Return the newest hold of any thread or task."""
-        try:
-            return self._now()[-1]
-        except IndexError:
-            return None
+        return next(reversed(self._now()), None)
 
     def holder_ids(self) -> set[bytes]:
         """Return the ids under which this handle may be known to the server."""
@@ -364,7 +362,10 @@ class Holds:
                 if hold.unit == unit:
                     break
             else:
-                found = self._ownerless() if only_own else self.newest()
+                found = self.newest()
+                if only_own:  # that of a task that has ended, which cannot release it any more
+                    ended = [hold for hold in holds if getattr(hold.unit, "done", bool)()]
+                    found = ended[-1] if ended else None
                 if found is None:
                     raise self.not_held()
                 hold = found
@@ -407,7 +408,12 @@ class Holds:
 
     def unsure(self) -> NotHeld:
         """Return the error for the end of a body that may be any of several."""
-        return unsure(repr(self.keys.name), **self.about())
+        text = (
+            f"which body with {self.listed()} ends here is unknown: several are open, begun by"
+            " other threads or tasks, so nothing was released; make a handle for each, or put the"
+            " with statement into a generator"
+        )
+        return NotHeld(text, **self.about())
 
     def take_out(self, hold: Hold, taken: list[Hold]) -> bool:
         """Take out a hold, and note it in the releasing flow's list; False as ``remove``.
@@ -429,14 +435,6 @@ class Holds:
             self.remove(hold)
             raise
         return True
-
-    def _ownerless(self) -> Hold | None:
-        """Return the newest hold of a task that has ended: that task cannot release it any more."""
-        for hold in reversed(self._now()):
-            has_ended = getattr(hold.unit, "done", None)
-            if has_ended is not None and has_ended():
-                return hold
-        return None
 
     def remove(self, hold: Hold) -> bool:
         """Take out a hold; False when another thread was faster."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from fencelock._core.lock.hold import Hold, joined
-from fencelock._handles.body import Body, unsure
+from fencelock._handles.body import Body
 from fencelock._handles.handle import Holds
 from fencelock._handles.multi_lease import BaseMultiLease
 from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
@@ -120,20 +120,17 @@ class MultiHolds(Holds):
 
     def not_held(self) -> NotHeld:
         """Return the error for a release without a lease."""
-        text = f"not locked: release of {self._listed()} without holding them"
+        text = f"not locked: release of {self.listed()} without holding them"
         return NotHeld(text, **self.about())
 
     def not_granted(self) -> NotAcquired:
         """Return the error for a ``with`` that did not get the locks."""
         timeout = self.options.timeout
-        text = f"{self._listed()} were not all granted within their timeout of {timeout:g} s"
+        text = f"{self.listed()} were not all granted within their timeout of {timeout:g} s"
         return AcquireTimeout(text, **self.about())
 
-    def unsure(self) -> NotHeld:
-        """Return the error for the end of a body that may be any of several."""
-        return unsure(self._listed(), **self.about())
-
-    def _listed(self) -> str:
+    def listed(self) -> str:
+        """Return what other messages call them."""
         return ", ".join(map(repr, self.names))
 
     def show(self, handle: object) -> str:

@@ -125,7 +125,10 @@ class SemaphoreHolds(Holds):
         holds = [hold for hold in reversed(self._now()) if hold.count > 0]
         held = sum(hold.count for hold in holds)
         if held < count:
-            raise self.too_many(count, held)
+            error = OverReleased if self.bounded else NotHeld
+            asked = f"{count} permit(s) of {self.keys.name!r}"
+            text = f"released too many times: {asked}, of {held} held here"
+            raise error(text, **self.about())
         parts: list[tuple[Hold, int]] = []
         for hold in sorted(holds, key=lambda each: each.unit != unit):
             if count > 0:
@@ -161,13 +164,6 @@ class SemaphoreHolds(Holds):
             raise self.not_held()
         self._take([(body.held, 0)], taken)
         bodies.discard(body)
-
-    def too_many(self, count: int, held: int) -> NotHeld:
-        """Return the error for a release of more than is held."""
-        name = self.keys.name
-        error = OverReleased if self.bounded else NotHeld
-        text = f"released too many times: {count} permit(s) of {name!r}, of {held} held here"
-        return error(text, **self.about())
 
     def show(self, handle: object) -> str:
         """Return a handle's repr."""

@@ -34,8 +34,8 @@ class Work(Generic[T]):
     def __init__(self, function: Callable[[], T], dispose: Callable[[T], object] | None) -> None:
         self._function = function
         self._dispose = dispose
-        self._result: T
-        self._error: BaseException | None = None
+        self.result: T
+        self.error: BaseException | None = None
         # Guarded by the mutex:
         self.begun: bool = False
         self.ended: bool = False
@@ -45,25 +45,16 @@ class Work(Generic[T]):
     def run(self) -> None:
         """Do it."""
         try:
-            self._result = self._function()
+            self.result = self._function()
         except BaseException as error:  # noqa: BLE001 - the caller raises it, in its own thread
-            self._error = error
+            self.error = error
         finally:
             del self
 
     def drop(self) -> None:
         """Dispose of a result that no caller takes."""
-        if self._dispose is not None and self._error is None:
-            self._dispose(self._result)
-
-    def result(self) -> T:
-        """Return its result or raise its error."""
-        if self._error is not None:
-            try:
-                raise self._error
-            finally:
-                del self
-        return self._result
+        if self._dispose is not None and self.error is None:
+            self._dispose(self.result)
 
 
 class WorkClaim(Generic[T]):
@@ -87,7 +78,9 @@ class WorkClaim(Generic[T]):
         self.work = None
         work.claims.discard(self)
         try:
-            return work.result()
+            if work.error is not None:
+                raise work.error
+            return work.result
         finally:
             del work
 

@@ -17,17 +17,15 @@ from fencelock._core.pushes import dispatch
 from fencelock._core.seat import Question, Seat
 from fencelock._core.types import NoReply
 from fencelock._io.connection_asyncio import AsyncConnection
-from fencelock._io.io_asyncio import AsyncioIo
+from fencelock._io.io_asyncio import AsyncioIo, AsyncioSeveral
 from fencelock._io.link_asyncio import Link
 from fencelock._io.port_asyncio import AioPort
-from fencelock._io.several_asyncio import AsyncioSeveral
 from fencelock._io.wire import ReplyError
 from fencelock._runtime.clock import now
 from fencelock._runtime.log import log
 from fencelock._topology import cluster
 from fencelock._topology.cluster import ANYWHERE, ClusterPort
-from fencelock._topology.master_check import NodeAddress
-from fencelock._topology.slots import MAP_SECONDS, SLOTS
+from fencelock._topology.slots import MAP_SECONDS, SLOTS, NodeAddress
 
 
 class NodeLink(Link):
@@ -49,11 +47,6 @@ class NodeLink(Link):
         if self.mux is not None:
             self._port.pushed_on(self.mux, message)
 
-    def idle(self) -> AsyncConnection | None:
-        """Return the connection, if it is sound."""
-        mux = self.mux
-        return mux if mux is not None and mux.sound else None
-
     def give(self, connection: AsyncConnection) -> None:
         """Leave it to the other tasks."""
 
@@ -62,8 +55,8 @@ class NodeLink(Link):
 
         It costs one command each, so it is done rarely, for many at once.
         """
-        mux = self.mux
-        if mux is None or not mux.sound:
+        mux = self.idle()
+        if mux is None:
             return
         idle = [at for at, name in mux.channels.items() if at != ANYWHERE and name not in busy]
         self.room = 2 * (len(mux.channels) - len(idle))
@@ -91,9 +84,10 @@ class AsyncioNodes(AsyncioSeveral, AsyncioIo):
 
     async def lend(self, node: NodeAddress, until: float) -> AsyncConnection:
         """Return the connection to a node; ends like ``Link.connected``."""
-        return await self._link(node).connected(until)
+        return await self.link_to(node).connected(until)
 
-    def _link(self, node: NodeAddress) -> NodeLink:
+    def link_to(self, node: NodeAddress) -> NodeLink:
+        """Return the link to a node."""
         link = self.at.get(node)
         if link is None:
             link = self.at[node] = NodeLink(self._port, node)
@@ -104,8 +98,6 @@ class AsyncioNodes(AsyncioSeveral, AsyncioIo):
         self, asks: Sequence[Question], latest: float, limit: Callable[[], float]
     ) -> None:
         """Write to all nodes, and take answers as they come; see ``NodeIo``."""
-        for ask in asks:
-            self._link(ask.node)
         await super().exchange(asks, latest, limit)
         for ask in asks:
             mux = ask.connection
@@ -116,21 +108,6 @@ class AsyncioNodes(AsyncioSeveral, AsyncioIo):
     def listening(self) -> bool:
         """Return True if the home channel is heard, at any node: revocations go to all."""
         return any(link.listening for link in self.at.values())
-
-    @property
-    def connected_now(self) -> bool:
-        """Return True while there is a sound connection to any node."""
-        return any(link.connected_now for link in list(self.at.values()))
-
-    @property
-    def asking(self) -> bool:
-        """Return True while a request to any node waits for its answer."""
-        return any(link.asking for link in list(self.at.values()))
-
-    def retire(self) -> None:
-        """End the requests without an answer, at all nodes."""
-        for link in list(self.at.values()):
-            link.retire()
 
     async def close(self) -> None:
         """Close all links for good."""
@@ -149,6 +126,12 @@ class AsyncioClusterPort(ClusterPort, AioPort):
         nodes = AsyncioNodes(self)
         self._use(self.source, nodes)
         return nodes
+
+    @property
+    def connections(self) -> list[AsyncConnection]:
+        """Return those that are sound, to all nodes."""
+        links = list(self.link.at.values())
+        return [mux for link in links if (mux := link.idle()) is not None]
 
     def unplugged(self) -> None:
         """Have revocations heard at another node."""

@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from itertools import count
-from typing import Any
 
-from fencelock._core.seat import Question, Seat
-from fencelock._io.connection_blocking import Connection
-from fencelock._io.io_blocking import BlockingIo
+from fencelock._core.seat import Seat
+from fencelock._io.connection_blocking import Connection, Pushed, dial
+from fencelock._io.io_blocking import BlockingIo, BlockingSeveral
 from fencelock._io.pool_blocking import Pool
 from fencelock._io.port_blocking import BlockingPort
-from fencelock._io.several_blocking import BlockingSeveral
 from fencelock._io.threads import run_blocking
 from fencelock._topology import cluster
 from fencelock._topology.cluster import ClusterPort
-from fencelock._topology.master_check import NodeAddress
-from fencelock._topology.slots import ClusterSource
-
-Pushed = Callable[[Connection, list[bytes]], None]
-
-
-class NodePool(Pool):
-    """Connections to one node."""
-
-    __slots__ = ("_names", "node")
-
-    def __init__(
-        self, source: Any, pushed: Pushed, node: NodeAddress, names: Callable[[], bytes]
-    ) -> None:
-        super().__init__(source, pushed)
-        self._names = names
-        self.node = node
-
-    def connect(self, until: float) -> Connection:
-        connection = super().connect(until)
-        connection.node, connection.name = self.node, self._names()
-        return connection
+from fencelock._topology.slots import ClusterSource, NodeAddress
 
 
 class BlockingNodes(BlockingSeveral, BlockingIo):
@@ -47,7 +24,7 @@ class BlockingNodes(BlockingSeveral, BlockingIo):
         self._pushed = pushed
         self._client_channel = client_channel
         self._numbers = count(1)
-        self.at: dict[NodeAddress | None, NodePool] = {}
+        self.at: dict[NodeAddress | None, Pool] = {}
         self.closed: bool = False
 
     def close(self) -> None:
@@ -57,15 +34,7 @@ class BlockingNodes(BlockingSeveral, BlockingIo):
 
     async def lend(self, node: NodeAddress, until: float) -> Connection:
         """Return a connection to a node; ends like ``Pool.take``."""
-        return self._pool(node).take(until)
-
-    async def exchange(
-        self, asks: Sequence[Question], latest: float, limit: Callable[[], float]
-    ) -> None:
-        """Send to all nodes, and read the answers; see ``NodeIo``."""
-        for ask in asks:
-            self._pool(ask.node)
-        await super().exchange(asks, latest, limit)
+        return self.pool_of(node).take(until)
 
     def give(self, connection: Connection) -> None:
         """Take a waiter's connection back, and keep it unless it hears very many channels."""
@@ -76,7 +45,7 @@ class BlockingNodes(BlockingSeveral, BlockingIo):
 
     def of_node(self, connection: Connection) -> Pool:
         """Return the pool of connections to the same node."""
-        return self._pool(connection.node)
+        return self.pool_of(connection.node)
 
     @property
     def asking(self) -> bool:
@@ -89,16 +58,20 @@ class BlockingNodes(BlockingSeveral, BlockingIo):
             pool.closed = self.closed
             pool.drop()
 
-    def _pool(self, node: NodeAddress) -> NodePool:
+    def pool_of(self, node: NodeAddress) -> Pool:
+        """Return the pool of connections to a node."""
         pool = self.at.get(node)
         if pool is None:
-            fresh = NodePool(self._source.at(node), self._pushed, node, self._new_name)
-            pool = self.at.setdefault(node, fresh)
+            source, channel, numbers = self._source.at(node), self._client_channel, self._numbers
+
+            def opens(until: float, pushed: Pushed) -> Connection:
+                connection = dial(source, until, pushed)
+                connection.node, connection.name = node, b"%b.%d" % (channel, next(numbers))
+                return connection
+
+            pool = self.at.setdefault(node, Pool(opens, self._pushed))
             pool.closed = self.closed  # as ``closed`` was set in between, perhaps
         return pool
-
-    def _new_name(self) -> bytes:
-        return b"%b.%d" % (self._client_channel, next(self._numbers))
 
 
 class BlockingClusterPort(ClusterPort, BlockingPort):

@@ -1,6 +1,6 @@
 """The rules for connecting to a plain address and greeting the server, within one deadline.
 
-The blocking operations come from connect_blocking.py and connect_asyncio.py.
+The blocking operations come from connection_blocking.py and connection_asyncio.py.
 """
 
 from __future__ import annotations
@@ -63,18 +63,9 @@ async def open_socket(sockets: Sockets, address: Address, until: float) -> socke
 
     Raises ``NoReply`` or ServerUnreachable when none can be connected to.
     """
-    try:
-        return await _opened(sockets, address, until)
-    except (TimeoutError, BlockingIOError) as error:  # a full queue of a Unix socket: not now
-        raise NoReply(f"{address} does not answer", sent=False) from error
-    except OSError as error:
-        raise refused(address, error) from error
-
-
-async def _opened(sockets: Sockets, address: Address, until: float) -> socket.socket:
-    found = await _resolved(sockets, address, until)
     trouble: OSError = OSError(f"{address.host} has no address")
     try:
+        found = await _resolved(sockets, address, until)
         for number, (family, kind, protocol, _, where) in enumerate(found):
             seconds, untried = max(0.001, until - now()), len(found) - number
             if untried > 1:
@@ -94,6 +85,10 @@ async def _opened(sockets: Sockets, address: Address, until: float) -> socket.so
             else:
                 return sock
         raise trouble
+    except (TimeoutError, BlockingIOError) as error:  # a full queue of a Unix socket: not now
+        raise NoReply(f"{address} does not answer", sent=False) from error
+    except OSError as error:
+        raise refused(address, error) from error
     finally:
         del trouble
 

@@ -1,5 +1,7 @@
 """One asyncio connection for all tasks of a loop: requests in order, answers matched in order.
 
+It is opened directly to a plain address, otherwise through a user's client.
+
 Rules of this file:
 
 - An answer belongs to the oldest request without one. A cancelled caller leaves its slot behind:
@@ -19,14 +21,20 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import select
+import socket
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from math import inf
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from fencelock._core.types import NoReply, Reply, closed
+from fencelock._io.bounded_call import Work, WorkClaim, under_way
+from fencelock._io.connect import RESOLVER, Found, greet, open_socket, refused
 from fencelock._io.prompt_asyncio import AtOnce, Resume
+from fencelock._io.sources.kinds import Bridged, Cloned, Direct, One, instead_of, silence
+from fencelock._io.sources.url import GREETING
 from fencelock._io.wire import (
     CONFIRMS,
     INCOMPLETE,
@@ -43,6 +51,8 @@ from fencelock._runtime.descriptors import own
 from fencelock._runtime.log import log
 
 Pushed = Callable[[list[bytes]], None]
+Make = Callable[..., "AsyncConnection"]
+T = TypeVar("T")
 
 READ_BYTES = 16384
 # A turn of the loop that lasted longer is given back to the requests that were queued in it.
@@ -346,3 +356,151 @@ def set_done(bell: asyncio.Future[None]) -> None:
     """Ring a bell, unless it was rung or its waiter is gone."""
     if not bell.done():
         bell.set_result(None)
+
+
+# --- how one is opened ----------------------------------------------------------------------------
+
+
+async def dial(
+    source: One, pushed: Pushed, until: float, *, stall: float, make: Make = AsyncConnection
+) -> AsyncConnection:
+    """Return a greeted connection; raises NoReply or a ServerError when there is none."""
+    mux = make(asyncio.get_running_loop(), pushed, stall=stall)
+    source = instead_of(source, asynchronous=True)
+    try:
+        async with asyncio.timeout(max(0.001, until - now())):
+            if isinstance(source, Direct):
+                await _direct(source, mux, until)
+            elif isinstance(source, Bridged):
+                from fencelock._io.sources import bridge  # noqa: PLC0415 - seldom needed
+
+                await bridge.adopt(source, mux)
+                await greet(mux.command, [GREETING], source.label, until)
+            else:
+                await _adopted(source, mux, until)
+    except TimeoutError as error:
+        mux.close()
+        raise NoReply(silence(source), sent=False) from error
+    except BaseException:
+        mux.close()
+        raise
+    return mux
+
+
+class AsyncioSockets:
+    """Implements ``connect.Sockets`` for the tasks of a loop."""
+
+    async def look_up(
+        self, until: float, key: Hashable, function: Callable[[], list[Found]]
+    ) -> list[Found]:
+        """Wait for a thread that resolves the name."""
+        return await _within(until, key, function, name=RESOLVER)
+
+    async def connect(self, sock: socket.socket, where: Any, seconds: float) -> None:
+        """Connect, watched by the loop."""
+        sock.settimeout(0)
+        async with asyncio.timeout(seconds):
+            await asyncio.get_running_loop().sock_connect(sock, where)
+
+
+async def _direct(source: Direct, mux: AsyncConnection, until: float) -> None:
+    loop = mux.loop
+    if source.label == "the embedded server":  # off the loop: it may have to be started
+        address = await loop.run_in_executor(None, source.locate, until)
+    else:
+        address = source.locate(until)
+    sock = await open_socket(AsyncioSockets(), address, until)
+    adopt = loop.create_unix_connection if address.path else loop.create_connection
+    try:
+        await adopt(lambda: mux, sock=sock)
+    except OSError as error:  # it was lost meanwhile
+        raise refused(address, error) from error
+    await greet(mux.command, address.handshake(), str(address), until)
+
+
+async def _adopted(source: Cloned, mux: AsyncConnection, until: float) -> None:
+    """Let the client's class connect and authenticate, then take its transport over."""
+    from fencelock._io.sources import client as cloned  # noqa: PLC0415 - only for clients that need it
+
+    settings = cloned.private_settings(source, until)
+    provider = settings.get("credential_provider")
+    if provider is not None:
+        settings["credential_provider"] = Credentials(provider, until)
+    theirs: Any = source.connection_class(**settings)
+    cloned.quiet(theirs)
+    try:
+        await theirs.connect()
+        writer = _taken(theirs)
+    except BaseException as error:
+        if (left := _taken(theirs)) is not None:  # after a cancellation it stays open
+            left.transport.abort()
+        if isinstance(error, Exception):
+            raise cloned.failure(source, error) from error
+        raise
+    # Ours from here on. The writer must live as long as the transport: its finalizer closes it.
+    mux.keepsake, transport = writer, writer.transport
+    transport.set_protocol(mux)
+    mux.connection_made(transport)
+    transport.resume_reading()
+    await greet(mux.command, [GREETING], source.label, until)
+
+
+def _taken(theirs: Any) -> Any:
+    """Take the stream out of a client's connection, which would close it; no public API does that.
+
+    None when it has none.
+    """
+    writer = getattr(theirs, "_writer", None)
+    for name in ("_reader", "_writer"):  # slots: not in the object's ``__dict__``
+        setattr(theirs, name, None)
+    return writer
+
+
+class Credentials:
+    """A credential provider for asyncio that holds up no other task.
+
+    redis-py calls the blocking ``get_credentials`` of those that have no method for asyncio.
+    """
+
+    def __init__(self, provider: Any, until: float) -> None:
+        self._provider = provider
+        self._until = until
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._provider, name)
+
+    async def get_credentials_async(self) -> Any:
+        """Return what the provider says; TimeoutError when it is too slow."""
+        provider = self._provider
+        own = getattr(type(provider), "get_credentials_async", None)
+        if own is not None and own.__qualname__ != "CredentialProvider.get_credentials_async":
+            return await provider.get_credentials_async()
+        key = ("credentials", id(provider))
+        ask = provider.get_credentials
+        return await _within(self._until, key, ask, name="fencelock-credentials")
+
+
+async def _within(until: float, key: Hashable, function: Callable[[], T], *, name: str) -> T:
+    """Do what ``bounded_call.within`` does, for a task.
+
+    The loop's own thread pool is not used: a loop that ends waits for all its threads.
+    """
+    loop = asyncio.get_running_loop()
+    bell: asyncio.Future[None] = loop.create_future()
+
+    def ring() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+            loop.call_soon_threadsafe(set_done, bell)
+
+    claim: WorkClaim[T] = WorkClaim(ring)
+    try:
+        under_way.claim(key, lambda: Work(function, None), name, claim)
+        async with asyncio.timeout(max(0.001, until - now())):
+            await bell
+    except BaseException:
+        under_way.leave(key, claim, name)
+        raise
+    try:
+        return claim.result()
+    finally:
+        del claim

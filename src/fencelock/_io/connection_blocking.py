@@ -1,4 +1,4 @@
-"""One blocking connection, read by the thread that waits on it.
+"""One blocking connection, read by the thread that waits on it, and how it is opened.
 
 A thread that waits for its turn reads its own socket: the kernel wakes exactly that thread, and no
 other thread has to pass the message on. A receive has a short kernel timeout (SO_RCVTIMEO) that is
@@ -14,11 +14,15 @@ import contextlib
 import select
 import socket
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from fencelock._core.deadlines import SILENT_SECONDS
 from fencelock._core.types import NoReply, Reply
+from fencelock._io.connect import RESOLVER, Found, greet, open_socket
+from fencelock._io.sources.kinds import Bridged, Direct, One, instead_of
+from fencelock._io.sources.url import GREETING
+from fencelock._io.threads import run_inline
 from fencelock._io.wire import (
     CONFIRMS,
     INCOMPLETE,
@@ -68,6 +72,10 @@ class Connection:
     def command(self, args: Sequence[bytes | int], until: float) -> Reply:
         """Run a plain command and return its reply."""
         return self.run(pack(args), until)
+
+    async def ask(self, args: Sequence[bytes | int], until: float) -> Reply:
+        """Run a plain command, for a flow of both faces."""
+        return self.command(args, until)
 
     def run(self, request: bytes, until: float) -> Reply:
         """Run a packed script call, or a command; see ``Port.call`` for how it ends.
@@ -321,3 +329,52 @@ class Connection:
         """Close the connection; return the error for a socket that failed."""
         self.close()
         return NoReply(f"connection lost: {error}", sent=True)
+
+
+Pushed = Callable[[Connection, list[bytes]], None]
+Make = Callable[[Any, Pushed], Connection]
+
+
+class BlockingSockets:
+    """Implements ``connect.Sockets`` for threads."""
+
+    async def look_up(
+        self, until: float, key: Hashable, function: Callable[[], list[Found]]
+    ) -> list[Found]:
+        """Wait for a thread that resolves the name."""
+        from fencelock._io.bounded_call import within  # noqa: PLC0415 - for names only
+
+        return within(until, key, function, name=RESOLVER)
+
+    async def connect(self, sock: socket.socket, where: Any, seconds: float) -> None:
+        """Connect within the socket's timeout; then it has none, but to send."""
+        sock.settimeout(seconds)
+        sock.connect(where)
+        sock.settimeout(None)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 1, 0))
+
+
+def dial(source: One, until: float, pushed: Pushed, make: Make = Connection) -> Connection:
+    """Return a greeted connection; raises NoReply or a ServerError when there is none."""
+    source = instead_of(source, asynchronous=False)
+    where = source.label
+    handshake: Sequence[tuple[bytes, ...]] = [GREETING]
+    if isinstance(source, Direct):
+        address = source.locate(until)
+        where, handshake = str(address), address.handshake()
+        sock = run_inline(open_socket(BlockingSockets(), address, until))
+    elif isinstance(source, Bridged):
+        from fencelock._io.sources import bridge  # noqa: PLC0415 - seldom needed
+
+        sock = bridge.connect(source)
+    else:
+        from fencelock._io.sources import client  # noqa: PLC0415 - needs redis-py's exceptions
+
+        sock = client.connect(source, until)
+    connection = make(sock, pushed)
+    try:
+        run_inline(greet(connection.ask, handshake, where, until))
+    except BaseException:
+        connection.close()
+        raise
+    return connection

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencelock._core.deadlines import SILENT_SECONDS
 from fencelock._core.types import NoReply, closed
-from fencelock._io.connect_asyncio import dial
-from fencelock._io.connection_asyncio import AsyncConnection
+from fencelock._io.connection_asyncio import AsyncConnection, dial
 from fencelock._io.sources.kinds import One, Source, silence
 from fencelock._runtime.clock import now
 from fencelock.errors import ServerUnreachable
@@ -41,8 +40,8 @@ class Link:
 
     async def connected(self, until: float) -> AsyncConnection:
         """Return the sound connection; ends like ``Pool.take``."""
-        if self.mux is not None and self.mux.sound:
-            return self.mux
+        if (mux := self.idle()) is not None:
+            return mux
         if self.closed:
             raise closed()
         dialling = self._dialling
@@ -62,20 +61,10 @@ class Link:
                 self._dialling = None
             del dialling, done
 
-    @property
-    def connected_now(self) -> bool:
-        """Return True while there is a sound connection."""
-        return self.mux is not None and self.mux.sound
-
-    @property
-    def asking(self) -> bool:
-        """Return True while a request waits for its answer."""
-        return self.mux is not None and self.mux.asking
-
-    def retire(self) -> None:
-        """End the requests without an answer; each may be undone behind it, until ``close``."""
-        if self.mux is not None:
-            self.mux.retire(for_good=True)
+    def idle(self) -> AsyncConnection | None:
+        """Return the connection, if it is sound."""
+        mux = self.mux
+        return mux if mux is not None and mux.sound else None
 
     async def listen(self, until: float) -> None:
         """Hear the home channel; ends like ``Port.call``."""

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
-from functools import partial
 from weakref import WeakValueDictionary
 
 from fencelock._core.types import NoReply, closed
-from fencelock._io.connect_blocking import Pushed, dial
-from fencelock._io.connection_blocking import Connection
-from fencelock._io.sources.kinds import One, Source
-from fencelock._io.threads import run_inline
+from fencelock._io.connection_blocking import Connection, Pushed
 from fencelock._runtime.clock import now
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, ServerUnreachable
@@ -36,15 +32,8 @@ class Pool:
 
     __slots__ = ("_open", "_opened", "_pushed", "_reached", "closed", "free")
 
-    def __init__(self, source: Source, pushed: Pushed) -> None:
-        if isinstance(source, One):
-            self._open: Callable[[float, Pushed], Connection] = partial(dial, source)
-        else:
-            from fencelock._io.sentinel_blocking import BlockingDialer  # noqa: PLC0415 - for Sentinels
-            from fencelock._topology.master_monitor import MasterMonitor  # noqa: PLC0415 - as above
-
-            monitor = MasterMonitor(source, BlockingDialer())
-            self._open = lambda until, pushed: run_inline(monitor.connect(until, pushed))
+    def __init__(self, opens: Callable[[float, Pushed], Connection], pushed: Pushed) -> None:
+        self._open = opens
         self._pushed = pushed
         # For the next call. One too many pushes out the oldest, which is closed with its last use.
         self.free: deque[Connection] = deque(maxlen=FREE_MAX)

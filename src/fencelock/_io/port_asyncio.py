@@ -12,11 +12,11 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
@@ -29,12 +29,15 @@ from fencelock._io.connection_asyncio import AsyncConnection, set_done
 from fencelock._io.link_asyncio import Link
 from fencelock._io.process_ports import CLOSE_SECONDS, ProcessPort
 from fencelock._io.prompt_asyncio import PromptFlow, answers_of
-from fencelock._io.wire import ReplyError, not_now, pack_call, pack_source
+from fencelock._io.wire import ReplyError, not_now, pack_source
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import mutex
 from fencelock.errors import FencelockError
 from fencelock.scripts import Script
+
+if TYPE_CHECKING:
+    from fencelock._io.replicas_asyncio import AsyncReplicas
 
 CLEANUP_SECONDS, UNDO_SECONDS = 30.0, 2.0  # as in cleanup_queue.py
 # The task that an ``on_lost`` runs in: it may close its client, also in another task or thread.
@@ -52,6 +55,8 @@ RING_SECONDS = 0.005
 
 class AioPort(ProcessPort):
     """Implements ``_core.port.Port`` for the tasks of one event loop."""
+
+    replicas: AsyncReplicas | None = None
 
     def _start(self) -> None:
         super()._start()
@@ -74,6 +79,12 @@ class AioPort(ProcessPort):
     def _new_link(self) -> Link:
         return Link(self, self.source, server_timeout=self.server_timeout)
 
+    @property
+    def connections(self) -> list[AsyncConnection]:
+        """Return those that are sound: of one server there is one at most."""
+        mux = self.link.idle()
+        return [] if mux is None else [mux]
+
     # -- clock, ids, tables ---------------------------------------------------------------------
 
     async def sleep(self, until: float) -> None:
@@ -84,12 +95,6 @@ class AioPort(ProcessPort):
 
     # -- calls ----------------------------------------------------------------------------------
 
-    async def call(
-        self, script: Script, keys: Keys, args: Args, until: float, waiter: Seat | None = None
-    ) -> Reply:
-        """Run a script on the loop's connection."""
-        return await self.run(pack_call(script, keys, args), b"", until, waiter)
-
     async def run(
         self, request: bytes, key: bytes, until: float, waiter: Seat | None = None
     ) -> Reply:
@@ -99,13 +104,6 @@ class AioPort(ProcessPort):
             mux = await self.link.connected(until)
         reply = await mux.run(request, until)
         return reply if type(reply) is not ReplyError else await mux.refused(reply, request, until)
-
-    async def command(
-        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Seat | None = None
-    ) -> Reply:
-        """Run a plain command on the loop's connection."""
-        mux = await self.link.connected(until)
-        return await mux.command(args, until)
 
     def unplugged(self) -> None:
         """Make every waiter ask again: pushes in between are lost."""
@@ -150,7 +148,7 @@ class AioPort(ProcessPort):
 
     def _listen_soon(self, after: float = LISTEN_AFTER_SECONDS) -> None:
         """Listen for revocations once a lease lasts: short leases cost nothing."""
-        if self._hearing is None and not self.closing:
+        if self._hearing is None and not self.closing and not self.nodes:  # a node's port does it
             self._hearing = self.loop.call_later(after, self._hear_now)
 
     def _hear_now(self) -> None:
@@ -232,10 +230,7 @@ class AioPort(ProcessPort):
     @property
     def is_here(self) -> bool:
         """Return True in the loop's thread: any thread may notice that a lease is lost."""
-        try:
-            return asyncio.get_running_loop() is self.loop
-        except RuntimeError:
-            return False
+        return asyncio._get_running_loop() is self.loop  # noqa: SLF001 - its public twin raises when there is none
 
     def pushed(self, message: list[bytes]) -> None:
         """Take a push, and wake the waiter that it was for."""
@@ -420,13 +415,19 @@ class AioPort(ProcessPort):
 
     @property
     def asking(self) -> bool:
-        """Return True while a request waits for its answer."""
-        return self.link.asking
+        """Return True while a request waits for its answer, or for the replicas."""
+        asking = any(mux.asking for mux in self.connections)
+        return asking or (self.replicas is not None and self.replicas.asking)
 
     async def end_requests(self) -> None:
         """End the requests that have no answer with an error; their undo is sent behind them."""
-        if self.asking:
-            self.link.retire()
+        if self.replicas is not None:
+            await self.replicas.close()
+            await let_act()
+        asked = [mux for mux in self.connections if mux.asking]
+        for mux in asked:
+            mux.retire(for_good=True)
+        if asked:
             await let_act()
 
     async def _finish(self, name: str, until: float) -> None:
@@ -455,7 +456,7 @@ class AioPort(ProcessPort):
         """Return True while it was not closed and has a connection."""
         if self.closing:
             return False
-        return self.link.connected_now or any(node.left_open for node in self.nodes)
+        return bool(self.connections) or any(node.left_open for node in self.nodes)
 
     def shut_soon(self) -> None:
         """Close in a task."""

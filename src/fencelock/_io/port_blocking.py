@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -26,16 +27,16 @@ from fencelock._core.pushes import dispatch
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
 from fencelock._io.cleanup_queue import CleanupQueue
-from fencelock._io.connection_blocking import Connection
-from fencelock._io.loss_callbacks import LossCallbacks
+from fencelock._io.connection_blocking import Connection, dial
 from fencelock._io.pool_blocking import Pool
 from fencelock._io.process_ports import CLOSE_SECONDS, ProcessPort
 from fencelock._io.renewal_thread import RenewalThread
+from fencelock._io.sources.kinds import One
 from fencelock._io.threads import RepeatingThread, run_blocking
-from fencelock._io.wire import pack, pack_call
 from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.clock import REST_SECONDS, now
-from fencelock._runtime.mutex import catch_up, put_off_work
+from fencelock._runtime.log import log
+from fencelock._runtime.mutex import catch_up, put_off_work, started
 from fencelock.errors import NotRenewable
 from fencelock.scripts import Script
 
@@ -61,7 +62,11 @@ class BlockingPort(ProcessPort):
         self._loss_callbacks = LossCallbacks()
 
     def _new_pool(self) -> Pool:
-        return Pool(self.source, self._ear)
+        if isinstance(self.source, One):
+            return Pool(partial(dial, self.source), self._ear)
+        from fencelock._io.sentinel_blocking import following  # noqa: PLC0415 - for Sentinels only
+
+        return Pool(following(self.source), self._ear)
 
     # -- clock, ids, tables ---------------------------------------------------------------------
 
@@ -71,12 +76,6 @@ class BlockingPort(ProcessPort):
             time.sleep(min(left, REST_SECONDS))
 
     # -- calls ----------------------------------------------------------------------------------
-
-    async def call(
-        self, script: Script, keys: Keys, args: Args, until: float, waiter: Seat | None = None
-    ) -> Reply:
-        """Run a script on any connection, or on the waiter's."""
-        return await self.run(pack_call(script, keys, args), b"", until, waiter)
 
     async def run(
         self, request: bytes, key: bytes, until: float, waiter: Seat | None = None
@@ -92,12 +91,6 @@ class BlockingPort(ProcessPort):
             raise
         self.pool.free.append(connection)
         return reply
-
-    async def command(
-        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Seat | None = None
-    ) -> Reply:
-        """Run a plain command on any connection, or on the waiter's."""
-        return await self.run(pack(args), key, until, waiter)
 
     # -- waiting --------------------------------------------------------------------------------
 
@@ -329,3 +322,72 @@ class BlockingPort(ProcessPort):
         self.pool.drop()
         self._renewal_thread.close_pipe()
         self._start()
+
+
+class LossCallbacks:
+    """Calls ``on_lost`` in threads: no callback waits for another, and no renewal for a callback.
+
+    A thread goes on with the next callback as long as they are quick, so that a few threads notify
+    of a hundred thousand losses; each callback that blocks costs one thread. The threads end with
+    the last loss. They are started outside the mutex: a starting thread may collect garbage, and
+    need the mutex.
+    """
+
+    def __init__(self) -> None:
+        self._untold: deque[Hold] = deque()
+        self._lock = mutexes.mutex()
+        self._spare: set[threading.Thread] = set()  # threads outside a callback
+        self._busy: set[threading.Thread] = set()  # threads inside a callback
+
+    def add(self, hold: Hold) -> None:
+        """Have the holder notified of a loss."""
+        with self._lock:
+            self._untold.append(hold)
+        self._see_to_it()
+
+    def _see_to_it(self) -> None:
+        """Start a thread unless one is about to run. An interrupt may leave one unstarted.
+
+        If none can be started, call ``on_lost`` here, unless a thread inside a callback goes on.
+        """
+        thread = threading.Thread(target=self._run, name="fencelock-on-lost", daemon=True)
+        with self._lock:
+            if any(each.is_alive() for each in self._spare):
+                return
+            self._spare = {thread}
+        trouble = started(thread)
+        if trouble is None:
+            return
+        with self._lock:
+            others = any(each.is_alive() for each in self._busy)
+            holds = () if others else tuple(self._untold)
+            if not others:
+                self._untold.clear()
+        what = "waits for another on_lost" if others else "delays its caller"
+        log.warning("no thread can be started: on_lost %s: %s", what, trouble)
+        for hold in holds:
+            _notify(hold)
+
+    def _run(self) -> None:
+        me = threading.current_thread()
+        while True:
+            with self._lock:
+                self._spare.discard(me)
+                if not self._untold:
+                    return
+                hold = self._untold.popleft()
+                self._busy.add(me)
+                more = bool(self._untold)
+            if more:
+                self._see_to_it()
+            _notify(hold)
+            with self._lock:
+                self._busy.discard(me)
+                self._spare.add(me)
+
+
+def _notify(hold: Hold) -> None:
+    try:
+        hold.terms.options.on_lost(hold)
+    except Exception:
+        log.exception("on_lost of %r raised", hold.name)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from fencelock._io.connection_asyncio import AsyncConnection
+from fencelock._io.io_asyncio import AsyncioSeveral
 from fencelock._io.link_asyncio import Link
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.process_ports import ClientOptions
-from fencelock._io.several_asyncio import AsyncioSeveral
-from fencelock._io.sources.quorum import QuorumSource
+from fencelock._io.sources.resolve import QuorumSource
 from fencelock._runtime.clock import now
 from fencelock._topology.io import DIAL_SECONDS
 from fencelock._topology.quorum import Identified, QuorumPortRules, identify
@@ -50,10 +48,6 @@ class AioQuorum(QuorumPortRules, AsyncioSeveral, AioPort):
         for number, node in enumerate(self.nodes):
             node.link.saw = self.identified(number)
 
-    @property
-    def at(self) -> Sequence[Link]:
-        """Return the links to the nodes."""
-        return [node.link for node in self.nodes]
-
-    def _listen_soon(self, after: float = 0.0) -> None:
-        """Do nothing: the nodes' ports listen for revocations."""
+    def link_to(self, node: int) -> Link:
+        """Return the link to a node."""
+        return self.nodes[node].link  # type: ignore[no-any-return]  # of our own kind of port

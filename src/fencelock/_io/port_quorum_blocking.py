@@ -1,26 +1,21 @@
-"""The blocking port of a quorum: one ordinary port per node; see several_blocking.py."""
+"""The blocking port of a quorum: one ordinary port per node; see io_blocking.py."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from operator import attrgetter
 
 from fencelock._core.types import NoReply
 from fencelock._io.bounded_call import within
-from fencelock._io.connect_blocking import SOCKETS, Pushed
-from fencelock._io.connection_blocking import Connection
+from fencelock._io.connection_blocking import Connection, Pushed, dial
+from fencelock._io.io_blocking import DIAL, BlockingSeveral, opened
 from fencelock._io.pool_blocking import Pool
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.process_ports import ClientOptions
-from fencelock._io.renewal_thread import RenewalThread, RenewedPort
-from fencelock._io.several_blocking import DIAL, BlockingSeveral, opened
 from fencelock._io.sources.kinds import One
-from fencelock._io.sources.quorum import QuorumSource
+from fencelock._io.sources.resolve import QuorumSource
 from fencelock._io.threads import run_blocking
 from fencelock._topology.quorum import Identified, QuorumPortRules, identify
-
-POOL = attrgetter("pool")  # of a node
 
 
 class _IdentifiedPool(Pool):
@@ -29,7 +24,7 @@ class _IdentifiedPool(Pool):
     __slots__ = ("saw",)
 
     def __init__(self, source: One, pushed: Pushed, saw: Identified) -> None:
-        super().__init__(source, pushed)
+        super().__init__(partial(dial, source), pushed)
         self.saw: Identified = saw
 
     def dial(self, until: float) -> Connection:
@@ -42,8 +37,7 @@ class _IdentifiedPool(Pool):
         """Open a connection, and take the identity of the server there."""
         self._reached = False  # a node that refuses connections is not retried: there are others
         connection = super().connect(until)
-        ask = partial(SOCKETS.command, connection)
-        run_blocking(identify(connection, ask, until, self.saw))
+        run_blocking(identify(connection, connection.ask, until, self.saw))
         return connection
 
 
@@ -58,13 +52,6 @@ class _NodePort(BlockingPort):
         return _IdentifiedPool(self.source, self._ear, lambda *seen: self.saw(*seen))  # noqa: PLW0108 - it is set later
 
 
-class _QuorumRenewalThread(RenewalThread):
-    """Notifies of lost majorities and asks nodes again; the nodes' own threads renew."""
-
-    def _listening(self, port: RenewedPort, until: float) -> Connection | None:  # noqa: ARG002 - as Tender
-        return None
-
-
 class BlockingQuorum(QuorumPortRules, BlockingSeveral, BlockingPort):
     """Implements ``_core.quorum.broadcast.QuorumPort`` for threads."""
 
@@ -77,16 +64,15 @@ class BlockingQuorum(QuorumPortRules, BlockingSeveral, BlockingPort):
         super().__init__(source, given)
 
     def _new_pool(self) -> Pool:
-        return Pool(self.source.sources[0], self._ear)  # never dialled: the nodes have their own
+        # never dialled: the nodes have their own
+        return Pool(partial(dial, self.source.sources[0]), self._ear)
 
     def _start(self) -> None:
         super()._start()
         self.know_nothing()
-        self._renewal_thread = _QuorumRenewalThread(self)
         for number, node in enumerate(self.nodes):
             node.saw = self.identified(number)
 
-    @property
-    def at(self) -> Sequence[Pool]:
-        """Return the pools of the nodes; in a child process they have others."""
-        return [*map(POOL, self.nodes)]
+    def pool_of(self, node: int) -> Pool:
+        """Return the pool of a node; in a child process it has another."""
+        return self.nodes[node].pool

@@ -32,7 +32,9 @@ from fencelock._core.lock.release import give_back_all
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.retry import ask, left_behind
-from fencelock._core.types import Args, Keys
+from fencelock._core.seat import Seat
+from fencelock._core.types import Args, Keys, Reply
+from fencelock._io.wire import pack, pack_call
 from fencelock._runtime import clock, descriptors, process
 from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.log import listed, log
@@ -114,9 +116,19 @@ class ProcessPort(Whole):
         self._jitter = state = (self._jitter * 1664525 + 1013904223) % _BITS  # Numerical Recipes
         return state / _BITS
 
-    async def parts(self, until: float) -> Sequence[bytes]:
-        """Return one key: there is one server."""
-        return (b"",)
+    # -- calls ----------------------------------------------------------------------------------
+
+    async def call(
+        self, script: Script, keys: Keys, args: Args, until: float, waiter: Seat | None = None
+    ) -> Reply:
+        """Run a script on any connection, or on the waiter's."""
+        return await self.run(pack_call(script, keys, args), keys[0], until, waiter)
+
+    async def command(
+        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Seat | None = None
+    ) -> Reply:
+        """Run a plain command on any connection, or on the waiter's."""
+        return await self.run(pack(args), key, until, waiter)
 
     def notify_loss(self, hold: Hold) -> None:
         """Log a loss, and have the holder told as it asked."""

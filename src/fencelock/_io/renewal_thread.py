@@ -11,8 +11,9 @@ import os
 import select
 import threading
 import time
+from collections.abc import Sequence
 from math import inf
-from typing import Protocol
+from typing import Any, Protocol
 from weakref import ref
 
 from fencelock._core.lock.maintain import recheck
@@ -36,6 +37,8 @@ PAUSE_SECONDS = 1.0  # after a bug: the thread must neither end nor spin
 
 class RenewedPort(Port, Protocol):
     """A port whose leases the thread renews."""
+
+    nodes: Sequence[Any]  # of a quorum: they have threads of their own, which hear revocations
 
     @property
     def pool(self) -> Pool:
@@ -227,7 +230,7 @@ class RenewalThread:
             self._ear.close()
             self._ear, self.hears = None, False
         eager, self._eager = self._eager, False
-        if not (eager or port.renewals.busy):
+        if port.nodes or not (eager or port.renewals.busy):
             return None
         if self._deaf_until == 0.0:
             self._deaf_until = current + LISTEN_AFTER_SECONDS
@@ -235,9 +238,7 @@ class RenewalThread:
             return None
         self._deaf_until = current + CONNECT_SECONDS * 2
         try:
-            give_up_at = (
-                current + CONNECT_SECONDS if eager else min(until, current + CONNECT_SECONDS)
-            )
+            give_up_at = min(inf if eager else until, current + CONNECT_SECONDS)
             ear = port.take_any(give_up_at)
             if not port.pool.of_node(ear).spare(give_up_at):
                 port.pool.give(ear)  # renewing and releasing go first

@@ -17,10 +17,8 @@ from typing import Any, NamedTuple
 from fencelock._core.keys import LockKeys
 from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply, closed
-from fencelock._io.cluster_asyncio import AsyncioClusterPort
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.link_asyncio import Link
-from fencelock._io.port_asyncio import AioPort, let_act
 from fencelock._io.replicas_blocking import ANSWER_SECONDS, LATE_SECONDS, mark, refused, wait
 from fencelock._io.wire import ReplyError
 from fencelock._runtime.clock import now
@@ -49,14 +47,13 @@ class Rounds:
 
     async def count(self, keys: LockKeys, origin: AsyncConnection, until: float) -> int:
         """Share the next round for what came on the connection ``origin``."""
-        loop = self._loop
         if until <= now():
             return 0
-        ack = AckRequest(keys, origin, until, loop.create_future())
+        ack = AckRequest(keys, origin, until, self._loop.create_future())
         self._acks.append(ack)
-        if self._task is None or self._task.done():
-            self._task = loop.create_task(self._run(), name="fencelock-acknowledge")
-        timer = loop.call_later(until + ANSWER_SECONDS - now(), _reply, ack, 0)
+        if not self.asking:
+            self._task = self._loop.create_task(self._run(), name="fencelock-acknowledge")
+        timer = self._loop.call_later(until + ANSWER_SECONDS - now(), _reply, ack, 0)
         try:
             return await ack.answer
         finally:
@@ -132,11 +129,11 @@ class AsyncReplicas:
     silent replica holds up no other node.
     """
 
-    def __init__(self, port: AioPort, asked: Acknowledgement) -> None:
+    def __init__(self, source: Any, server_timeout: float, asked: Acknowledgement) -> None:
         self.wanted, self.timeout = asked
-        self._source = port.source
+        self._source = source
         # A WAIT is silent for its whole timeout: that does not mean a dead connection.
-        self._seconds = port.server_timeout + self.timeout
+        self._seconds = server_timeout + self.timeout
         self._rounds: dict[Any, Rounds] = {}  # by node; one server is None
 
     async def acknowledge(self, waiter: Seat, until: float) -> int:
@@ -178,24 +175,3 @@ def _fail(ack: AckRequest, error: Exception) -> None:
     if not ack.answer.done():
         ack.answer.set_exception(error)
         ack.answer.exception()  # its task may be cancelled before it reads this: not a bug
-
-
-class AcknowledgedPort(AioPort):
-    """An asyncio port whose grants replicas acknowledge."""
-
-    replicas: AsyncReplicas
-
-    @property
-    def asking(self) -> bool:
-        """Return True while a request waits for its answer, or for the replicas."""
-        return self.link.asking or self.replicas.asking
-
-    async def end_requests(self) -> None:
-        """End also those that wait for the replicas."""
-        await self.replicas.close()
-        await let_act()
-        await super().end_requests()
-
-
-class AcknowledgedClusterPort(AcknowledgedPort, AsyncioClusterPort):
-    """An asyncio port for a Cluster whose grants replicas acknowledge."""

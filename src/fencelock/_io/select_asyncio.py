@@ -38,19 +38,17 @@ class LoopPorts:
             from fencelock._io.port_quorum_asyncio import AioQuorum
 
             return AioQuorum(found, given)
-        if given.replicas is not None:
-            from fencelock._io import replicas_asyncio as rounds
-
-            clustered = is_cluster(found)
-            kind = rounds.AcknowledgedClusterPort if clustered else rounds.AcknowledgedPort
-            port = kind(found, given)
-            port.replicas = rounds.AsyncReplicas(port, given.replicas)
-            return port
         if is_cluster(found):
             from fencelock._io.cluster_asyncio import AsyncioClusterPort
 
-            return AsyncioClusterPort(found, given)
-        return AioPort(found, given)
+            port: AioPort = AsyncioClusterPort(found, given)
+        else:
+            port = AioPort(found, given)
+        if given.replicas is not None:
+            from fencelock._io.replicas_asyncio import AsyncReplicas
+
+            port.replicas = AsyncReplicas(found, given.server_timeout, given.replicas)
+        return port
 
     def here(self) -> AioPort:
         """Return the running loop's port, made when the loop first asks."""

@@ -6,12 +6,11 @@ Only that one is loaded: a command of the shell needs no asyncio.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from fencelock._io.process_ports import ClientOptions
 from fencelock._io.sources import kinds
-from fencelock._io.sources.resolve import resolve
+from fencelock._io.sources.resolve import quorum_source, resolve
 
 if TYPE_CHECKING:
     from fencelock._io.port_blocking import BlockingPort
@@ -42,16 +41,12 @@ def port_for(source: object, **options: Any) -> BlockingPort:
 def chosen(source: object, *, asynchronous: bool, **options: Any) -> tuple[Any, ClientOptions]:
     """Return where a source leads, and what is asked; ValueError for replicas that cannot be."""
     given = ClientOptions(**options)
-    found: Any = None
-    urls = os.environ.get("FENCELOCK_URL") if source is None else source
-    several = isinstance(urls, str) and ("," in urls or len(urls.split()) > 1)
-    if several or isinstance(urls, (list, tuple)):
-        from fencelock._io.sources.quorum import quorum_source
-
-        found = quorum_source(urls, asynchronous=asynchronous)
-    found = found or resolve(source, asynchronous=asynchronous)
+    together = quorum_source(source, asynchronous=asynchronous)
+    found: Any = together or resolve(source, asynchronous=asynchronous)
     if kinds.stand_in is not None:
-        return kinds.instead_of_many(found), given._replace(replicas=None)
+        if not isinstance(found, kinds.One):
+            found = kinds.Direct(kinds.nowhere, found.label)
+        return found, given._replace(replicas=None)
     if given.replicas is not None and is_quorum(found):
         raise ValueError("replicas must be None for a quorum: its servers have no replicas")
     return found, given

@@ -14,8 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.types import NoReply, Reply
-from fencelock._io.connect_asyncio import dial
-from fencelock._io.connection_asyncio import AsyncConnection, Pushed, Slot
+from fencelock._io.connection_asyncio import AsyncConnection, Pushed, Slot, dial
 from fencelock._io.io_asyncio import AsyncioIo
 from fencelock._io.wire import ReplyError, server_error
 from fencelock._runtime.clock import now

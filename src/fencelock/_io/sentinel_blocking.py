@@ -6,24 +6,23 @@ master_monitor.py; here are the places where it is asked.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.deadlines import SILENT_SECONDS
 from fencelock._core.types import NoReply, Reply
-from fencelock._io.connect_blocking import Pushed, dial
-from fencelock._io.connection_blocking import Connection
+from fencelock._io.connection_blocking import Connection, Pushed, dial
 from fencelock._io.io_blocking import BlockingIo
 from fencelock._io.threads import run_inline
 from fencelock._io.wire import INCOMPLETE, ReplyError, server_error
 from fencelock._runtime.clock import now
-from fencelock._topology.sentinel import FRESH_SECONDS
+from fencelock._topology.master_monitor import MasterGuard, MasterMonitor
+from fencelock._topology.sentinel import FRESH_SECONDS, SentinelService
 from fencelock.errors import ServerError
 
 if TYPE_CHECKING:
     from fencelock._io.sources.kinds import One
-    from fencelock._topology.master_monitor import MasterGuard
 
 
 class MasterConnection(Connection):
@@ -119,3 +118,9 @@ class BlockingDialer(BlockingIo):
         """Open a connection, which one thread at a time may use."""
         make = Connection if guard is None else partial(MasterConnection, guard=guard)
         return dial(source, until, pushed, make)
+
+
+def following(service: SentinelService) -> Callable[[float, Pushed], Connection]:
+    """Return what opens connections to the master of a service."""
+    monitor = MasterMonitor(service, BlockingDialer())
+    return lambda until, pushed: run_inline(monitor.connect(until, pushed))

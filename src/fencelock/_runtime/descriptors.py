@@ -15,24 +15,19 @@ Rules of this file:
 from __future__ import annotations
 
 import os
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakSet
 
+T = TypeVar("T")
 
-class Owner(Protocol):
-    """An object with a descriptor: a socket, or a wrapper of one."""
-
-    def fileno(self) -> int:
-        """Return the descriptor; -1 when it is closed."""
-
-
-T = TypeVar("T", bound=Owner)
-
-_ours: WeakSet[Owner] = WeakSet()
+_ours: WeakSet[Any] = WeakSet()
 
 
 def own(owner: T) -> T:
-    """Have the owner's descriptor closed in every child process, as long as the owner exists."""
+    """Have the descriptor of an object closed in every child process, as long as that exists.
+
+    It has the ``fileno`` of a socket: -1 once that is closed.
+    """
     _ours.add(owner)
     return owner
 

@@ -24,17 +24,17 @@ from fencelock._core.engine import Engine
 from fencelock._core.keys import slot
 from fencelock._core.port import FirstEnd
 from fencelock._core.seat import Question, Seat
-from fencelock._core.types import Args, Call, Keys, NoReply, Reply, closed
+from fencelock._core.types import Call, NoReply, Reply, closed
 from fencelock._io.wire import ReplyError, pack, pack_call
 from fencelock._runtime.log import log
 from fencelock._topology.cluster_map import ClusterMap
 from fencelock._topology.io import NodeIo
-from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import (
     ANSWER_SECONDS,
     LOCAL,
     REDIRECTS_MAX,
     ClusterSource,
+    NodeAddress,
     Redirect,
     SlotMap,
     in_slot,
@@ -42,7 +42,6 @@ from fencelock._topology.slots import (
     key_in,
 )
 from fencelock.errors import FencelockError, ServerError
-from fencelock.scripts import Script
 
 if TYPE_CHECKING:
     from fencelock._topology.io import Whole
@@ -118,12 +117,6 @@ class ClusterPort(Whole):
         raise NotImplementedError
 
     # -- calls ----------------------------------------------------------------------------------
-
-    async def call(
-        self, script: Script, keys: Keys, args: Args, until: float, waiter: Seat | None = None
-    ) -> Reply:
-        """Run a script at the node of its keys; the waiter's connection is moved there."""
-        return await self.run(pack_call(script, keys, args), keys[0], until, waiter)
 
     async def command(
         self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Seat | None = None

@@ -17,12 +17,12 @@ from typing import Any
 from fencelock._core.keys import slot
 from fencelock._core.types import NoReply
 from fencelock._topology.io import Latch, NodeIo
-from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import (
     MAP_SECONDS,
     PAUSE_SECONDS,
     READ_MAP,
     ClusterSource,
+    NodeAddress,
     SlotMap,
 )
 from fencelock.errors import (
@@ -154,7 +154,7 @@ class ClusterMap:
     async def confirm(self, key: bytes, node: NodeAddress, until: float) -> None:
         """Check that an answer came from a master; NoReply when other nodes deny it.
 
-        Only for an answer that does not count by itself; see master_check.py.
+        Only for an answer that does not count by itself; see slots.py.
         """
         answered_at, proved = self._io.now(), True
         while proved and not self.slots.master_check.covers(node, answered_at):
@@ -233,7 +233,7 @@ class ClusterMap:
         A finalizer that interrupts its own thread while that thread asks must ask as well.
         """
         fresh = _Question(about, self._io.caller(), self._io.latch())
-        with self._io.mutex:
+        with self._io.mutex():
             asked = self._questions.get(about)
             if asked is not None and asked.caller != fresh.caller:
                 return asked, False
@@ -250,7 +250,7 @@ class ClusterMap:
                 question.error = error
             raise
         finally:
-            with self._io.mutex:
+            with self._io.mutex():
                 if self._questions.get(question.about) is question:
                     del self._questions[question.about]
             question.latch.open()

@@ -51,7 +51,6 @@ class Io(Protocol):
     def now(self) -> float:
         """Return the monotonic instant, in seconds."""
 
-    @property
     def mutex(self) -> AbstractContextManager[Any]:
         """Guard shared tables; nothing may be awaited inside."""
 
@@ -63,6 +62,9 @@ class Io(Protocol):
 
     def latch(self) -> Latch:
         """Return a new latch."""
+
+    async def command(self, connection: Any, args: Args, until: float) -> Reply:
+        """Run a plain command; ends like ``Port.call``."""
 
 
 class NodeConnections(Protocol):
@@ -89,9 +91,6 @@ class NodeIo(Io, Protocol):
         self, connection: Any, packed: bytes, until: float, *, asking: bool = False
     ) -> Reply:
         """Run a packed request; ends like ``Port.call``. ``asking``: right behind ASKING."""
-
-    async def command(self, connection: Any, args: Args, until: float) -> Reply:
-        """Run a plain command; ends like ``run``."""
 
     async def subscribe(
         self,

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from fencelock._core.types import NoReply, Reply
+from fencelock._core.types import NoReply
 from fencelock._topology.io import Flow, Io
 from fencelock._topology.sentinel import (
     ANSWER_SECONDS,
@@ -28,7 +28,7 @@ from fencelock._topology.sentinel import (
     MasterState,
     Outcome,
     SentinelReply,
-    Service,
+    SentinelService,
     check_role,
     demoted,
     freshness,
@@ -54,9 +54,6 @@ class MasterIo(Io, Protocol):
         a ``ServerError`` when there is no connection by ``until``.
         """
 
-    async def command(self, connection: Any, args: Sequence[bytes | int], until: float) -> Reply:
-        """Run a plain command; ends like ``Port.call``."""
-
 
 class Round:
     """One question to all Sentinels, and their answers, which the mutex guards.
@@ -65,7 +62,7 @@ class Round:
     finalizer may need a connection to the master.
     """
 
-    def __init__(self, service: Service, state: MasterState, io: MasterIo) -> None:
+    def __init__(self, service: SentinelService, state: MasterState, io: MasterIo) -> None:
         self._service = service
         self._state = state
         self._io = io
@@ -95,7 +92,7 @@ class Round:
         """Return when enough answered, when each had its time, or at the instant."""
         for latch in (self._majority, self._done):
             await latch.wait_until(min(until, self._ends))
-        with self._io.mutex:
+        with self._io.mutex():
             self.note_end()
 
     def note_end(self) -> None:
@@ -105,7 +102,7 @@ class Round:
 
     async def _ask(self, at: int) -> None:
         outcome = await self._said(self._service.sentinels[at], self.began + ANSWER_SECONDS)
-        with self._io.mutex:
+        with self._io.mutex():
             complete, majority = self._take(at, outcome)
         if complete:
             self._open()
@@ -148,7 +145,7 @@ class Round:
         self._done.open()
 
 
-async def survey(io: MasterIo, service: Service, until: float) -> Sequence[Outcome]:
+async def survey(io: MasterIo, service: SentinelService, until: float) -> Sequence[Outcome]:
     """Return what each Sentinel replies now; None for one without an answer by the instant."""
     current = Round(service, MasterState(service), io)
     current.ask()
@@ -159,7 +156,7 @@ async def survey(io: MasterIo, service: Service, until: float) -> Sequence[Outco
 class MasterMonitor:
     """Follows the master of one service, for the threads of a client or the tasks of a loop."""
 
-    def __init__(self, service: Service, io: MasterIo) -> None:
+    def __init__(self, service: SentinelService, io: MasterIo) -> None:
         self.service = service
         self.io = io
         self.state = MasterState(service)
@@ -191,7 +188,7 @@ class MasterMonitor:
         """Wait for a round that began at ``since`` or later; when time is up, return the last."""
         while True:
             fresh = Round(self.service, self.state, self.io)
-            with self.io.mutex:
+            with self.io.mutex():
                 current = self._round
                 if current is not None:
                     current.note_end()  # all that waited for it may have left before

@@ -14,8 +14,8 @@ Rules of this file:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from fencelock._core.types import NoReply
 from fencelock.errors import ServerDenied, ServerError, ServerUnreachable, ServerUnsuitable
@@ -50,25 +50,6 @@ _WRONG = {
 _REPLICA = frozenset({"READONLY", "MASTERDOWN"})
 
 
-class Service(Protocol):
-    """A service behind Sentinels: how to reach each of them, and the master that they name."""
-
-    @property
-    def label(self) -> str:
-        """Return what people call it."""
-
-    @property
-    def name(self) -> str:
-        """Return its name in the Sentinels' configuration."""
-
-    @property
-    def sentinels(self) -> Sequence[Any]:
-        """Return how to reach each Sentinel."""
-
-    def at(self, reply: SentinelReply) -> Any:
-        """Return how to reach the master that a Sentinel named."""
-
-
 class SentinelReply(NamedTuple):
     """What one Sentinel replied: which server is the master, since which epoch.
 
@@ -91,11 +72,20 @@ class SentinelReply(NamedTuple):
         return self.host, self.port
 
 
+class SentinelService(NamedTuple):
+    """A service behind Sentinels: how to reach each of them, and the master that they name."""
+
+    sentinels: Sequence[Any]
+    name: str  # in the Sentinels' configuration
+    at: Callable[[SentinelReply], Any]  # a source, see ``_io.sources.kinds``
+    label: str
+
+
 # What a question to one Sentinel came to; None: no answer.
 Outcome = SentinelReply | Exception | None
 
 
-def questions(service: Service) -> tuple[tuple[bytes, ...], ...]:
+def questions(service: SentinelService) -> tuple[tuple[bytes, ...], ...]:
     """Return what a Sentinel is asked: the epoch first.
 
     While it leads a failover, MASTER has the new epoch and still the old address.
@@ -127,7 +117,7 @@ def parse_reply(master: Any, address: Any) -> SentinelReply:
 class MasterState:
     """What is known of a service's master. Plain decisions; the caller keeps threads apart."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: SentinelService) -> None:
         self._service = service
         self.fresh_for = FRESH_SECONDS  # how long the last round counts
         self.reply: SentinelReply | None = None  # the one that is believed
@@ -243,25 +233,21 @@ def proof_timeout(now: float, until: float) -> float:
     return max(now + _LAST_SECONDS, (now + until) / 2)
 
 
-def demoted(service: Service, error: ServerError) -> NoReply | None:
+def demoted(service: SentinelService, error: ServerError) -> NoReply | None:
     """Translate a demoted master's READONLY error into NoReply; None for other errors."""
     if error.code not in _REPLICA:
         return None
-    broken = NoReply(f"{service.label}: this is a replica now ({error})", sent=False)
-    broken.__cause__ = error
-    return broken
+    return NoReply(f"{service.label}: this is a replica now ({error})", sent=False)
 
 
-def unreachable(service: Service, error: ServerUnreachable) -> Exception:
+def unreachable(service: SentinelService, error: ServerUnreachable) -> Exception:
     """Return the error for an unreachable master: a retry may find another one."""
     if error.code not in {"", "REFUSED"}:
         return error
-    broken = NoReply(f"{service.label}: {error}", sent=False)
-    broken.__cause__ = error
-    return broken
+    return NoReply(f"{service.label}: {error}", sent=False)
 
 
-def check_role(service: Service, hello: Any) -> None:
+def check_role(service: SentinelService, hello: Any) -> None:
     """Raise NoReply when the greeting (HELLO's reply) is not that of a master."""
     role = hello.get(b"role", b"master") if isinstance(hello, dict) else b"master"
     if role != b"master":

@@ -1,30 +1,53 @@
 """The client for asyncio."""
-# ruff: noqa: PLC0415 - few programs look, or keep a history
+# ruff: noqa: PLC0415 - few programs decorate or look, or keep a history
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 
 from fencelock import options
+from fencelock._core.keys import LockKeys
 from fencelock._core.look import LISTED
+from fencelock._handles.handle import Holds, options_of
+from fencelock._runtime import process
+from fencelock._runtime.dates import datetime
 from fencelock._runtime.hints import absent, with_hints
 from fencelock._runtime.later import Later
-from fencelock.aio.caller import later, opened
-from fencelock.aio.decorators import AsyncDecorators
-from fencelock.options import AsyncSource, Cohort, History, LeaseOptions, Seconds
+from fencelock.aio.caller import ASYNCHRONOUS, later, opened, result_of, task_now
+from fencelock.aio.factories import AsyncFactories
+from fencelock.aio.lease import AsyncHold, AsyncLease
+from fencelock.aio.lock import AsyncLock
+from fencelock.errors import NotAcquired
+from fencelock.options import Cohort, History, LeaseOptions, Queue, Seconds, Wait
 
 if TYPE_CHECKING:
     from fencelock._core.look.history import Recorder
+    from fencelock.aio.decorator_types import (
+        AsyncDecorator,
+        AsyncDecoratorWithLease,
+        AsyncSkippingDecorator,
+        AsyncSkippingDecoratorWithLease,
+    )
+    from fencelock.aio.once import AsyncOnce
     from fencelock.status import HistoryEntry, LockStatus, SignalStatus
 else:
+    _types = "fencelock.aio.decorator_types"
+    AsyncDecorator = Later(_types, "AsyncDecorator")
+    AsyncDecoratorWithLease = Later(_types, "AsyncDecoratorWithLease")
+    AsyncSkippingDecorator = Later(_types, "AsyncSkippingDecorator")
+    AsyncSkippingDecoratorWithLease = Later(_types, "AsyncSkippingDecoratorWithLease")
+    AsyncOnce = Later("fencelock.aio.once", "AsyncOnce")
     HistoryEntry = Later("fencelock.status", "HistoryEntry")
     LockStatus = Later("fencelock.status", "LockStatus")
     SignalStatus = Later("fencelock.status", "SignalStatus")
 
+OnLost = Callable[[AsyncLease], Any] | Literal["cancel"]
+
 
 @with_hints
-class AsyncClient(AsyncDecorators):
+class AsyncClient(AsyncFactories):
     """Make locks over one server, for asyncio.
 
     ``source`` is a URL, an asyncio client of redis-py or valkey-py, a list of them for a quorum, or
@@ -38,12 +61,14 @@ class AsyncClient(AsyncDecorators):
     if not TYPE_CHECKING:
         __getattr__ = absent
 
+    # The calls of decorated functions that are under way.
+    _within: set[tuple[object, ...]]
     # What keeps the client's history, if it has one.
     _recorder: Recorder | None = None
 
     def __init__(
         self,
-        source: AsyncSource | None = None,
+        source: options.AsyncSource | None = None,
         *,
         key_prefix: str = options.KEY_PREFIX,
         ttl: Seconds = options.TTL,
@@ -115,6 +140,187 @@ class AsyncClient(AsyncDecorators):
         )
         self._defaults = given._replace(quorum=quorum, server=server)
         self._within = set()
+
+    # -- decorators ---------------------------------------------------------------------------
+
+    @overload
+    def locked(
+        self,
+        name: str,
+        *,
+        on_busy: Literal["wait", "raise"] = "wait",
+        lease: None = None,
+        **given: Unpack[options.LockedOptions[OnLost]],
+    ) -> AsyncDecorator: ...
+
+    @overload
+    def locked(
+        self,
+        name: str,
+        *,
+        on_busy: Literal["wait", "raise"] = "wait",
+        lease: str,
+        **given: Unpack[options.LockedOptions[OnLost]],
+    ) -> AsyncDecoratorWithLease: ...
+
+    @overload
+    def locked(
+        self,
+        name: str,
+        *,
+        on_busy: Literal["skip"],
+        lease: None = None,
+        **given: Unpack[options.LockedOptions[OnLost]],
+    ) -> AsyncSkippingDecorator: ...
+
+    @overload
+    def locked(
+        self,
+        name: str,
+        *,
+        on_busy: Literal["skip"],
+        lease: str,
+        **given: Unpack[options.LockedOptions[OnLost]],
+    ) -> AsyncSkippingDecoratorWithLease: ...
+
+    def locked(
+        self,
+        name: str,
+        *,
+        on_busy: Literal["wait", "skip", "raise"] = "wait",
+        lease: str | None = None,
+        ttl: Seconds | datetime | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        wait: Wait = Queue(),  # noqa: B008 - immutable
+        on_lost: Callable[[AsyncLease], Any] | Literal["cancel"] | None = None,
+        label: str | None = None,
+        template: str | None = None,
+        cohort: Cohort | None = options.CLIENT_DEFAULT,
+        linger: Seconds | None = None,
+        deadlock_after: Seconds | None = options.CLIENT_DEFAULT,
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Decorate a function so that each call holds a lock; sends nothing itself.
+
+        ``name`` is a template in the form of ``str.format``: ``"order:{order_id}"`` takes the
+        value from the call's arguments, by name, defaults included; ``{self.id}``, ``{days[0]}``
+        and ``{day:%Y-%m-%d}`` work, private attributes do not. It is checked here, against the
+        function's parameters. ``lease`` names a parameter that is given the lease; callers do not
+        pass it. The other options are those of ``lock``; the default of ``template`` is ``name``.
+
+        ``on_busy`` says what a call does when the lock is held: ``"wait"`` waits in line, for
+        ``timeout`` seconds at most; ``"skip"`` returns None at once, without a call; ``"raise"``
+        raises NotAcquired at once. A call from within itself, with the same name and in the same
+        thread or task, would wait for itself for ever: it is busy at once, and raises or skips.
+
+        Methods work. A ``Client`` decorates functions that are not async, an ``AsyncClient`` only
+        coroutine functions. Generators are refused, as they run on after the call has returned.
+
+        Raises:
+            TypeError, ValueError: the template, the function or an option cannot work.
+        """
+        from fencelock._handles import decorator
+
+        pattern = decorator.template_of(name)
+        given = options_of(locals()) | {"cancels": ASYNCHRONOUS}
+        chosen = decorator.decorated_options(self._defaults, on_busy, pattern, **given)
+
+        # Handles are kept for names that come again: making one costs as much as taking the lock.
+        @lru_cache(maxsize=decorator.HANDLES_KEPT)
+        def handle(name: str) -> AsyncLock:
+            return AsyncLock(self._port, Holds(LockKeys(self._prefix, name), chosen, AsyncHold))
+
+        def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+            plan = decorator.NameTemplate(pattern, function, lease=lease, asynchronous=ASYNCHRONOUS)
+
+            async def guarded(*args: Any, **kwargs: Any) -> Any:
+                call = plan.call(args, kwargs)
+                lock = handle(call.name)
+                me = (process.generation, task_now(), self._keys(call.name).lock)
+                mark, began = decorator.RunningCalls(self._within, me), False
+                try:
+                    if mark.found:
+                        raise decorator.nested_call_error(call.name, self._defaults.server)
+                    async with lock as held:
+                        began = True
+                        try:
+                            mark.put()
+                            return await result_of(call.into(held), function)
+                        finally:
+                            mark.clear()
+                except NotAcquired:
+                    if began or on_busy != "skip":
+                        raise
+                    return None
+
+            return plan.dress(guarded)
+
+        return decorate
+
+    @overload
+    def once(
+        self,
+        name: str,
+        *,
+        within: Seconds,
+        wait: bool = False,
+        lease: None = None,
+        **given: Unpack[options.OnceOptions[OnLost]],
+    ) -> AsyncOnce[None]: ...
+
+    @overload
+    def once(
+        self,
+        name: str,
+        *,
+        within: Seconds,
+        wait: bool = False,
+        lease: str,
+        **given: Unpack[options.OnceOptions[OnLost]],
+    ) -> AsyncOnce[AsyncLease]: ...
+
+    def once(
+        self,
+        name: str,
+        *,
+        within: Seconds,
+        wait: bool = False,
+        lease: str | None = None,
+        ttl: Seconds | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        timeout: Seconds | None = None,
+        on_lost: Callable[[AsyncLease], Any] | Literal["cancel"] | None = None,
+        label: str | None = None,
+        template: str | None = None,
+    ) -> AsyncOnce[Any]:
+        """Return what runs a function in one of many processes, once a period; sends nothing.
+
+        ``name`` says what is run, best with the period in it: ``"draw:2026-11-21"``. Its result is
+        kept for ``within`` seconds from the start of the run, and for a tenth of that, at most
+        10 s, after its end: until then it is not run again, however quickly it ended. Choose
+        ``within`` longer than the clocks of your hosts are apart, and shorter than the period of a
+        name that stays the same.
+
+        While it runs it holds the lock ``name``, with a lease of ``ttl`` that is renewed. Others
+        return at once; with ``wait`` they wait for its result, at most ``timeout`` seconds, and
+        run it themselves when it fails. ``lease`` names a parameter of the function that is given
+        the lease. The other options are those of ``lock``.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        from fencelock._handles.decorator import once_settings
+
+        options.refuse_over_quorum(self._defaults.quorum, "once")
+        given = options_of(locals())
+        chosen, run_settings = once_settings(
+            self._defaults, self._within, within=within, lease=lease, cancels=ASYNCHRONOUS, **given
+        )
+        title = options.lock_name(name)
+        return AsyncOnce(self._port, self._prefix, title, chosen, run_settings)
 
     # -- looking into locks -------------------------------------------------------------------
 

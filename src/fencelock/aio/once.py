@@ -19,8 +19,7 @@ from fencelock._core.objects.once import (
     start,
 )
 from fencelock._handles.body import Body
-from fencelock._handles.decorator import OnceSettings, RunningCalls, nested_call_error
-from fencelock._handles.name_template import NameTemplate
+from fencelock._handles.decorator import NameTemplate, OnceSettings, RunningCalls, nested_call_error
 from fencelock._handles.once import NOTHING, OnceHolds, Outcome, encoded
 from fencelock._io.port_asyncio import AioPort
 from fencelock._runtime import process
@@ -166,7 +165,12 @@ class AsyncOnce(ProcessBound, Generic[Given]):
         if mark.found and self._run_settings.wait:
             raise nested_call_error(name, holds.options.server)
         try:  # whatever comes from here on, what is held is given back
-            begun = await run.begin()
+            port, attempt = self._port(), holds.attempt(self._port(), caller())
+            try:
+                begun = await start(port, attempt, holds.options.timeout)
+            except BaseException:  # a signal's exception may come when the flow had ended
+                withdraw(port, attempt)
+                raise
             if not isinstance(begun, Hold):
                 if begun is None and self._run_settings.wait:
                     raise holds.timed_out()
@@ -196,16 +200,6 @@ class AsyncOnceLock(AsyncLock):
         body = Body(sys._getframe().f_back, caller())  # noqa: SLF001 - see body.py
         body.held = hold
         return self._entered(body, hold)  # type: ignore[no-any-return]  # as in lock.py
-
-    async def begin(self) -> Hold | FinishedOnce | None:
-        """Start the run, or return its result; None when time is up."""
-        port, holds, unit = self._port(), self._holds, caller()
-        attempt = holds.attempt(port, unit)
-        try:
-            return await start(port, attempt, holds.options.timeout)
-        except BaseException:  # a signal's exception may come when the flow had ended
-            withdraw(port, attempt)
-            raise
 
     async def end(self, hold: Hold, within: float, value: Any) -> Outcome[Any]:
         """Keep the result, and end the run."""

@@ -49,7 +49,7 @@ def awaited(result: object) -> None:
 
 def result_of(result: Any, function: Callable[..., Any]) -> Any:
     """Return what a decorated function returned; TypeError for a coroutine."""
-    from fencelock._handles.name_template import refuse_coroutine  # noqa: PLC0415 - inspect is slow
+    from fencelock._handles.decorator import refuse_coroutine  # noqa: PLC0415 - inspect is slow
 
     return refuse_coroutine(result, function)
 

@@ -20,8 +20,7 @@ from fencelock._core.objects.once import (
     start,
 )
 from fencelock._handles.body import Body
-from fencelock._handles.decorator import OnceSettings, RunningCalls, nested_call_error
-from fencelock._handles.name_template import NameTemplate
+from fencelock._handles.decorator import NameTemplate, OnceSettings, RunningCalls, nested_call_error
 from fencelock._handles.once import NOTHING, OnceHolds, Outcome, encoded
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking
@@ -162,7 +161,12 @@ class Once(ProcessBound, Generic[Given]):
         if mark.found and self._run_settings.wait:
             raise nested_call_error(name, holds.options.server)
         try:  # whatever comes from here on, what is held is given back
-            begun = run.begin()
+            port, attempt = self._port, holds.attempt(self._port, here.unit)
+            try:
+                begun = run_blocking(start(port, attempt, holds.options.timeout))
+            except BaseException:  # a signal's exception may come when the flow had ended
+                withdraw(port, attempt)
+                raise
             if not isinstance(begun, Hold):
                 if begun is None and self._run_settings.wait:
                     raise holds.timed_out()
@@ -192,16 +196,6 @@ class OnceLock(Lock):
         body = Body(sys._getframe().f_back, here.unit)  # noqa: SLF001 - see body.py
         body.held = hold
         return self._entered(body, hold)  # type: ignore[no-any-return]  # as in lock.py
-
-    def begin(self) -> Hold | FinishedOnce | None:
-        """Start the run, or return its result; None when time is up."""
-        port, holds, unit = self._port, self._holds, here.unit
-        attempt = holds.attempt(port, unit)
-        try:
-            return run_blocking(start(port, attempt, holds.options.timeout))
-        except BaseException:  # a signal's exception may come when the flow had ended
-            withdraw(port, attempt)
-            raise
 
     def end(self, hold: Hold, within: float, value: Any) -> Outcome[Any]:
         """Keep the result, and end the run."""

@@ -20,14 +20,13 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fencelock._io.connection_asyncio import AsyncConnection
-from fencelock._io.connection_blocking import RECV_BYTES
 from fencelock._io.sources.kinds import Bridged
 from fencelock._io.wire import INCOMPLETE, reader
 from fencelock._runtime.descriptors import own
 
 Words = Sequence[bytes]
 
+_RECV_BYTES: Final = 65536
 # How often the thread that waits for messages checks whether it should end.
 _LOOK_SECONDS: Final = 0.2
 # A connection whose subscription is not confirmed by then ends.
@@ -55,7 +54,7 @@ def connect(source: Bridged) -> socket.socket:
     return ours
 
 
-async def adopt(source: Bridged, mux: AsyncConnection) -> None:
+async def adopt(source: Bridged, mux: Any) -> None:
     """Connect a multiplexed connection to what a client talks to."""
     ours, theirs = map(own, socket.socketpair())
     streams = await asyncio.open_unix_connection(sock=theirs)
@@ -80,7 +79,7 @@ class _BlockingBridge:
         try:
             # Whatever it is: the near end finds the connection closed.
             with self._sock, contextlib.suppress(Exception):
-                while data := self._sock.recv(RECV_BYTES):
+                while data := self._sock.recv(_RECV_BYTES):
                     for words in _whole(requests, data):
                         self._answer(words)
         finally:
@@ -136,7 +135,7 @@ class _AsyncioBridge:
         requests = reader()
         try:
             with contextlib.suppress(Exception):  # as above
-                while data := await self._incoming.read(RECV_BYTES):
+                while data := await self._incoming.read(_RECV_BYTES):
                     for words in _whole(requests, data):
                         await self._answer(words)
         finally:

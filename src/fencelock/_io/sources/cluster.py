@@ -10,8 +10,7 @@ from typing import Any
 
 from fencelock._io.sources.kinds import Cloned, Direct, check_face, settled
 from fencelock._io.sources.url import Address, login
-from fencelock._topology.master_check import NodeAddress
-from fencelock._topology.slots import ClusterSource
+from fencelock._topology.slots import ClusterSource, NodeAddress
 
 _PORTS = 1 << 16
 

@@ -14,7 +14,7 @@ from fencelock._io.sources.url import Address, from_settings, redacted
 from fencelock._runtime.records import NamedTuple
 
 if TYPE_CHECKING:
-    from fencelock._topology.sentinel import SentinelReply
+    from fencelock._topology.sentinel import SentinelService
 
 _PLAIN_CLASSES = ("Connection", "UnixDomainSocketConnection")
 _PLAIN_MODULES = (
@@ -40,29 +40,6 @@ class Cloned(NamedTuple):
     label: str
 
 
-class SentinelService(NamedTuple):
-    """A service behind Sentinels: how to reach each of them, and the master once it is known.
-
-    ``master`` has the credentials; its host and port are put in. ``host``: always this one.
-    """
-
-    sentinels: tuple[Direct | Cloned, ...]
-    name: str
-    master: Direct | Cloned
-    label: str
-    host: str = ""
-
-    def at(self, reply: SentinelReply) -> Direct | Cloned:
-        """Return how to reach the master that a Sentinel named."""
-        host = self.host or reply.host
-        if isinstance(self.master, Direct):
-            address = self.master.locate(0.0)._replace(host=host, port=reply.port)
-            return Direct(lambda _: address, str(address))
-        where = {"host": host, "port": reply.port}
-        label = f"{self.label}: {host}:{reply.port}"
-        return self.master._replace(settings=self.master.settings | where, label=label)
-
-
 class Bridged(NamedTuple):
     """A client whose connections cannot be cloned: see bridge.py."""
 
@@ -84,14 +61,8 @@ def instead_of(source: One, *, asynchronous: bool) -> One:
     return Bridged(stand_in(source.label, asynchronous), source.label)
 
 
-def instead_of_many(source: Any) -> Any:
-    """Return one server instead of those of a Cluster, a quorum or of Sentinels."""
-    if stand_in is None or isinstance(source, One):
-        return source
-    return Direct(_nowhere, source.label)
-
-
-def _nowhere(_until: float) -> Any:
+def nowhere(_until: float) -> Address:
+    """Refuse to connect, outside of ``inactive()``, to what took the place of servers there."""
     raise RuntimeError("a client that was made inside inactive() has no server outside of it")
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
-from fencelock._io.sources.kinds import Cloned, Direct, SentinelService, one_server, settled, tls
+from fencelock._io.sources.kinds import Cloned, Direct, one_server, settled, tls
 from fencelock._io.sources.url import Address, db_number, login, redacted
+from fencelock._topology.sentinel import SentinelReply, SentinelService
 
 SENTINEL_PORT = 26379
 _FORM = "redis+sentinel://host1:26379,host2,host3/service/0"
@@ -57,7 +58,26 @@ def from_url(url: str, *, asynchronous: bool) -> SentinelService:
     named = ",".join(f"{_host(host)}:{port}" for host, port in places)
     label = f"{scheme}://{named}/{quote(service)}/{number}"
     master = reach(("localhost", 0, user, password), number)
-    return SentinelService(tuple(sentinels), service, master, label)
+    return SentinelService(sentinels, service, reaching(master, label), label)
+
+
+def reaching(
+    master: Direct | Cloned, label: str, host: str = ""
+) -> Callable[[SentinelReply], Direct | Cloned]:
+    """Return how to reach a master that a Sentinel names, with the credentials of ``master``.
+
+    With ``host``, it is always there.
+    """
+
+    def at(reply: SentinelReply) -> Direct | Cloned:
+        where = host or reply.host
+        if isinstance(master, Direct):
+            address = master.locate(0.0)._replace(host=where, port=reply.port)
+            return Direct(lambda _: address, str(address))
+        settings = {**master.settings, "host": where, "port": reply.port}
+        return master._replace(settings=settings, label=f"{label}: {where}:{reply.port}")
+
+    return at
 
 
 def _places(hosts: str, url: str) -> Iterator[tuple[str, int]]:
@@ -94,12 +114,12 @@ def from_client(client: Any, *, asynchronous: bool) -> SentinelService | None:
     settings = {**pool.connection_kwargs}
     settings.pop("connection_pool", None)
     label = f"{type(client).__name__} client of service {pool.service_name}"
+    host = getattr(asked, "_force_master_ip", None) or ""
     return SentinelService(
-        tuple(one_server(each, asynchronous=asynchronous) for each in asked.sentinels),
+        [one_server(each, asynchronous=asynchronous) for each in asked.sentinels],
         str(pool.service_name),
-        settled(connection_class, settings, label),
+        reaching(settled(connection_class, settings, label), label, host),
         label,
-        getattr(asked, "_force_master_ip", None) or "",
     )
 
 

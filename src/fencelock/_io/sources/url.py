@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from fencelock._runtime.records import NamedTuple
@@ -89,7 +89,11 @@ def general(url: str) -> Address:
 
     parts = urlsplit(url)
     query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
-    _check_options(query)
+    for each in query:  # ignoring one could lead to another database, or leave out TLS
+        if each not in _OPTIONS and not each.startswith(_ANOTHERS):
+            tls = ", and TLS is rediss://" if each.startswith("ssl") else ""
+            known = ", ".join(_OPTIONS)
+            raise ValueError(f"source URL has an unknown option {each!r}: it may have {known}{tls}")
     username = unquote(parts.username) if parts.username else query.get("username")
     password = unquote(parts.password) if parts.password else query.get("password")
     if parts.scheme == "unix":
@@ -107,15 +111,6 @@ def general(url: str) -> Address:
         raise ValueError(f"source URL has a bad port: {redacted(url)!r}{_quoting(url)}") from error
     db = db_number(query.get("db") or parts.path.strip("/") or "0")
     return Address(parts.hostname or "localhost", port, "", username, password, db)
-
-
-def _check_options(query: Iterable[str]) -> None:
-    """Refuse unknown options: ignoring one could lead to another database, or leave out TLS."""
-    for each in query:
-        if each not in _OPTIONS and not each.startswith(_ANOTHERS):
-            tls = ", and TLS is rediss://" if each.startswith("ssl") else ""
-            known = ", ".join(_OPTIONS)
-            raise ValueError(f"source URL has an unknown option {each!r}: it may have {known}{tls}")
 
 
 def login(text: str) -> tuple[str | None, str | None]:

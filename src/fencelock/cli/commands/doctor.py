@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fencelock._io.sources.quorum import quorum_source
+from fencelock._io.sources.resolve import quorum_source
 from fencelock.cli import arguments
 from fencelock.cli.doctor.acl import CLUSTER_COMMANDS, MORE, QUORUM_COMMANDS, acl_rule
 from fencelock.cli.doctor.questions import findings

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Final, TypeVar
 
-from fencelock._io.sources.quorum import QuorumSource, split
+from fencelock._io.sources.resolve import QuorumSource, split
 from fencelock.cli.arguments import Arguments
 from fencelock.cli.doctor import acl, beside, health, quorum
 from fencelock.cli.doctor.report import FAIL, OK, Answer, Finding, unknown

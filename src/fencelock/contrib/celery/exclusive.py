@@ -21,7 +21,7 @@ import celery
 from celery.local import PromiseProxy, Proxy
 
 from fencelock import options
-from fencelock._handles.name_template import NameTemplate, template_of
+from fencelock._handles.decorator import NameTemplate, template_of
 from fencelock._operator import loss_of
 from fencelock._runtime.log import log
 from fencelock.blocking.client import Client

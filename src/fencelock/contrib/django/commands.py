@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeVar
 from django.core.management.base import BaseCommand, CommandError
 
 from fencelock import options
-from fencelock._handles.name_template import is_the_same_everywhere
+from fencelock._handles.decorator import is_the_same_everywhere
 from fencelock._operator import loss_of
 from fencelock.blocking.lease import Lease
 from fencelock.contrib.django.clients import client
