@@ -30,6 +30,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fencelock._runtime.records import NamedTuple
+from fencelock.status import HolderStatus
 
 
 class FencelockError(Exception):
@@ -64,10 +65,17 @@ def _again(kind: type[FencelockError], args: tuple[Any, ...]) -> FencelockError:
 
 
 class NotAcquired(FencelockError):
-    """The lock was not granted: other clients hold it, and the call has stopped waiting."""
+    """The lock was not granted: other clients hold it, and the call has stopped waiting.
 
-    def __init__(self, message: str, *, name: str = "", server: str = "") -> None:
-        super().__init__(message)
+    ``held_by`` is who held it, as of the last answer of the server about it; of a semaphore or
+    reader/writer lock the one whose lease ends first. None if that is unknown, or no client.
+    """
+
+    def __init__(
+        self, message: str, *, name: str = "", server: str = "", held_by: HolderStatus | None = None
+    ) -> None:
+        super().__init__(f"{message}: held by {held_by.words}" if held_by else message)
+        self.held_by: HolderStatus | None = held_by
         self.name = name
         self.server = server
 
