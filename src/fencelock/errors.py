@@ -30,6 +30,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fencelock._runtime.records import NamedTuple
+from fencelock.status import HolderStatus
 
 __all__ = [
     "AcquireTimeout",
@@ -96,7 +97,18 @@ class _AboutOne(FencelockError):
 
 
 class NotAcquired(_AboutOne):
-    """The lock was not granted: other clients hold it, and the call has stopped waiting."""
+    """The lock was not granted: other clients hold it, and the call has stopped waiting.
+
+    ``held_by`` is who held it, as of the last answer of the server about it; of a semaphore or
+    reader/writer lock the one whose lease ends first. None if that is unknown, or no client.
+    """
+
+    def __init__(
+        self, message: str, *, name: str = "", server: str = "", held_by: HolderStatus | None = None
+    ) -> None:
+        text = f"{message}: held by {held_by.words}" if held_by else message
+        super().__init__(text, name=name, server=server)
+        self.held_by: HolderStatus | None = held_by
 
 
 class AcquireTimeout(NotAcquired, TimeoutError):

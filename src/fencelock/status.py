@@ -60,6 +60,13 @@ class HolderStatus(NamedTuple):
         """Return what people call it apart from host and process: candidate, label and trace."""
         return _called(self.host, self.pid, self.candidate, self.label, self.trace)
 
+    @property
+    def words(self) -> str:
+        """Return who it is, since how long, and by which fence, in words."""
+        names = ", ".join(filter(None, (self.doing, self.called)))
+        process = f"{self.host}:{self.pid}" + (f" ({names})" if names else "")
+        return f"{process} for {self.held_for:.1f} s, fence {self.fence}"
+
 
 class WaiterStatus(NamedTuple):
     """A client that waits in line. The client at ``place`` 1 is granted next.
@@ -202,8 +209,10 @@ class HistoryEntry(NamedTuple):
     ``host``, ``pid``, ``unit`` and ``label`` are those of the client that it happened to, and
     ``object`` is the kind of its handle. ``seconds`` is how long it waited, or for ``"lost"`` how
     long it had held the lock. ``outcome`` of a wait is ``"granted"``, ``"timed_out"``,
-    ``"refused"`` or ``"gave_up"``; ``behind`` is the holder that it waited for, if that was in the
-    same process. ``reason`` and ``detail`` are those of a loss, a revocation or a deadlock.
+    ``"refused"`` or ``"gave_up"``; ``held_by`` is who had the lock in the last answer that the wait
+    got, and ``first_held_by`` in the first one, if that was another. Each is as of its answer, and
+    None if no client held it. ``behind`` is the process of ``held_by`` in words. ``reason`` and
+    ``detail`` are those of a loss, a revocation or a deadlock.
     Of ``"revoked"`` the client is the holder that lost the lease, and ``by`` who revoked it: each
     revocation is kept, also those of clients without ``history``.
     """
@@ -223,3 +232,13 @@ class HistoryEntry(NamedTuple):
     detail: str = ""
     behind: str = ""
     by: str = ""
+    held_by: HolderStatus | None = None
+    first_held_by: HolderStatus | None = None
+
+    @property
+    def waited_for(self) -> str:
+        """Return who had the lock meanwhile, in words."""
+        if self.held_by is None:
+            return f"behind {self.behind}" if self.behind else ""
+        first = f", at first by {self.first_held_by.words}" if self.first_held_by else ""
+        return f"held by {self.held_by.words}{first}"

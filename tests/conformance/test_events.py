@@ -1,13 +1,15 @@
 """What hooks see: each request ends once, each grant ends once, for every object and both faces."""
 
 import contextlib
+import os
+import pickle
 import subprocess
 import sys
 from collections import Counter
 
 import pytest
 
-from fencelock import LeaseLost, Poll
+from fencelock import AcquireTimeout, LeaseLost, Poll
 from fencelock._core import events
 from fencelock.instrumentation import LockEvent, get_hooks, set_hooks
 
@@ -264,3 +266,24 @@ lock = client.lock("a")
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, b"")
+
+
+KINDS = {
+    "lock": lambda client: client.lock("a", label="ann", timeout=0.3),
+    "semaphore": lambda client: client.semaphore("a", 1, label="ann", timeout=0.3),
+    "writer": lambda client: client.rwlock("a", label="ann", timeout=0.3).write,
+}
+
+
+@pytest.mark.one_server
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_timeout_names_the_holder(world, kind):
+    holder, late = (KINDS[kind](world.client()) for _ in range(2))
+    async with holder as lease:
+        with pytest.raises(AcquireTimeout, match=r"held by \S+:\d+ \(.+, ann\) for \d") as error:
+            async with late:
+                pass
+        held_by = error.value.held_by
+        assert (held_by.label, held_by.pid, held_by.fence) == ("ann", os.getpid(), lease.fence)
+        assert held_by.held_for > 0.2
+        assert held_by == pickle.loads(pickle.dumps(error.value)).held_by

@@ -69,18 +69,60 @@ async def test_a_long_wait_is_kept_with_who_waited(world):
 
 
 @pytest.mark.slow
-@pytest.mark.one_server
-async def test_whom_it_waited_for_is_kept_if_that_is_in_the_same_process(world):
-    client = world.client(history=KEEPING)
-    lock = client.lock("a", label="ann")
+@pytest.mark.parametrize("same", [True, False], ids=["of its client", "of another"])
+async def test_whom_it_waited_for_is_kept(world, same):
+    client, label = world.client(history=KEEPING), "ann"
+    lock = (client if same else world.client()).lock("a", label=label)
     assert await lock.acquire()
-    waiting = world.start(client.lock("a", label="bob").acquire(timeout=0.05))
+    fence = lock.lease.fence
+    waiting = world.start(client.lock("a", label="bob").acquire(timeout=0.2))
     assert not await waiting.result()
     await lock.release()
     await client.aclose()
     entries = await world.client().history("a")
     (entry,) = [each for each in entries if each.label == "bob"]  # the first wait may be long, too
     assert entry.behind.endswith("(ann)")
+    held_by = entry.held_by
+    assert (held_by.label, held_by.fence, held_by.pid) == (label, fence, entry.pid)
+    assert held_by.unit
+    assert 0.1 < held_by.held_for < SOON
+    assert entry.first_held_by is None, "it was the same"
+
+
+@pytest.mark.slow
+@pytest.mark.one_server
+async def test_those_who_had_it_in_the_first_and_in_the_last_answer_are_kept(world):
+    client = world.client(history=KEEPING, label="bob")
+    first, second = world.client().lock("a", label="ann"), world.client().lock("a", label="cid")
+    assert await first.acquire()
+    waits = world.start(second.acquire())
+    await world.in_line("a", 1)
+    waiting = world.start(client.lock("a").acquire(timeout=0.5))
+    await world.in_line("a", 2)
+    await first.release()
+    assert await waits.result()
+    assert not await waiting.result()
+    await client.aclose()
+    (entry,) = await world.client().history("a")
+    assert (entry.first_held_by.label, entry.held_by.label) == ("ann", "cid")
+
+
+@pytest.mark.slow
+@pytest.mark.one_server
+async def test_a_waiter_behind_one_of_its_client_that_waits_itself_waited_for_the_holder(world):
+    """Not for the one that stands in line for both."""
+    client = world.client(history=KEEPING)
+    lock = world.client().lock("a", label="ann")
+    assert await lock.acquire()
+    front = world.start(client.lock("a", label="cid").acquire())
+    await world.in_line("a", 1)
+    assert not await client.lock("a", label="bob").acquire(timeout=0.1)
+    await lock.release()
+    assert await front.result()
+    await client.aclose()
+    entries = await world.client().history("a")
+    waits = {each.label: each.held_by.label for each in entries if each.kind == "wait"}
+    assert waits == {"bob": "ann", "cid": "ann"}
 
 
 @pytest.mark.slow

@@ -43,6 +43,11 @@ def alive(space, *names, client_channel=HOME):
     )
 
 
+def whose(space, name=A):
+    """Return what a waiter is told of the holder."""
+    return b"%d {}" % fence(space, name)
+
+
 def fence(space, name=A):
     return int(space.command(b"GET", name[1]).split()[0])
 
@@ -66,12 +71,12 @@ def test_who_waits_learns_its_place_and_how_long_the_lease_is(space):
     acquire(space, b"h")
     space.wait(1)
     for place, who in enumerate((b"z", b"y", b"x")):
-        assert acquire(space, who) == [space.now, 8000, place, 0]
+        assert acquire(space, who) == [space.now, 8000, place, 0, whose(space)]
         assert space.score(QUEUE, entry(who)) == space.now + place
-    assert acquire(space, b"t", line=False) == [space.now, 8000, -1, 0]
+    assert acquire(space, b"t", line=False) == [space.now, 8000, -1, 0, whose(space)]
     assert space.ttls(*A) == [8000, RECORD + 8000, MINUTE, -2, -2, -2]
     space.wait(2)
-    assert acquire(space, b"y") == [space.now, 6000, 1, 0]
+    assert acquire(space, b"y") == [space.now, 6000, 1, 0, whose(space)]
     assert space.line(QUEUE) == [entry(each) for each in (b"z", b"y", b"x")]
     assert space.ttls(QUEUE) == [MINUTE]
 
@@ -80,8 +85,8 @@ def test_a_holder_of_another_program_is_told_apart(space):
     acquire(space, b"h")
     for who in (b"another", b"hh", b""):
         space.command(b"SET", LOCK, who, b"PX", 5000)
-        assert acquire(space, b"x") == [space.now, 5000, 0, 1]
-        assert alive(space, (A, [entry(b"x")]))[1] == [who, fence(space), 5000, 1, [0]]
+        assert acquire(space, b"x") == [space.now, 5000, 0, 1, b""]
+        assert alive(space, (A, [entry(b"x")]))[1] == [who, b"", 5000, 1, [0]]
 
 
 @pytest.mark.parametrize("back", [1, 10, 100])
@@ -168,7 +173,7 @@ def test_a_record_that_was_lost_lets_nobody_overtake_the_line(space):
     acquire(space, b"h")
     acquire(space, b"x")
     space.command(b"DEL", LOCK, LAST)
-    assert acquire(space, b"y") == [space.now, 9000, 0, 0]
+    assert acquire(space, b"y") == [space.now, 9000, 0, 0, whose(space)]
     assert space.command(b"GET", LOCK) == b"x"
 
 
@@ -205,7 +210,7 @@ def test_who_comes_to_a_free_lock_with_a_line_comes_last(space):
     acquire(space, b"h", ttl=1000)
     acquire(space, b"x")
     space.wait(2)
-    assert acquire(space, b"y") == [space.now, 9000, 0, 0]
+    assert acquire(space, b"y") == [space.now, 9000, 0, 0, whose(space)]
     assert space.heard == [(b"c-x", b"granted x %d %d 9000" % (space.now, space.now))]
     assert space.line(QUEUE) == [entry(b"y")]
 
@@ -214,7 +219,7 @@ def test_who_does_not_wait_leaves_nothing_in_the_line(space):
     acquire(space, b"h", ttl=1000)
     acquire(space, b"x")
     space.wait(2)
-    assert acquire(space, b"t", line=False) == [space.now, 9000, -1, 0]
+    assert acquire(space, b"t", line=False) == [space.now, 9000, -1, 0, whose(space)]
     assert space.line(QUEUE) == []
 
 
@@ -273,9 +278,9 @@ def test_a_look_treats_each_name_by_its_own_arguments(space):
     )
     assert reply == [
         space.now,
-        [b"h-a~lock", fence(space), 4000, 0, [1, 0, -1]],
-        [b"", 0, -2, 0, []],
-        [b"h-b~lock", fence(space, B), 5000, 0, [0]],
+        [b"h-a~lock", whose(space), 4000, 0, [1, 0, -1]],
+        [b"", b"", -2, 0, []],
+        [b"h-b~lock", whose(space, B), 5000, 0, [0]],
     ]
     for name in (A, B):
         assert space.ttls(name[2], name[3]) == [MINUTE, MINUTE]
@@ -303,7 +308,7 @@ def test_a_look_moves_a_line_whose_holder_is_gone(space):
         acquire(space, b"y", name)
     space.wait(2)
     reply = alive(space, *((name, [entry(b"x"), entry(b"y")]) for name in (A, B)))
-    assert reply == [space.now] + [[b"x", space.now, 9000, 0, [-1, 0]]] * 2
+    assert reply == [space.now] + [[b"x", whose(space), 9000, 0, [-1, 0]]] * 2
     assert [channel for channel, _ in space.heard] == [b"c-x", b"c-x"]
 
 
@@ -315,8 +320,8 @@ def test_a_look_at_a_name_of_another_kind_stops_no_other(space, first):
     names = [(A, [entry(b"v"), entry(b"w")]), (B, [entry(b"x")])]
     reply = alive(space, *(names if first else names[::-1]))
     assert (reply[1:] if first else reply[:0:-1]) == [
-        [b"", 0, -1, 0, [-1, -1]],
-        [b"h", fence(space, B), 9000, 0, [0]],
+        [b"", b"", -1, 0, [-1, -1]],
+        [b"h", whose(space, B), 9000, 0, [0]],
     ]
     assert space.ttls(QUEUE, ALIVE) == [-2, -2]
 
@@ -429,7 +434,13 @@ def test_an_acquire_that_is_given_up_leaves_the_line_or_gives_back(space, owner)
     acquire(space, b"y")
 
     def abandon(who, holder, line=b""):
-        return space.run(scripts.ABANDON, A[:5], who, holder, owned, line, HOME)
+        left, released, now, by = space.run(scripts.ABANDON, A[:5], who, holder, owned, line, HOME)
+        held = space.command(b"GET", LOCK)
+        assert (now, by) == (
+            space.now,
+            whose(space) if held not in {None, holder} and not released else b"",
+        )
+        return [left, released]
 
     assert abandon(b"x", owner or b"x") == [0, 0]
     assert abandon(b"x", owner or b"x", entry(b"x", owner)) == [1, 0]
@@ -446,7 +457,7 @@ def test_an_acquire_that_is_given_up_leaves_the_line_or_gives_back(space, owner)
     acquire(space, b"v")
     assert abandon(b"x", owner or b"x") == [0, 1]
     assert space.command(b"GET", LOCK) == b"v"
-    assert space.run(scripts.ABANDON, A[:5], b"v", b"v", b"0", b"", HOME) == [0, 1]
+    assert space.run(scripts.ABANDON, A[:5], b"v", b"v", b"0", b"", HOME)[:2] == [0, 1]
     assert space.ttls(LOCK) == [-2]
 
 
@@ -469,7 +480,7 @@ def test_giving_up_moves_a_line_whose_holder_is_gone(space):
     acquire(space, b"y")
     space.wait(2)
     args = (b"x", b"x", b"0", entry(b"x"), HOME)
-    assert space.run(scripts.ABANDON, A[:5], *args) == [1, 0]
+    assert space.run(scripts.ABANDON, A[:5], *args)[:2] == [1, 0]
     assert space.command(b"GET", LOCK) == b"y"
 
 

@@ -115,7 +115,7 @@ def test_holds_are_moved_out_of_the_record_where_it_is_not_the_usual_case(space)
     assert space.ttls(*A) == [20_000, RECORD + 20_000, -2, -2, 20_000, -2]
     assert holders(space) == [b"x", b"y", b"z"]
     space.wait(9)
-    assert acquire(space, b"v", permits=3, line=False)[2:] == [-1, 0]
+    assert acquire(space, b"v", permits=3, line=False)[2:4] == [-1, 0]
     assert taken(space)[2] == 1
 
 
@@ -187,7 +187,7 @@ def test_a_free_name_keeps_the_limit_that_was_set(space):
 
 
 def test_a_grant_beside_a_hold_that_is_gone_is_none_though_permits_are_free(space):
-    assert acquire(space, b"x", nested_under=b"gone", line=False)[2:] == [-1, 0]
+    assert acquire(space, b"x", nested_under=b"gone", line=False)[2:] == [-1, 0, b""]
 
 
 def test_a_holder_whose_lease_has_ended_gives_nothing_back(space):
@@ -231,16 +231,16 @@ def test_a_holder_that_asks_again_has_a_full_lease_and_never_a_shorter_one(space
 
 
 def test_who_waits_learns_its_place_and_when_its_permits_may_be_back(space):
-    for number in (1, 2, 3):
-        acquire(space, b"h%d" % number, ttl=number * 10_000)
+    first, _, _ = (acquire(space, b"h%d" % each, ttl=each * 10_000) for each in (1, 2, 3))
     space.wait(1)
+    whose = b"%s {}" % first
     for place, (who, permits) in enumerate(((b"z", 2), (b"y", 1), (b"x", 3))):
-        assert acquire(space, who, permits) == [space.now, 19_000, place, 0]
+        assert acquire(space, who, permits) == [space.now, 19_000, place, 0, whose]
         assert space.score(QUEUE, entry(who, permits)) == space.now + place
-    assert acquire(space, b"t", line=False) == [space.now, 19_000, -1, 0]
+    assert acquire(space, b"t", line=False) == [space.now, 19_000, -1, 0, whose]
     assert space.ttls(QUEUE) == [MINUTE]
     space.wait(2)
-    assert acquire(space, b"y") == [space.now, 17_000, 1, 0]
+    assert acquire(space, b"y") == [space.now, 17_000, 1, 0, whose]
     assert space.ttls(QUEUE) == [MINUTE]
     assert holders(space) == [b"h1", b"h2", b"h3"]
 
@@ -254,7 +254,7 @@ def test_the_head_of_the_line_looks_again_when_enough_leases_may_have_ended(spac
     release(space, b"h1")
     least = 20_000 if permits == 2 else 30_000
     if permits > 1:
-        assert alive(space, (A, [entry(b"x", permits)]))[1] == [b"", 0, least, 0, [0]]
+        assert alive(space, (A, [entry(b"x", permits)]))[1][2:] == [least, 0, [0]]
 
 
 def test_a_look_comes_not_later_than_the_end_that_it_waits_for(space):
@@ -415,7 +415,7 @@ def test_who_does_not_listen_when_its_turn_comes_is_skipped(space):
 def test_an_attempt_that_does_not_wait_gets_what_the_line_leaves(space):
     acquire(space, b"h", 2)
     assert int(acquire(space, b"x", line=False)) == space.now + FENCE_ROOM
-    assert acquire(space, b"y", line=False)[2:] == [-1, 0]
+    assert acquire(space, b"y", line=False)[2:4] == [-1, 0]
     assert space.ttls(QUEUE) == [-2]
 
 
@@ -425,7 +425,7 @@ def test_beside_a_hold_of_the_same_thread_a_grant_comes_at_once_and_without_one_
     fence = int(acquire(space, b"x", nested_under=b"h"))
     assert taken(space) == (fence, LIMIT, LIMIT + 1)
     assert holders(space) == [b"h", b"x"]
-    assert acquire(space, b"y", nested_under=b"gone")[2:] == [-1, 0]
+    assert acquire(space, b"y", nested_under=b"gone")[2:4] == [-1, 0]
     assert holders(space) == [b"h", b"x"]
 
 
@@ -490,7 +490,7 @@ def test_a_limit_may_be_changed_while_it_is_in_use(space):
     assert holders(space) == [b"z"]
     assert (b"c-y", b"again y") in space.heard
     for limit in (2, 3, 4):
-        assert acquire(space, b"t", limit=limit, line=False)[2:] == [-1, 0]
+        assert acquire(space, b"t", limit=limit, line=False)[2:4] == [-1, 0]
     with pytest.raises(CommandError, match="OTHERLIMIT it has 2, not 5"):
         acquire(space, b"t", limit=5)
 
@@ -557,7 +557,7 @@ def test_a_renewal_shortens_a_lease_only_while_it_may(space, left, lease):
 
 def test_a_look_treats_each_name_by_its_own_arguments(space):
     c, d = keys(b"c"), keys(b"d")
-    acquire(space, b"h", LIMIT, ttl=5000)
+    first = b"%s {}" % acquire(space, b"h", LIMIT, ttl=5000)
     acquire(space, b"h", LIMIT, name=B, ttl=6000)
     for who in (b"w", b"x", b"y"):
         acquire(space, who)
@@ -573,10 +573,10 @@ def test_a_look_treats_each_name_by_its_own_arguments(space):
     )
     assert reply == [
         space.now,
-        [b"", 0, 4000, 0, [1, 0, -1]],
-        [b"", 0, -1, 0, []],
-        [b"", 0, -1, 0, [-1, -1]],
-        [b"", 0, 5000, 0, [0]],
+        [b"", first, 4000, 0, [1, 0, -1]],
+        [b"", b"", -1, 0, []],
+        [b"", b"", -1, 0, [-1, -1]],
+        [b"", first, 5000, 0, [0]],
     ]
     for name in (A, B):
         assert space.ttls(name[2], name[3]) == [MINUTE, MINUTE]
@@ -598,13 +598,13 @@ def test_a_proof_of_life_keeps_line_and_proofs_and_forgets_old_ones(space):
 def test_a_look_grants_what_ended_leases_left(space, client_channel):
     for name in (A, B):
         acquire(space, b"h", 2, name=name, ttl=1000)
-        acquire(space, b"k", 1, name=name)
+        kept = acquire(space, b"k", 1, name=name)
         for who in (b"x", b"y", b"z"):
             acquire(space, who, name=name)
     space.wait(2)
     waiting = [entry(each) for each in (b"x", b"y", b"z")]
     reply = alive(space, (A, waiting), (B, waiting), client_channel=client_channel)
-    assert reply == [space.now] + [[b"", 0, 7000, 0, [-1, -1, 0]]] * 2
+    assert reply == [space.now] + [[b"", b"%s {}" % kept, 7000, 0, [-1, -1, 0]]] * 2
     lease = 9000 if client_channel == HOME else SHORT
     for name in (A, B):
         assert space.score(name[0], b"x") == space.now + lease * 1000
@@ -632,7 +632,7 @@ def test_a_name_with_a_line_is_in_use_though_all_leases_have_ended(space):
         acquire(space, b"y", limit=4)
     with pytest.raises(CommandError, match="WRONGTYPE the name holds a semaphore"):
         acquire(space, b"y", kind=b"rwlock")
-    assert acquire(space, b"y", line=False)[2:] == [-1, 0]
+    assert acquire(space, b"y", line=False)[2:4] == [-1, 0]
     assert holders(space) == [b"x"]
 
 
@@ -666,14 +666,14 @@ def test_a_name_that_holds_another_thing_is_refused_by_what_it_is(space, used, w
         with pytest.raises(CommandError, match=f"WRONGTYPE the name holds {held}"):
             call()
     assert release(space, b"y") == [-1, None]
-    assert alive(space, (A, [entry(b"y")])) == [space.now, [b"", 0, -1, 0, [-1]]]
-    assert space.run(scripts.SHARES_ABANDON, A[:5], b"y", entry(b"y"), HOME) == [0, 0]
+    assert alive(space, (A, [entry(b"y")])) == [space.now, [b"", b"", -1, 0, [-1]]]
+    assert space.run(scripts.SHARES_ABANDON, A[:5], b"y", entry(b"y"), HOME)[:2] == [0, 0]
     assert space.keyspace.freeze() == before
 
 
 def test_a_request_that_is_given_up_leaves_the_line_or_gives_back(space):
     def abandon(who, line=b""):
-        return space.run(scripts.SHARES_ABANDON, A[:5], who, line, HOME)
+        return space.run(scripts.SHARES_ABANDON, A[:5], who, line, HOME)[:2]
 
     assert abandon(b"x", entry(b"x")) == [0, 0]
     assert space.ttls(*A) == [-2] * 6

@@ -68,7 +68,7 @@ def looked(**answers):
 
 def in_line(place=0):
     """Return what a look says of one lock with one waiter."""
-    return [0, [b"other", 1, 5000, 0, [place]]]
+    return [0, [b"other", b"1 {}", 5000, 0, [place]]]
 
 
 def test_each_line_learns_from_the_answer_of_its_own_slot():

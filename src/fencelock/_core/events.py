@@ -18,7 +18,7 @@ from functools import partial
 from itertools import count
 from typing import Any, Final, Protocol
 
-from fencelock._core.description import described
+from fencelock._core.description import HeldBy, described
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.terms import Terms
 from fencelock._core.wire import Wire
@@ -35,6 +35,7 @@ class Asking(Protocol):
     terms: Terms
     info: bytes
     event: Any
+    held_by: tuple[HeldBy, ...]
 
 
 class Told(Protocol):
@@ -158,7 +159,7 @@ class Subject:
 class Acquisition(Subject):
     """One acquisition, from its request to the end of its lease."""
 
-    __slots__ = ("_ending", "_port", "began", "granted_at", "group", "number", "waits")
+    __slots__ = ("_ending", "_port", "began", "granted_at", "group", "held_by", "number", "waits")
 
     def __init__(
         self, port: Wire, attempt: Asking, unit: object, *, waits: bool, group: int | None
@@ -179,21 +180,27 @@ class Acquisition(Subject):
         self._port = port
         self.began: float = port.now()
         self.granted_at: float = 0.0
+        self.held_by: tuple[HeldBy, ...] = ()  # in the first answer that it waited on, and the last
         self._ending: list[bool] = [True, True]  # popped when it waits, and when it ends
 
-    def must_wait(self, ahead: int | None = None, other: bytes = b"") -> None:
-        """Report that it has to wait, once: behind so many others, or for a known holder."""
+    def must_wait(self, held_by: Sequence[HeldBy] = (), ahead: int | None = None) -> None:
+        """Report that it has to wait, once: for these holders, behind so many others."""
         if len(self._ending) == 2:  # noqa: PLR2004 - see above
             self._ending.pop()
             now = self._port.now()
-            report(LockEvent(WAITING, self, now, ahead=ahead, other=other))
+            report(LockEvent(WAITING, self, now, ahead=ahead, held_by=tuple(held_by)))
 
     def end(self, kind: str, error: BaseException | None = None, reason: str = "") -> None:
         """Report that the request ended without a grant, unless it ended before."""
         if self._ends():
             now = self._port.now()
             waited = now - self.began
-            report(LockEvent(kind, self, now, waited=waited, error=error, reason=reason))
+            held_by = self.held_by
+            report(
+                LockEvent(
+                    kind, self, now, waited=waited, error=error, reason=reason, held_by=held_by
+                )
+            )
 
     def suspected(self, error: BaseException) -> None:
         """Report a deadlock that may end by itself: the request goes on."""
@@ -211,7 +218,10 @@ class Acquisition(Subject):
             return
         self.granted_at = self._port.now()
         waited = self.granted_at - self.began
-        event = LockEvent(GRANTED, self, self.granted_at, fence=hold.fence, waited=waited)
+        fence, held_by = hold.fence, self.held_by
+        event = LockEvent(
+            GRANTED, self, self.granted_at, fence=fence, waited=waited, held_by=held_by
+        )
         try:
             report(event)
         finally:
@@ -241,7 +251,7 @@ class LockEvent(NamedTuple):
     detail: str = ""
     error: BaseException | None = None  # that it raised, or of the last renewal
     ahead: int | None = None  # how many others the server has in line before it
-    other: bytes | str = ""  # who holds, as far as this process knows
+    held_by: tuple[HeldBy, ...] = ()  # of a wait: who held it in the first answer, and in the last
 
     @property
     def name(self) -> str:
@@ -295,8 +305,8 @@ class LockEvent(NamedTuple):
 
     @property
     def behind(self) -> dict[str, Any]:
-        """Return the same of whom it waits for, if that is in this process."""
-        return described(self.other)
+        """Return the same of whom it waits for, or waited for last, as the server said."""
+        return described(self.held_by[-1].info) if self.held_by else {}
 
     def __repr__(self) -> str:
         """Show what is known."""
@@ -359,6 +369,7 @@ def requested(
 def failed(attempt: Asking, error: BaseException) -> None:
     """Report that a request ends by an error, unless it ended before."""
     if attempt.event is not None:
+        attempt.event.held_by = attempt.held_by
         kind = DEADLOCK if isinstance(error, Deadlock) else FAILED
         attempt.event.end(kind if isinstance(error, Exception) else GAVE_UP, error)
 

@@ -303,22 +303,25 @@ class Holds:
         """Return what other messages call it."""
         return repr(self.keys.name)
 
-    def about(self) -> dict[str, str]:
+    def about(self) -> dict[str, Any]:
         """Return what errors carry apart from their message: the lock's name and its server."""
         return {"name": self.keys.name, "server": self.options.server}
 
-    def not_granted(self) -> NotAcquired:
-        """Return the error for a ``with`` that did not get the lock."""
+    def not_granted(self, attempt: Any) -> NotAcquired:
+        """Return the error for a ``with`` that did not get the lock, and for whom it waited."""
         name, timeout, about = self.keys.name, self.options.timeout, self.about()
+        held_by = attempt.held_by[-1].status if attempt.held_by else None
         if self.options.instant is not None and options.until(self.options.instant) <= 0:
             why = f"before its lease was to end, {self.options.instant}"
-            return AcquireTimeout(f"{name!r} was not granted {why}", **about)
+            return AcquireTimeout(f"{name!r} was not granted {why}", **about, held_by=held_by)
         if timeout is None:
-            return NotAcquired(f"{name!r} was not free in any try", **about)
+            return NotAcquired(f"{name!r} was not free in any try", **about, held_by=held_by)
         if timeout < 0:
-            return NotAcquired(f"{name!r} is held, or other waiters come first", **about)
+            return NotAcquired(
+                f"{name!r} is held, or other waiters come first", **about, held_by=held_by
+            )
         text = f"{name!r} was not granted within its timeout of {timeout:g} s"
-        return AcquireTimeout(text, **about)
+        return AcquireTimeout(text, **about, held_by=held_by)
 
     def add(self, hold: Hold) -> None:
         """Keep a hold."""

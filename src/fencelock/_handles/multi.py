@@ -114,7 +114,7 @@ class MultiHolds(Holds):
         """Return what a message about a release calls the locks."""
         return self.names
 
-    def about(self) -> dict[str, str]:
+    def about(self) -> dict[str, Any]:
         """Return what errors carry apart from their message: the server, but no one name."""
         return {"server": self.options.server}
 
@@ -123,11 +123,12 @@ class MultiHolds(Holds):
         text = f"not locked: release of {self.listed()} without holding them"
         return NotHeld(text, **self.about())
 
-    def not_granted(self) -> NotAcquired:
-        """Return the error for a ``with`` that did not get the locks."""
+    def not_granted(self, attempt: Any) -> NotAcquired:
+        """Return the error for a ``with`` that did not get the locks; of several attempts."""
         timeout = self.options.timeout
         text = f"{self.listed()} were not all granted within their timeout of {timeout:g} s"
-        return AcquireTimeout(text, **self.about())
+        held_by = [each for part in attempt for each in part.held_by]
+        return AcquireTimeout(text, **self.about(), held_by=held_by[-1].status if held_by else None)
 
     def listed(self) -> str:
         """Return what other messages call them."""

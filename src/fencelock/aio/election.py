@@ -195,7 +195,7 @@ class AsyncElection(AsyncHolder):
         use.inside = True
         try:
             if not await self._stand(use, self._holds.options.timeout):
-                raise self._holds.not_granted()
+                raise self._holds.not_granted(use.attempt)
             if self._holds.cancels:
                 watch(use)
         except BaseException:

@@ -197,7 +197,7 @@ class Election(Holder):
         use.inside = True
         try:
             if not self._stand(use, self._holds.options.timeout):
-                raise self._holds.not_granted()
+                raise self._holds.not_granted(use.attempt)
             if self._holds.cancels:
                 watch(use)
         except BaseException:

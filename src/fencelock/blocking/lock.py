@@ -94,7 +94,7 @@ class Handle(Holder):
     def _entered(self, body: Body, hold: Hold | None) -> Any:
         """Return the lease for a body that begins; a loss may cancel the body from here on."""
         if hold is None:
-            raise self._holds.not_granted()
+            raise self._holds.not_granted(body.attempt)
         self._holds.bodies.begin(body)
         if hold.terms.options.on_lost == "cancel" and hold.body is None:
             watch(body)

@@ -194,7 +194,7 @@ class PermitsContext:
         try:
             hold = self._take(body, self._holds.options.timeout, self._permits)
             if hold is None:
-                raise self._holds.not_granted()
+                raise self._holds.not_granted(body.attempt)
             self._bodies.begin(body)
             if hold.terms.options.on_lost == "cancel":
                 watch(body)

@@ -231,8 +231,7 @@ def _why(entry: HistoryEntry) -> str:
     """Return the details of an entry, in words."""
     if entry.kind == "wait":
         outcome = "" if entry.outcome == "granted" else entry.outcome.replace("_", " ")
-        behind = f"behind {entry.behind}" if entry.behind else ""
-        return ", ".join(filter(None, (outcome, behind)))
+        return ", ".join(filter(None, (outcome, entry.waited_for)))
     by = f"by {entry.by}" if entry.by else ""
     return ", ".join(filter(None, (": ".join(filter(None, (entry.reason, entry.detail))), by)))
 

@@ -29,6 +29,7 @@ from typing import Any
 from fencelock._core import events
 from fencelock._core.deadlines import BATCHES
 from fencelock._core.deadlock.unit_waits import entered, error_of, left, look
+from fencelock._core.description import HeldBy
 from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.acknowledge import confirm
 from fencelock._core.lock.attempt import Attempt, Grant
@@ -66,6 +67,7 @@ async def try_once(port: Port, attempt: Attempt) -> Grant | None:
     grant = await line_up(port, attempt, attempt.give_up_at, listen=False)
     if grant is not None and grant.deadline <= port.now():
         raise too_late(attempt.ttl)
+    attempt.saw(attempt.seen)
     if grant is not None or not attempt.recalls:
         return grant
     return await _recalled(port, attempt, port.now() - began)
@@ -106,6 +108,7 @@ async def queue(port: Port, attempt: Attempt, grant: Grant | None = None) -> Gra
             grant = await line_up(port, asks, give_up_at)
         if grant is None:
             grant = await _wait(port, attempt, asks)
+            attempt.saw(asks.seen)
             grant = await _counted(port, asks, grant, give_up_at)
         now = port.now()
         if grant is not None and min(grant.deadline, asks.terms.ends) > now:
@@ -121,6 +124,7 @@ async def queue(port: Port, attempt: Attempt, grant: Grant | None = None) -> Gra
         grant = None
     if not _left_to_next(port, attempt, asks):
         await _leave(port, asks)
+        attempt.saw(asks.seen)
         depart(port, asks)
     attempt.asks = None
     return None
@@ -201,6 +205,7 @@ async def line_up(
         if granted:
             return Grant(int(reply), ends, asks.terms.lease)
         asks.recalls = reply[3] == RECALLABLE
+        asks.seen = HeldBy.of(reply[0], reply[4])
         return await _lined_up(port, asks, reply, give_up_at) if listen else None
 
 
@@ -233,7 +238,7 @@ async def _lined_up(port: Port, asks: Attempt, reply: Reply, give_up_at: float) 
     if not asks.channel:
         asks.eager = True
         return await line_up(port, asks, give_up_at)
-    now_us, pttl_ms, position, foreign = reply
+    now_us, pttl_ms, position, foreign, _ = reply
     asked_at, asks.ahead = asks.sent_at, position
     asks.answered(asked_at, now_us, port.now())
     with port.mutex:
@@ -248,8 +253,9 @@ async def _lined_up(port: Port, asks: Attempt, reply: Reply, give_up_at: float) 
 
 async def _wait(port: Port, attempt: Attempt, asks: Attempt) -> Grant | None:
     """Wait in line; None when the place must be asked for again, or time is up."""
+    attempt.saw(asks.seen)
     if attempt.event is not None:
-        attempt.event.must_wait(asks.ahead)
+        attempt.event.must_wait(attempt.held_by, asks.ahead)
     with port.mutex:
         line = port.lines.join(asks)
     wait, give_up_at = entered(port, attempt, asks), attempt.give_up_at
@@ -319,6 +325,9 @@ async def heartbeat(port: Port, until: float, waiter: Attempt) -> None:
         if not isinstance(answer, Exception):
             for (line, waiters), told in zip(dues, answer[1:], strict=True):
                 _learn(port, line, waiters, told, asked_at)
+                seen = HeldBy.of(answer[0], told[1])
+                for each in waiters:
+                    each.seen = seen or each.seen
         elif number == own:
             try:
                 raise answer
@@ -370,7 +379,9 @@ async def _leave(port: Port, asks: Attempt) -> None:
     try:
         if asks.path is None:  # a grant that had expired took its connection
             await port.open(asks, until, listen=False)
-        await port.call(*undo, until, asks)
+        reply = await port.call(*undo, until, asks)
+        if not asks.terms.options.plain:
+            asks.seen = HeldBy.of(*reply[2:]) or asks.seen
     except NoReply as broken:
         if asks.trip <= LEAVING_SECONDS / 2:
             raise OutcomeUnknown(
@@ -446,6 +457,7 @@ def withdraw(port: Port, attempt: Attempt) -> None:
 
 def tell(port: Port, attempt: Attempt, hold: Hold | None) -> None:
     """Report how an attempt has ended, which raised nothing."""
+    attempt.event.held_by = attempt.held_by
     if hold is not None:
         attempt.event.granted(hold)
     elif attempt.at_once or port.now() < attempt.give_up_at:

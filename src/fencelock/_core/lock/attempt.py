@@ -6,6 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.deadlines import handoff_deadline
+from fencelock._core.description import HeldBy
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.terms import Asked, Terms
 from fencelock._core.seat import Seat
@@ -53,6 +54,7 @@ class Attempt(Seat):
     tenure: Any = None  # the ``Tenure`` of its client, once others wait; see tenure.py
     asks: Attempt | None = None  # its question, or one that it continues, until that is over
     hold: Hold | None = None  # that it was granted
+    held_by: tuple[HeldBy, ...] = ()  # who had it in the first answer, and in the last
     under: Hold | None = None  # it is granted at once while this other hold lasts, or never
 
     # -- the question -------------------------------------------------------------------------
@@ -62,6 +64,7 @@ class Attempt(Seat):
     asked_at: float = 0.0  # the same of the last that put it in line
     answered_us: int = 0  # the server's time in that answer
     trip: float = 0.0  # how long that answer took
+    seen: HeldBy | None = None  # who held it in that answer, or a later one
     ahead: int | None = None  # how many others were in line before it, in that answer
     stood: bool = False  # it was in line
     asking: bool = False  # its request is under way
@@ -122,6 +125,15 @@ class Attempt(Seat):
         if self.waits_since:  # for others of its client; see turns.py
             return terms.acquire_next(self, self.channel, self.releases, now - self.waits_since)
         return terms.acquire(self, self.channel)
+
+    def has_it(self, now: float) -> HeldBy | None:  # noqa: ARG002 - as Hold
+        """Return who has the lock for which this asks, as the server said last."""
+        return (self.asks or self).seen
+
+    def saw(self, holder: HeldBy | None) -> None:
+        """Note who had the lock in the last answer about it."""
+        if holder is not None:
+            self.held_by = *self.held_by[:1], holder
 
     # -- what came ----------------------------------------------------------------------------
 

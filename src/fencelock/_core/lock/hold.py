@@ -26,6 +26,7 @@ from fencelock._core.deadlines import (
     ttl_for,
     validity,
 )
+from fencelock._core.description import HeldBy
 from fencelock._core.lock.terms import NEVER_RENEWED, Asked, Renewal, Terms
 from fencelock._core.seat import Stray
 from fencelock._core.wire import Wire
@@ -223,6 +224,10 @@ class Hold(BaseLease):
     def _not_held(self) -> NotHeld:
         text = f"the lease of {self.name!r} was released"
         return NotHeld(text, name=self.name, server=self.server)
+
+    def has_it(self, now: float) -> HeldBy:
+        """Return who has the lock: this one."""
+        return HeldBy(self.own_info, self.fence, max(0.0, now - self.granted_at))
 
     def __repr__(self) -> str:
         """Show the state, the name and the fence."""

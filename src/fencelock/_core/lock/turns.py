@@ -219,10 +219,13 @@ async def _become_front(  # noqa: C901 - one turn of the wait looks at all that 
         if port.lines.closed:
             raise closed()
         now, front = port.now(), tenure.front
-        if now >= give_up_at:
+        over = now >= give_up_at
+        if front is not None and (over or attempt.event is not None):
+            attempt.saw(front.has_it(now))
+        if over:
             return not tenure.leave(port, attempt)
         if attempt.event is not None:
-            attempt.event.must_wait(other=front.info if front else b"")
+            attempt.event.must_wait(attempt.held_by)
         if wait.cycle is not None:
             raise error_of(port, wait)
         until = min(give_up_at, wait.due)

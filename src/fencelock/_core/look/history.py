@@ -24,7 +24,7 @@ from fencelock._core.retry import command
 from fencelock._core.types import Reply
 from fencelock.options import History, Seconds
 from fencelock.scripts import ADD_HISTORY, NOTE_LOCKS
-from fencelock.status import HistoryEntry, LockStatus
+from fencelock.status import HistoryEntry, HolderStatus, LockStatus
 
 # How often one client sends at most, in seconds.
 SEND_SECONDS: Final = 1.0
@@ -46,7 +46,6 @@ _CONTENTION: Final = "contention"  # what older builds called it
 _KINDS: Final = {events.LOST: "lost", events.DEADLOCK: "deadlock"}
 # These end a wait; it is kept if it was long.
 _WAITED: Final = frozenset({events.GRANTED, events.TIMED_OUT, events.REFUSED, events.GAVE_UP})
-_ENDS: Final = _WAITED | {events.FAILED, events.DEADLOCK}
 # A lock with such an event is in use for longer than a moment.
 _IN_USE: Final = frozenset({events.WAITING, events.RENEWED})
 
@@ -72,7 +71,6 @@ class Recorder:
         self._entries: dict[bytes, deque[tuple[float, dict[str, Any]]]] = {}
         self._names: dict[bytes, dict[str, None]] = {}
         self._due: set[bytes] = set()  # clients' channels for which a sending is planned
-        self._behind: dict[int, str] = {}  # the holder that an acquisition waits for, by its number
 
     def add(self, port: Any) -> None:
         """Record what happens over a port from now on."""
@@ -91,10 +89,6 @@ class Recorder:
     def __call__(self, event: LockEvent) -> None:
         """Note an event, if it is one of this client's and worth it."""
         channel = event.client
-        # The holder that an acquisition waits for is known as the wait begins, and kept as it ends.
-        behind = self._behind.pop(event.number, "") if event.kind in _ENDS else ""
-        if event.kind == events.WAITING and event.behind and len(self._behind) < ENTRIES_MAX:
-            self._behind[event.number] = _person(event.behind)
         kind = _KINDS.get(event.kind)
         if event.kind in _WAITED and event.waited >= self._options.threshold:
             kind = WAIT
@@ -113,7 +107,7 @@ class Recorder:
                     noted[event.name] = None
             else:
                 kept = self._entries.setdefault(channel, deque(maxlen=ENTRIES_MAX))
-                kept.append((event.at, entry_of(event, kind, behind)))
+                kept.append((event.at, entry_of(event, kind)))
             planned = channel in self._due
             self._due.add(channel)
         if not planned and not self._later(port, SEND_SECONDS, lambda: self.send(port)):
@@ -149,8 +143,10 @@ def note_revocation(port: Port, prefix: str, lost: LockStatus, reason: str, by: 
     port.run_in_background(ADD_HISTORY, (history_key(prefix),), (*kept, *told))
 
 
-def entry_of(event: LockEvent, kind: str, behind: str) -> dict[str, Any]:
+def entry_of(event: LockEvent, kind: str) -> dict[str, Any]:
     """Return what is kept of an event."""
+    held_by = [each.status for each in event.held_by] or [HolderStatus()]
+    last, first = _holder(held_by[-1]), _holder(held_by[0])
     told = {
         "kind": kind,
         "name": event.name,
@@ -159,7 +155,9 @@ def entry_of(event: LockEvent, kind: str, behind: str) -> dict[str, Any]:
         "outcome": event.kind if kind == WAIT else "",
         "reason": _text(event.reason),
         "detail": _text(event.detail or event.error),
-        "behind": behind,
+        "behind": _person(event.behind) if event.behind else "",
+        "held_by": last,
+        "first_held_by": first if first.get("fence") != last.get("fence") else {},
     }
     return _entry(event.client, event.who, told)
 
@@ -170,6 +168,11 @@ def _entry(client: bytes, who: Mapping[str, Any], told: dict[str, Any]) -> dict[
     person = {key: who.get(key, "") for key in ("host", "pid", "unit", "label")}
     whole = {"id": number, **told, **person}
     return {key: value for key, value in whole.items() if value}
+
+
+def _holder(who: HolderStatus) -> dict[str, Any]:
+    """Return what is kept of the holder that a wait was for: all that is not empty."""
+    return {key: value for key in _HOLDER if (value := getattr(who, key))}
 
 
 def _text(value: object) -> str:
@@ -227,6 +230,7 @@ def _parsed(number: bytes, fields: Sequence[bytes]) -> HistoryEntry | None:
         told = json.loads(fields[1])
         at = int(number.partition(b"-")[0]) / 1000 - float(told.get("ago", 0))
         known = {key: kind(told.get(key, kind())) for key, kind in _FIELDS.items()}
+        known |= {key: _held_by(told.get(key)) for key in ("held_by", "first_held_by")}
     except (ValueError, TypeError, AttributeError, IndexError):
         return None
     if known["kind"] == _CONTENTION:
@@ -234,6 +238,17 @@ def _parsed(number: bytes, fields: Sequence[bytes]) -> HistoryEntry | None:
     return HistoryEntry(at=at, **known)
 
 
+def _held_by(told: dict[str, Any] | None) -> HolderStatus | None:
+    if not told:
+        return None
+    return HolderStatus(**{key: kind(told.get(key, kind())) for key, kind in _HOLDER.items()})
+
+
+_HOLDER: Final[dict[str, Any]] = {
+    **dict.fromkeys(("host", "unit", "label", "unit_id"), str),
+    **dict.fromkeys(("pid", "others", "fence"), int),
+    **dict.fromkeys(("since", "held_for"), float),
+}
 _FIELDS: Final[dict[str, Any]] = {
     **dict.fromkeys(("id", "kind", "name", "object", "host", "unit", "label"), str),
     **dict.fromkeys(("outcome", "reason", "detail", "behind", "by"), str),

@@ -9,7 +9,7 @@ from typing import Any
 
 from fencelock import options
 from fencelock._core import events
-from fencelock._core.description import described
+from fencelock._core.description import told
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import RESERVED, LockKeys, SignalKeys, lock_key
 from fencelock._core.lock.idle import is_idle
@@ -391,19 +391,6 @@ def _line(line: Sequence[bytes], now_us: int) -> tuple[WaiterStatus, ...]:
 def _pairs(listed: Sequence[bytes]) -> Iterator[tuple[bytes, float]]:
     """Yield members and scores."""
     return zip(listed[::2], map(float, listed[1::2]), strict=True)
-
-
-def told(info: bytes) -> dict[str, Any]:
-    """Return what a holder or waiter says of itself, as far as it can be read."""
-    said = described(info)
-    words = {key: str(said.get(key, "")) for key in ("host", "unit", "candidate", "trace")}
-    numbers = {key: said.get(key) for key in ("pid", "others")}
-    return {
-        **words,
-        **{key: given if isinstance(given, int) else 0 for key, given in numbers.items()},
-        "label": str(said.get("label", words["candidate"])),
-        "unit_id": str(said.get("id", "")),
-    }
 
 
 def matches(name: str, pattern: str) -> bool:

@@ -51,7 +51,6 @@ def _row(entry: HistoryEntry) -> tuple[str, ...]:
     what = "waited" if entry.kind == "wait" else entry.kind
     spent = human(entry.seconds) if entry.seconds else "-"
     outcome = entry.outcome.replace("_", " ")
-    behind = f"behind {entry.behind}" if entry.behind else ""
     by = f"by {entry.by}" if entry.by else ""
-    why = ", ".join(filter(None, (outcome, entry.reason, entry.detail, behind, by)))
+    why = ", ".join(filter(None, (outcome, entry.reason, entry.detail, entry.waited_for, by)))
     return entry.name, when, what, who, spent, why

@@ -3,12 +3,14 @@
 --
 -- KEYS  lock record queue alive holds   (see _lock.lua)
 -- ARGV  1 waiter   2 holder   3 owned   4 waiter entry, or '' when it cannot be in line   5 client channel
--- Reply {left the line, released a grant}   each 0 or 1
+-- Reply {left the line, released a grant, now us, whose}   the first two 0 or 1; whose: "fence info" of
+--       another holder, or ''
 -- include: lock/_lock
+-- include: lock/_whose
 
 local left, released = 0, 0
 if ARGV[4] ~= '' then left = call('ZREM', KEYS[3], ARGV[4]) end
-local current = call('GET', KEYS[1])
+local current, by = call('GET', KEYS[1]), ''
 if current == ARGV[2] then
   -- An explicit owner may hold the lock by other acquisitions: those stay.
   local last = true
@@ -22,5 +24,7 @@ if current == ARGV[2] then
   end
 elseif not current then
   grant_next(1, '', ARGV[5])
+else
+  by = whose(call('GET', KEYS[2]), current)
 end
-return {left, released}
+return {left, released, tonumber(clock()), by}

@@ -9,10 +9,11 @@
 --       6 waiter, only of an explicit reentrant owner: for others the holder id names the request, too
 --       9 only as a part of acquire_next.lua
 -- Reply fence                                    granted
---       {now us, pttl ms, position, foreign}     held; position 0 is the head, -1 is not in line,
+--       {now us, pttl ms, position, foreign, whose}   held; position 0 is the head, -1 is not in line,
 --                                                foreign 1: the holder is no fencelock client;
 --                                                2: its client may keep it while it is idle, and
 --                                                was sent a recall; for a try, only if no client waits
+--                                                whose: "fence info" of the holder, '' if foreign
 
 -- All is read before anything is written, here and below: a user that may not read leaves no lock.
 local call, holder, owned = redis.call, ARGV[1], (ARGV[6] or '') ~= ''
@@ -48,22 +49,18 @@ end
 -- A waiter that waited for others of its client has its place in line by its own arrival.
 local arrival = ARGV[9] and string.format('%.0f', tonumber(now) - ARGV[9])
 
--- Returns true if fencelock granted the lock to its holder.
-local function is_recorded()
-  local at = record and string.find(record, ' ', 1, true)
-  return at and string.sub(record, at + 1, at + #current + 1) == current .. ' '
-end
-
 -- include: lock/_recall
+-- include: lock/_whose
 
 local function held()
   local position, foreign = entry ~= '' and enqueue(KEYS[3], entry, now, arrival) or -1, 1
-  if is_recorded() then
+  local by = whose(record, current)
+  if by ~= '' then
     local tries, channel = string.match(entry, '^(%?%S+) %S+ (%S+) ')
     foreign = recall_lease(record, current, channel or '-', tries or '-')
       and (entry ~= '' or call('EXISTS', KEYS[3]) == 0) and 2 or 0
   end
-  return {tonumber(now), call('PTTL', KEYS[1]), position, foreign}
+  return {tonumber(now), call('PTTL', KEYS[1]), position, foreign, by}
 end
 
 -- The other usual case: another client holds.

@@ -3,12 +3,14 @@
 --
 -- KEYS  per lock: lock record queue alive holds   (see _lock.lua)
 -- ARGV  1 channel of the client, then per lock: n, and n waiter entries
--- Reply {now us, per lock {holder or '', fence, pttl ms, foreign, {position or -1 per entry}}}
+-- Reply {now us, per lock {holder or '', whose, pttl ms, foreign, {position or -1 per entry}}}
+--       whose: "fence info" of the holder, '' if it is foreign or there is none.
 --       Where a name is another kind of thing by now, no waiter is in line: those of this client ask
 --       again, and are refused. The other locks are served.
 -- include: lock/_lock
 -- include: _heartbeat
 -- include: lock/_recall
+-- include: lock/_whose
 
 -- include: _when_full
 local now, base, arg = clock(), 1, 2
@@ -21,14 +23,13 @@ local function serve_lock(holder)
     holder = call('GET', KEYS[base])
   end
   local record = call('GET', KEYS[base + 1]) or ''
-  local fence, granted = string.match(record, '^(%d+) (%S+)')
+  local by = whose(record, holder)
   if holder then recall_lease(record, holder, '-', '-') end
-  return {holder or '', tonumber(fence or 0), call('PTTL', KEYS[base]),
-    (holder and granted ~= holder) and 1 or 0}
+  return {holder or '', by, call('PTTL', KEYS[base]), (holder and by == '') and 1 or 0}
 end
 
 while base <= #KEYS do
-  local holder, answer = redis.pcall('GET', KEYS[base]), {'', 0, -1, 0}
+  local holder, answer = redis.pcall('GET', KEYS[base]), {'', '', -1, 0}
   local is_lock = type(holder) ~= 'table'
   if is_lock then
     answer = serve_lock(holder)

@@ -161,6 +161,14 @@ local function give_back(s, holder, keep, hold)
   s.taken, s.changed = s.taken - math.max(0, permits - keep), true
 end
 
+-- Returns "fence info" of the holder whose lease ends first, for people; '' when there is none.
+local function first_holder(s)
+  local first = call('ZRANGE', KEYS[s.base], 0, 0)[1]
+  local fence, info = string.match(first and call('HGET', KEYS[s.base + 4], first) or '',
+    '^%d+ (%d+) %d+ %d+ p%d+ %S+ (.*)')
+  return fence and fence .. ' ' .. info or ''
+end
+
 -- Returns after how many ms the head of the line can be granted if no holder releases or renews, or -1
 -- when there is no holder. It is a lower bound when that takes more leases than are looked at.
 local function room_in_ms(s)

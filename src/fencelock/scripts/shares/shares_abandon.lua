@@ -3,13 +3,14 @@
 --
 -- KEYS  lock record queue alive holds   (see _shares.lua)
 -- ARGV  1 holder   2 waiter entry, or '' when it cannot be in line   3 client channel
--- Reply {left the line, released a grant}   each 0 or 1
+-- Reply {left the line, released a grant, now us, whose}   the first two 0 or 1; whose: "fence info" of
+--       the first holder, or ''
 -- include: shares/_shares
 -- include: shares/_shares_line
 
 -- include: _when_full
 local s = open(1)
-if not (s and s.kind) then return {0, 0} end
+if not (s and s.kind) then return {0, 0, 0, ''} end
 local left, released = 0, 0
 if ARGV[2] ~= '' then left = call('ZREM', KEYS[3], ARGV[2]) end
 local held = call('HGET', KEYS[5], ARGV[1])
@@ -19,4 +20,4 @@ if held then
 end
 serve(s, '', ARGV[3])
 save(s)
-return {left, released}
+return {left, released, s.now, first_holder(s)}

@@ -9,7 +9,8 @@
 --         once, nested under it (a writer that takes the read side, a reader that enters by another
 --         handle)
 -- Reply fence                                    granted
---       {now us, pttl ms, position, 0}           not now; position 0 is the head, -1 is not in line
+--       {now us, pttl ms, position, 0, whose}    not now; position 0 is the head, -1 is not in line;
+--                                                whose: "fence info" of the first holder, or ''
 --       error OTHERLIMIT                         it is in use with another limit
 --       error OVERLIMIT                          it asks for more permits than the limit
 
@@ -113,4 +114,4 @@ local fence = decide()
 save(s)
 if fence then return text(fence) end
 local position = entry ~= '' and call('ZRANK', KEYS[3], entry) or -1
-return {s.now, room_in_ms(s), position, 0}
+return {s.now, room_in_ms(s), position, 0, first_holder(s)}

@@ -3,7 +3,7 @@
 --
 -- KEYS  per name: lock record queue alive holds   (see _shares.lua)
 -- ARGV  1 channel of the client, then per name: n, and n waiter entries
--- Reply {now us, per name {'', 0, pttl ms, 0, {position or -1 per entry}}}, as in heartbeat.lua.
+-- Reply {now us, per name {'', whose, pttl ms, 0, {position or -1 per entry}}}, as in heartbeat.lua.
 --       A waiter that is no longer in line asks again: it was granted, or the name is another kind of
 --       thing by now.
 -- include: shares/_shares
@@ -22,7 +22,7 @@ while base <= #KEYS do
     save(s)
   end
   for i = 1, n do positions[i] = ours and call('ZRANK', KEYS[base + 2], ARGV[arg + i]) or -1 end
-  reply[#reply + 1] = {'', 0, ours and room_in_ms(s) or -1, 0, positions}
+  reply[#reply + 1] = {'', ours and first_holder(s) or '', ours and room_in_ms(s) or -1, 0, positions}
   base, arg = base + 5, arg + n + 1
 end
 return reply
