@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import partial
+from typing import Never
 
 from fencelock import options
 from fencelock._core.lock.attempt import Attempt
@@ -13,6 +14,7 @@ from fencelock._core.objects.multi import acquire_all, release_all
 from fencelock._handles.body import Body
 from fencelock._handles.multi import MultiHolds
 from fencelock._io.tasks import run_release
+from fencelock._runtime.hints import refuse_options
 from fencelock.aio.caller import (
     by_caller,
     caller,
@@ -48,7 +50,7 @@ class AsyncMultiLock(AsyncHandle):
         return None if hold is None else hold.joint
 
     @by_caller
-    async def acquire(self, blocking: bool = True, timeout: Seconds = -1) -> bool:
+    async def acquire(self, blocking: bool = True, timeout: Seconds = -1, **other: Never) -> bool:
         """Acquire all locks; True when all were granted, False when not all were in time.
 
         If all are plain locks, free and without waiters, one command takes them. Otherwise it waits
@@ -64,6 +66,8 @@ class AsyncMultiLock(AsyncHandle):
             ServerError: the server refuses (permission, kind of key, memory, read-only).
             ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
         """
+        if other:
+            refuse_options(self, other, "blocking", "timeout")
         seconds = options.acquire_timeout(timeout, blocking=blocking)
         body = Body(None, caller())
         try:
