@@ -5,6 +5,7 @@ Rules of this file:
 - Only idempotent requests come through here: each may run twice (I4).
 - One deadline covers connecting, asking, pausing and retrying (I13).
 - A server's refusal is an answer and is raised as it is; only "not now" replies are retried.
+- What only reads has no effect, so its outcome is never unknown: it raises ServerUnreachable.
 """
 
 from __future__ import annotations
@@ -35,10 +36,13 @@ async def ask(
     until: float,
     *,
     asked: Seat | None = None,
+    reads: bool = False,
 ) -> Reply:
     """Run a script until it is answered; raise OutcomeUnknown or ServerUnreachable at ``until``."""
     asked = asked or Seat()
-    return await persist(port, lambda: port.call(script, keys, args, until), until, asked)
+    return await persist(
+        port, lambda: port.call(script, keys, args, until), until, asked, reads=reads
+    )
 
 
 async def ask_all(port: Port, calls: Sequence[Call]) -> list[Reply]:
@@ -49,7 +53,7 @@ async def ask_all(port: Port, calls: Sequence[Call]) -> list[Reply]:
         return await port.side_by_side([calls[number] for number in left], until)
 
     numbers = range(len(calls))
-    await persist(port, lambda: together.ask(numbers, send), until, Seat())
+    await persist(port, lambda: together.ask(numbers, send), until, Seat(), reads=True)
     together.check()
     return [together.answers[number] for number in numbers]
 
@@ -57,23 +61,31 @@ async def ask_all(port: Port, calls: Sequence[Call]) -> list[Reply]:
 async def command(port: Port, args: Args, key: bytes) -> Reply:
     """Run a plain reading command until it is answered, within the port's ``server_timeout``."""
     until = port.now() + port.server_timeout
-    return await persist(port, lambda: port.command(args, key, until), until, Seat())
+    return await persist(port, lambda: port.command(args, key, until), until, Seat(), reads=True)
 
 
 async def parts(port: Port) -> Sequence[bytes]:
     """Return a key for each part of the server that must be asked to reach all keys."""
     until = port.now() + port.server_timeout
-    return await persist(port, lambda: port.parts(until), until, Seat())  # type: ignore[no-any-return]  # a reply may be anything
+    found = await persist(port, lambda: port.parts(until), until, Seat(), reads=True)
+    return found  # type: ignore[no-any-return]  # a reply may be anything
 
 
 async def persist(
-    port: Port, attempt: Callable[[], Awaitable[Reply]], until: float, asked: Seat
+    port: Port,
+    attempt: Callable[[], Awaitable[Reply]],
+    until: float,
+    asked: Seat,
+    *,
+    reads: bool = False,
 ) -> Reply:
     """Retry an attempt while it gets no answer; note in ``asked`` what may have run."""
     while True:
         try:
             return await attempt()
         except (NoReply, ServerError) as trouble:
+            if reads and isinstance(trouble, NoReply):
+                trouble.sent = False
             await again(port, trouble, until, asked)
 
 

@@ -147,7 +147,7 @@ class AsyncLockBase(AsyncHandle):
         """Ask the server whether any client holds the lock now.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return await self._holds.is_busy(self._port())
 
@@ -157,7 +157,7 @@ class AsyncLockBase(AsyncHandle):
         Sends nothing, and is False, when this handle holds nothing.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return await self._holds.is_owned(self._port())
 

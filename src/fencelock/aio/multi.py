@@ -97,7 +97,7 @@ class AsyncMultiLock(AsyncHandle):
         """Ask the server whether any of them would have to be waited for now; one command each.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         port = self._port()
         busy = [await part.is_busy(port) for part in self._holds.parts.values()]
@@ -109,7 +109,7 @@ class AsyncMultiLock(AsyncHandle):
         Sends nothing, and is False, when this handle holds nothing.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         port = self._port()
         owned = [await part.is_owned(port) for part in self._holds.parts.values()]

@@ -73,7 +73,7 @@ class AsyncRWLockSide(AsyncLockBase):
 
         Raises:
             ServerUnsuitable: the name is in use as another kind of object.
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return await self._holds.is_busy(self._port())
 
@@ -83,7 +83,7 @@ class AsyncRWLockSide(AsyncLockBase):
         Sends nothing, and is False, when this handle holds nothing.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return await self._holds.is_owned(self._port())
 

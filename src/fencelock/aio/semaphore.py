@@ -99,7 +99,7 @@ class AsyncSemaphore(AsyncLockBase):
 
         Raises:
             ServerUnsuitable: the name is in use as another kind of object.
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return await self._holds.is_busy(self._port())
 
@@ -109,7 +109,7 @@ class AsyncSemaphore(AsyncLockBase):
         Sends nothing, and is False, when this handle holds nothing.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return await self._holds.is_owned(self._port())
 
@@ -118,7 +118,7 @@ class AsyncSemaphore(AsyncLockBase):
 
         Raises:
             ServerUnsuitable: the name is in use as another kind of object.
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         now = await self._holds.state(self._port())
         return max(0, now.limit - now.taken)

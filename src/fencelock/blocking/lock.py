@@ -144,7 +144,7 @@ class LockBase(Handle):
         """Ask the server whether any client holds the lock now.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return run_blocking(self._holds.is_busy(self._port))
 
@@ -154,7 +154,7 @@ class LockBase(Handle):
         Sends nothing, and is False, when this handle holds nothing.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return run_blocking(self._holds.is_owned(self._port))
 

@@ -93,7 +93,7 @@ class MultiLock(Handle):
         """Ask the server whether any of them would have to be waited for now; one command each.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         port = self._port
         busy = [run_blocking(part.is_busy(port)) for part in self._holds.parts.values()]
@@ -105,7 +105,7 @@ class MultiLock(Handle):
         Sends nothing, and is False, when this handle holds nothing.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         port = self._port
         owned = [run_blocking(part.is_owned(port)) for part in self._holds.parts.values()]

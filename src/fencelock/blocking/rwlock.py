@@ -69,7 +69,7 @@ class RWLockSide(LockBase):
 
         Raises:
             ServerUnsuitable: the name is in use as another kind of object.
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return run_blocking(self._holds.is_busy(self._port))
 
@@ -79,7 +79,7 @@ class RWLockSide(LockBase):
         Sends nothing, and is False, when this handle holds nothing.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return run_blocking(self._holds.is_owned(self._port))
 

@@ -98,7 +98,7 @@ class Semaphore(LockBase):
 
         Raises:
             ServerUnsuitable: the name is in use as another kind of object.
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return run_blocking(self._holds.is_busy(self._port))
 
@@ -108,7 +108,7 @@ class Semaphore(LockBase):
         Sends nothing, and is False, when this handle holds nothing.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return run_blocking(self._holds.is_owned(self._port))
 
@@ -117,7 +117,7 @@ class Semaphore(LockBase):
 
         Raises:
             ServerUnsuitable: the name is in use as another kind of object.
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         now = run_blocking(self._holds.state(self._port))
         return max(0, now.limit - now.taken)

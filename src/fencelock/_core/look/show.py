@@ -272,7 +272,7 @@ async def _show_signal(port: Port, keys: SignalKeys) -> SignalStatus | None:
     """Return the state of an event, latch or barrier; None when the name has none."""
     until = port.now() + port.server_timeout
     kind, is_open, count, of, why, waiting, pttl = await ask(
-        port, SIGNAL_SHOW, keys.watch, (), until
+        port, SIGNAL_SHOW, keys.watch, (), until, reads=True
     )
     what = kind.decode(errors="replace")
     if what not in SIGNALS:

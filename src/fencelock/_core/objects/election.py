@@ -172,7 +172,9 @@ def _judge(port: Port, hold: Hold, reply: Reply, *, repeated: bool) -> None:
 @describes_errors
 async def leader(port: Port, keys: ElectionKeys) -> Leader | None:
     """Return the present leader, or None."""
-    reply = await ask(port, ELECTION_WATCH, keys.watch, (), port.now() + port.server_timeout)
+    reply = await ask(
+        port, ELECTION_WATCH, keys.watch, (), port.now() + port.server_timeout, reads=True
+    )
     return _leader(reply)
 
 
@@ -180,7 +182,7 @@ async def leader(port: Port, keys: ElectionKeys) -> Leader | None:
 async def candidates(port: Port, keys: LockKeys) -> list[str]:
     """Return the waiting candidates in the order of the line; the first hundred."""
     until = port.now() + port.server_timeout
-    _, shown = await ask(port, SHOW, keys.grant, (LISTED,), until)
+    _, shown = await ask(port, SHOW, keys.grant, (LISTED,), until, reads=True)
     infos = [entry.split(b" ", 7)[-1] for entry in shown[5][::2]]
     return [_told(info).candidate for info in infos]
 

@@ -115,7 +115,8 @@ async def _change(
         del answered[: len(done)]
     timeout_ms, until = milliseconds(port.server_timeout), port.now() + port.server_timeout
     args: Args = (what, milliseconds(spec.idle_ttl), who, *words, timeout_ms, *done)
-    reply = await ask(port, script, spec.keys.all, args, until, asked=asked)
-    if answered is not None and what != b"look" and not asked.tries:
+    looks = what == b"look"
+    reply = await ask(port, script, spec.keys.all, args, until, asked=asked, reads=looks)
+    if answered is not None and not looks and not asked.tries:
         answered.append(who)
     return reply

@@ -149,8 +149,9 @@ async def finish(
 async def read(port: Port, keys: OnceKeys, give_up_at: float = FOR_EVER) -> FinishedOnce | None:
     """Return the result of the run; None when it is not done, or was forgotten."""
     until = answer_by(port, port.now(), give_up_at)
+    get = (b"GET", keys.once)
     kept = await persist(
-        port, lambda: port.command((b"GET", keys.once), keys.once, until), until, Seat()
+        port, lambda: port.command(get, keys.once, until), until, Seat(), reads=True
     )
     return None if kept is None else parsed(kept)
 

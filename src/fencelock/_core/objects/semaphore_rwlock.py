@@ -207,7 +207,8 @@ async def held_of(port: Port, keys: LockKeys, holders: tuple[bytes, ...]) -> int
 
 async def _shown(port: Port, keys: LockKeys, holders: tuple[bytes, ...] = ()) -> Reply:
     """Return the server's reply: the permits, and which of these ids hold some."""
-    return await ask(port, SHARES_SHOW, keys.grant, holders, port.now() + port.server_timeout)
+    until = port.now() + port.server_timeout
+    return await ask(port, SHARES_SHOW, keys.grant, holders, until, reads=True)
 
 
 @describes_errors
