@@ -117,6 +117,29 @@ def test_blockers_count_those_behind_their_waiters():
     assert found == {"x": (1, 3), "y": (2, 2)}
 
 
+def test_blockers_with_one_name_are_told_apart():
+    one, two = (holder("worker")._replace(unit_id=each) for each in ("1", "2"))
+    found = Graph([lock("a", [one], ["y"]), lock("b", [two], ["z"])]).blockers(NOW)
+
+    assert {(row["unit"], row["id"], *row["holds"]) for row in found} == {
+        ("worker", "1", "a"),
+        ("worker", "2", "b"),
+    }
+
+
+def test_the_drawing_of_a_lock_has_what_it_has_to_do_with():
+    chain = lock("a", ["x"], ["y"]), lock("b", ["y"], ["z"]), lock("c", ["z"], ["w"])
+    apart = lock("d", ["p"], ["q"])
+    beside = lock("e", ["x"], ["v"])  # behind the same holder
+
+    graph = Graph([*chain, apart, beside])
+    drawn = graph.drawing("b")
+
+    assert {node["unit"] for node in drawn["nodes"]} == {"w", "z", "y", "x", "v"}
+    assert {edge["name"] for edge in graph.drawing("d")["edges"]} == {"d"}
+    assert graph.drawing("free")["nodes"] == []
+
+
 def test_the_costliest_blocker_comes_first():
     long = lock("a", ["x"], [waiter("w", since=NOW - 100)])
     short = lock("b", ["y"], [waiter("v", since=NOW - 1)])

@@ -151,11 +151,14 @@ class Board:
 
     def one_lock(self, lock: LockStatus, past: Mapping[str, Any]) -> dict[str, Any]:
         """Return the view of one lock; ``past`` is what the looks before saw of it."""
-        cycle = lock.name in self.graph.locks_in_cycles
+        others = [each for each in self.look.locks if each.name != lock.name]
+        graph = Graph([*others, lock])  # this one has the waiters inside clients
+        cycle = lock.name in graph.locks_in_cycles
         status = rows.details(lock, self.now, cycle=cycle) | {"ttl": past["ttl"]}
         events = [each for each in self.look.events if each.name == lock.name]
         return {
             "status": status,
+            "waits": graph.drawing(lock.name),
             "tenures": past["tenures"],
             "samples": past["samples"],
             "unseen": past["unseen"],
