@@ -137,11 +137,12 @@ function plots(data, now, seen) {
   const timed = data.events.filter((each) => each.at >= now - WINDOW && each.seconds > 0);
   const times = [data.tenures.map((each) => each.since), data.samples.map(([time]) => time), timed.map((each) => each.at - 5)];
   const from = Math.max(now - WINDOW, Math.min(now - 60, ...times.flat()));
-  const unseen = now - seen > LIVE_SECONDS ? [...data.unseen, [seen, now]] : data.unseen;
+  const late = now - seen > LIVE_SECONDS ? [[seen, now]] : [];
+  const unseen = [...data.unseen, ...late];
   const held = data.tenures.map((each) => ({ ...each, until: each.until ?? seen }));
   const made = [];
   if (data.tenures.length) made.push(tenures(held, from, now, unseen), legend("Holders that this page has seen, second by second; hatched: it did not look"));
-  if (data.samples.some(([, number]) => number)) made.push(waiting(data.samples, from, now, unseen), legend("Clients in line"));
+  if (data.samples.some(([, number]) => number)) made.push(waiting(data.samples, from, now, unseen, [...data.dark, ...late]), legend("Clients in line; in hatched times the long waits that the history has"));
   if (timed.length) made.push(waits(timed, from, now), legend("How long clients waited, by the history; losses and deadlocks in red"));
   return made.length ? made : [legend("Nothing has happened since this page began to look.")];
 }
