@@ -7,8 +7,9 @@ Rules of this file:
 - The lock is held until the handler has ended; in FastAPI, until the response was sent. Code that
   still runs always has it, unless the lease was lost.
 - A template is checked when it is given, before any request.
-- Annotations are evaluated here: FastAPI cannot look up the names of an object's ``__call__``.
 """
+
+from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -96,6 +97,10 @@ class RequestLock:
             if found.holder is not None:
                 told["held_for"] = round(found.holder.held_for, 1)
         return HTTPException(self._status, told, {"Retry-After": str(self._pause)})
+
+
+# FastAPI reads it, and cannot look up the names in the annotations of an object.
+RequestLock.__call__.__annotations__["request"] = HTTPConnection
 
 
 def _responses(status: int, pause: int) -> dict[int | str, dict[str, Any]]:
