@@ -42,7 +42,7 @@ PACKAGES = {
     "__main__": "cli/*",
     "fences": "errors options",
     "compat": "blocking aio _io/* _core/* errors options",
-    "contrib/*": "fencelock blocking aio _operator _handles errors options lease _runtime",
+    "contrib/*": "fencelock blocking aio compat _operator _handles errors options lease _runtime",
 }
 # What is against the table, and why it stands. It may only get shorter.
 EXCEPTIONS = {

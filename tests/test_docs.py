@@ -192,7 +192,8 @@ def inherited(one: type, name: str) -> bool:
 
 def stub(function: FunctionType) -> str:
     signature = inspect.signature(function)
-    given = [bare(one) for one in signature.parameters.values()]
+    known = signature.parameters.values()
+    given = [bare(one) for one in known if one.annotation != "Never"]  # that is for hints only
     returned = Written(signature.return_annotation)
     form = "async def" if inspect.iscoroutinefunction(inspect.unwrap(function)) else "def"
     text = signature.replace(parameters=given, return_annotation=returned)

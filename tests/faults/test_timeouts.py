@@ -12,6 +12,7 @@ import statistics
 
 import pytest
 
+import fencelock
 from fencelock import OutcomeUnknown, ServerError, ServerUnreachable
 from tests.faults.world import View, held, outcome, spawn
 from tests.waiting import machine_seconds
@@ -207,3 +208,28 @@ def test_nobody_listens(connect, own_server, name):
     lock.release()
     own_server.stop()
     measured(lambda: lock.acquire(timeout=TIMEOUT))
+
+
+READS = {
+    "lock": lambda client, name: client.lock(name).locked(),
+    "semaphore": lambda client, name: client.semaphore(name, 2).available(),
+    "status": lambda client, name: client.status(name),
+    "locks": lambda client, name: client.locks(f"{name}*"),
+    "signals": lambda client, name: client.signals(f"{name}*"),
+    "history": lambda client, name: client.history(name),
+    "event": lambda client, name: client.event(name).is_set(),
+    "latch": lambda client, name: client.latch(name, 2).count(),
+    "leader": lambda client, name: client.election(name).leader(),
+    "candidates": lambda client, name: client.election(name).candidates(),
+    "outcome": lambda client, name: client.once(name, within=60).outcome(),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_a_question_without_an_answer_has_no_unknown_outcome(frozen, own_view, read):
+    with fencelock.Client(frozen.url, server_timeout=TIMEOUT) as client:
+        assert not client.lock(own_view.name).locked()  # it is connected
+        frozen.pause()
+        result, _ = outcome(lambda: READS[read](client, own_view.name))
+    assert type(result) is ServerUnreachable
+    assert "may or may not" not in str(result)

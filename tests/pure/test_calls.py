@@ -104,6 +104,28 @@ def test_an_option_of_another_client_is_refused_with_ours(face, options, hint):
 
 
 @FACES
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [
+        ("blocking_timeout", "how long to wait is timeout="),
+        ("ttl", "it is an option of what is acquired, as in lock(name, ttl=)"),
+        ("expire", "as in lock(name, ttl=)"),
+        ("time_out", "did you mean timeout="),
+        ("zzz", "its options are blocking, timeout"),
+    ],
+)
+def test_an_option_that_acquire_does_not_have_is_refused_with_a_hint(face, option, hint):
+    acquiring = [each for each in objects(face) if hasattr(each, "acquire")]
+    assert len(acquiring) >= 6
+    for each in acquiring:
+        with pytest.raises(TypeError) as raised:
+            asyncio.run(each.acquire(**{option: 5}))
+        name = type(each).__name__
+        assert f"{name}.acquire() has no option '{option}'" in str(raised.value)
+        assert hint in str(raised.value)
+
+
+@FACES
 def test_options_are_given_by_name(face):
     client = face("redis://localhost:1")
     with pytest.raises(TypeError, match=r"by name, not 30: ttl=, renew="):

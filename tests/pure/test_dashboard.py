@@ -14,8 +14,15 @@ from fencelock.dashboard.access import (
     made_token,
 )
 from fencelock.dashboard.graph import ALONE_MAX, NODES_MAX, Graph
-from fencelock.dashboard.recent import GAP_MAX, KEPT_SECONDS, LOCKS_MAX, TENURES_MAX, Recent
-from fencelock.status import HolderStatus, LockStatus, WaiterStatus
+from fencelock.dashboard.recent import (
+    GAP_MAX,
+    KEPT_SECONDS,
+    LOCKS_MAX,
+    TENURES_MAX,
+    Recent,
+    with_history,
+)
+from fencelock.status import HistoryEntry, HolderStatus, LockStatus, WaiterStatus
 
 NOW = 1_795_000_000.0
 
@@ -115,6 +122,29 @@ def test_blockers_count_those_behind_their_waiters():
     found = {row["unit"]: (row["direct"], row["all"]) for row in Graph(locks).blockers(NOW)}
 
     assert found == {"x": (1, 3), "y": (2, 2)}
+
+
+def test_blockers_with_one_name_are_told_apart():
+    one, two = (holder("worker")._replace(unit_id=each) for each in ("1", "2"))
+    found = Graph([lock("a", [one], ["y"]), lock("b", [two], ["z"])]).blockers(NOW)
+
+    assert {(row["unit"], row["id"], *row["holds"]) for row in found} == {
+        ("worker", "1", "a"),
+        ("worker", "2", "b"),
+    }
+
+
+def test_the_drawing_of_a_lock_has_what_it_has_to_do_with():
+    chain = lock("a", ["x"], ["y"]), lock("b", ["y"], ["z"]), lock("c", ["z"], ["w"])
+    apart = lock("d", ["p"], ["q"])
+    beside = lock("e", ["x"], ["v"])  # behind the same holder
+
+    graph = Graph([*chain, apart, beside])
+    drawn = graph.drawing("b")
+
+    assert {node["unit"] for node in drawn["nodes"]} == {"w", "z", "y", "x", "v"}
+    assert {edge["name"] for edge in graph.drawing("d")["edges"]} == {"d"}
+    assert graph.drawing("free")["nodes"] == []
 
 
 def test_the_costliest_blocker_comes_first():
@@ -243,6 +273,31 @@ def test_time_without_a_look_is_told_and_no_tenure_ends_within_it():
     assert first["unseen"] == after["unseen"] == [(0.0, NOW), (NOW + 1, NOW + 100)]
     assert [each["until"] for each in first["tenures"]] == [NOW + 1, None]
     assert [each["until"] for each in after["tenures"]] == [NOW + 1]
+
+
+def test_the_history_fills_the_times_that_no_look_saw():
+    waits = [
+        HistoryEntry("1", NOW + 40, "wait", "a", seconds=20.0),
+        HistoryEntry("2", NOW + 35, "wait", "a", seconds=10.0),
+        HistoryEntry("3", NOW + 5, "wait", "a", seconds=3.0),  # a look saw that
+        HistoryEntry("4", NOW + 70, "wait", "a", seconds=15.0),  # it went on when a look came
+    ]
+    samples = [(NOW, 1), (NOW + 60, 2)]
+    gap = (NOW + 10, NOW + 60)
+    told, dark = with_history(samples, [gap], waits)
+
+    assert [(time - NOW, number) for time, number in dict(told).items()] == [
+        (0, 1),
+        (10, 0),
+        (20, 1),
+        (25, 2),
+        (35, 1),
+        (40, 0),
+        (55, 1),
+        (60, 2),
+    ]
+    assert dark == []
+    assert with_history(samples, [gap], []) == (samples, [gap])
 
 
 def test_what_is_long_past_is_forgotten():

@@ -80,6 +80,18 @@ def test_what_is_no_connection_is_named(wrong):
         awaited.send(None)
 
 
+def test_a_connection_of_the_other_kind_names_its_guard():
+    asyncpg = type("Connection", (), {"__module__": "asyncpg.connection"})()
+    text = "connection is of asyncpg.connection.Connection: use AsyncFenceGuard with it"
+    with pytest.raises(TypeError, match=text):
+        FenceGuard().check(asyncpg, FencingToken("a", 1))
+    with pytest.raises(TypeError, match=text):
+        FenceGuard().create(asyncpg)
+    awaited = AsyncFenceGuard().create(sqlite3.connect(":memory:"))
+    with pytest.raises(TypeError, match=r"sqlite3.Connection: use FenceGuard with it"):
+        awaited.send(None)
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(
     ("style", "placed"), [("%s", "%s"), ("?", "?"), ("$", "$1"), (":", ":key")]

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import inspect
+import itertools
 import threading
 import weakref
 from dataclasses import dataclass
@@ -49,6 +50,37 @@ def plan(template, function=order, *, lease=None):
 )
 def test_the_arguments_of_a_call_name_the_lock(template, args, kwargs, name):
     assert plan(template).call(args, kwargs).name == name
+
+
+@pytest.mark.parametrize(
+    ("template", "values", "name"),
+    [
+        ("order:{a}", ("1:2",), "order:1:2"),
+        ("order:{a}:{b}", ("1", "2:3"), "order:1:2:3"),
+        ("order:{a}:{b}", ("1:2", "3"), "order:1%3A2:3"),
+        ("order:{a}:{b}", ("1%3A2", "3"), "order:1%253A2:3"),
+        ("{a} to {b}/", ("x y", "z"), "x%20y to z/"),
+        ("{a}{{:}}{b}", ("{", ":"), "%7B{:}:"),
+        ("{a}%.{b}", ("1.", "%"), "1%2E%.%"),
+        ("{a}{b:>02}", ("1:", "2"), "1:02"),
+    ],
+)
+def test_a_value_cannot_make_the_name_of_others(template, values, name):
+    def function(a, b=None):
+        del a, b
+
+    assert plan(template, function).call(values, {}).name == name
+
+
+@pytest.mark.parametrize("template", ["{a}:{b}:{c}", "{a}::{b}%:{c}", "x{a}-a-{b}aa{c}"])
+def test_no_two_calls_have_one_name(template):
+    def function(a, b, c):
+        del a, b, c
+
+    parts = ["", ":", "a", "-", "%", "%3A", "%61", "a:", ":a", "%%", "--"]
+    calls = list(itertools.product(parts, repeat=3))
+    checked = plan(template, function)
+    assert len({checked.call(each, {}).name for each in calls}) == len(calls)
 
 
 @pytest.mark.parametrize(

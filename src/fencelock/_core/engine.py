@@ -143,7 +143,7 @@ class Engine:
         async def send(left: Sequence[int]) -> Sequence[Reply | Exception]:
             return await self.side_by_side([calls[number] for number in left], until)
 
-        await persist(self, lambda: together.ask(range(len(calls)), send), until)
+        await persist(self, lambda: together.ask(range(len(calls)), send), until, reads=True)
         together.check()
         return [[together.answers[number]] for number in range(len(calls))]
 

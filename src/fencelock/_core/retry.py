@@ -5,6 +5,7 @@ Rules of this file:
 - Only idempotent requests come through here: each may run twice (I4).
 - One deadline covers connecting, asking, pausing and retrying (I13).
 - A server's refusal is an answer and is raised as it is; only "not now" replies are retried.
+- What only reads has no effect, so its outcome is never unknown: it raises ServerUnreachable.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ async def ask(
     until: float | None = None,
     *,
     asked: Seat | None = None,
+    reads: bool = False,
 ) -> Reply:
     """Run a script until it is answered; raise OutcomeUnknown or ServerUnreachable at ``until``.
 
@@ -43,17 +45,24 @@ async def ask(
     """
     if until is None:
         until = port.now() + port.server_timeout
-    return await persist(port, lambda: port.call(script, keys, args, until), until, asked)
+    return await persist(
+        port, lambda: port.call(script, keys, args, until), until, asked, reads=reads
+    )
 
 
 async def command(port: Port, args: Args, key: bytes, give_up_at: float = inf) -> Reply:
     """Run a plain reading command until it is answered, within the port's ``server_timeout``."""
     until = answer_by(port, port.now(), give_up_at)
-    return await persist(port, lambda: port.command(args, key, until), until)
+    return await persist(port, lambda: port.command(args, key, until), until, reads=True)
 
 
 async def persist(
-    port: Port, attempt: Callable[[], Awaitable[Reply]], until: float, asked: Seat | None = None
+    port: Port,
+    attempt: Callable[[], Awaitable[Reply]],
+    until: float,
+    asked: Seat | None = None,
+    *,
+    reads: bool = False,
 ) -> Reply:
     """Retry an attempt while it gets no answer; note in ``asked`` what may have run."""
     asked = asked or Seat()
@@ -61,6 +70,8 @@ async def persist(
         try:
             return await attempt()
         except (NoReply, ServerError) as trouble:
+            if reads and isinstance(trouble, NoReply):
+                trouble.sent = False
             await again(port, trouble, until, asked)
 
 

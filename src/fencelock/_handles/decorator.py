@@ -8,6 +8,8 @@ Rules of this file:
 - A name must be the same in every process: a value whose text contains an address, or the order of
   a set, is refused, wherever in the value that is.
 - Fields are those of ``str.format``, limited to public attributes.
+- Other values, another name: what ends a field is escaped in its value, so that "1:2" and "3" do
+  not make the name of "1" and "2:3" in ``"order:{a}:{b}"``. Nothing is escaped in the last field.
 """
 
 from __future__ import annotations
@@ -151,19 +153,7 @@ class NameTemplate:
         except TypeError as error:
             raise TypeError(f"{_named(self.function)}() {error}") from None
         bound.apply_defaults()
-        parts = []
-        for literal, field, spec, conversion in _FORMAT.parse(self.template):
-            parts.append(literal)
-            if field is not None:
-                value, _ = _FORMAT.get_field(field, (), bound.arguments)
-                text = format(_FORMAT.convert_field(value, conversion), spec or "")
-                if not is_the_same_everywhere(value, text):
-                    raise TypeError(
-                        f"{{{field}}} is {value!r}, which prints differently in every process:"
-                        " use a value that is the same in all, such as one of its attributes"
-                    )
-                parts.append(text)
-        name = options.lock_name("".join(parts))
+        name = options.lock_name(filled(self.template, bound.arguments))
         return DecoratedCall(name, partial(self._into, bound))
 
     def _into(self, bound: inspect.BoundArguments, lease: object) -> Any:
@@ -180,6 +170,57 @@ class NameTemplate:
         if self.lease is not None:
             wrapper.__signature__ = self.open  # type: ignore[attr-defined]  # what inspect looks for
         return wrapper
+
+
+def filled(template: str, arguments: Mapping[str, Any]) -> str:
+    """Return a template with its fields filled in."""
+    texts = []
+    for _, field, spec, conversion in _FORMAT.parse(template):
+        if field is not None:
+            value, _ = _FORMAT.get_field(field, (), arguments)
+            text = format(_FORMAT.convert_field(value, conversion), spec or "")
+            if not is_the_same_everywhere(value, text):
+                raise TypeError(
+                    f"{{{field}}} is {value!r}, which prints differently in every process:"
+                    " use a value that is the same in all, such as one of its attributes"
+                )
+            texts.append(text)
+    return name_of(template, texts)
+
+
+# What ends a field: a character that no escape contains.
+_MARK = re.compile("[^%0-9A-F]")
+
+
+def name_of(template: str, texts: Sequence[str]) -> str:
+    """Return the name that a template makes of the texts of its fields."""
+    first, *after = literals(template)
+    told = [*map(_escaped, texts[:-1], after), *texts[-1:]]
+    return first + "".join(text + literal for text, literal in zip(told, after, strict=True))
+
+
+def literals(template: str) -> list[str]:
+    """Return what stands before, between and after the fields of a template."""
+    found = [""]
+    for literal, field, _, _ in _FORMAT.parse(template):
+        found[-1] += literal
+        if field is not None:
+            found.append("")
+    return found
+
+
+def ends_a_field(literal: str) -> bool:
+    """Return True if the value before this text cannot run into the one after it."""
+    return _MARK.search(literal) is not None
+
+
+def _escaped(text: str, literal: str) -> str:
+    """Return the text of a field as it stands before this literal."""
+    mark = _MARK.search(literal)
+    if mark is None:  # {year}{month:02}: their widths tell them apart
+        return text
+    as_bytes = "".join(f"%{byte:02X}" for byte in mark[0].encode())
+    return text.replace("%", "%25").replace(mark[0], as_bytes)
 
 
 # How Python prints what has no text of its own: "<Order object at 0x7f...>", "<memory at 0x...>".

@@ -5,13 +5,14 @@ Rules of this file:
 - A call that does not fit ends with a TypeError in public names: those of a private base class, or
   of the parameters of a constructor that only clients call, would help no reader.
 - A hint names an option only if that call has it.
-- Acquiring and releasing do not pass through any of this: it costs no time there.
+- Acquiring and releasing do not pass through any of this: it costs no time there. What ``acquire``
+  does not know, it collects in ``**other``, and asks for the error.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from types import FunctionType
 from typing import Any, Final, Never, TypeVar
@@ -29,6 +30,11 @@ HINTS: Final = {
         expire expiry expires expiration ex px duration auto_release_time lock_timeout lease_time
         lease_timeout expire_time lock_ttl ttl_ms ttl_seconds lease lease_duration
         internal_lock_timeout lock_expire
+    """,
+    ("blocking", "it is an option of what is acquired, as in lock(name, ttl=)"): """
+        ttl expire expiry expires expiration ex px duration auto_release_time lock_timeout
+        lease_time lease_timeout expire_time lock_ttl ttl_ms ttl_seconds lease lease_duration
+        renew max_hold max_renewals on_lost label wait
     """,
     ("timeout", "how long to wait is timeout="): """
         blocking_timeout acquire_timeout wait_timeout max_wait wait_time context_manager_timeout
@@ -153,6 +159,12 @@ def _instead(name: str, options: dict[str, Any], known: tuple[str, ...]) -> str:
 
     alike = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {alike[0]}=?" if alike else f"; its options are {', '.join(known)}"
+
+
+def refuse_options(handle: object, other: Mapping[str, Any], *known: str) -> Never:
+    """Raise for an option that ``acquire`` does not have."""
+    name, called = next(iter(other)), f"{type(handle).__name__}.acquire"
+    raise TypeError(f"{called}() has no option {name!r}{_instead(name, dict(other), known)}")
 
 
 def made_by_clients(function: Function) -> Function:

@@ -58,7 +58,7 @@ class AsyncBarrier(ProcessBound):
         """Ask the server how many parties wait at the barrier now; to be awaited.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return self._count()
 
@@ -67,7 +67,7 @@ class AsyncBarrier(ProcessBound):
         """Ask the server whether the barrier is broken now; to be awaited.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return self._is_broken()
 

@@ -159,7 +159,7 @@ class AsyncElection(AsyncHolder):
         """Ask the server for the present leader; None when there is none.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return await leader(self._port(), self._holds.keys)
 
@@ -167,7 +167,7 @@ class AsyncElection(AsyncHolder):
         """Ask the server for the waiting candidates, in the order of the line; the first hundred.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return await candidates(self._port(), self._holds.keys)
 
@@ -180,7 +180,7 @@ class AsyncElection(AsyncHolder):
         ``timeout`` seconds.
 
         Raises:
-            ServerError, OutcomeUnknown: from the iteration, when the server cannot tell.
+            ServerError: from the iteration, when the server cannot tell.
         """
         span = None if timeout is None else options.positive("timeout", timeout)
         return AsyncLeaderChanges(self._port, self._holds, span)

@@ -47,7 +47,7 @@ class AsyncEvent(AsyncSignal):
         """Ask the server whether the event is set now.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return bool(await self._changed(b"look"))
 
@@ -119,7 +119,7 @@ class AsyncLatch(AsyncSignal):
         """Ask the server how much is left to count down; 0 when the latch is open.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return await self._changed(b"look")
 

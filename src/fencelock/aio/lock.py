@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 from fencelock import options
 from fencelock._core.lock.acquire import acquire, withdraw
@@ -23,7 +23,7 @@ from fencelock._handles.body import UNSURE, Body, raise_release_error
 from fencelock._handles.handle import DropFinalizer, Holds
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.tasks import run_release
-from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, unnamed
+from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, refuse_options, unnamed
 from fencelock._runtime.process import ProcessBound
 from fencelock.aio.caller import (
     by_caller,
@@ -147,7 +147,7 @@ class AsyncLockBase(AsyncHandle):
         """Ask the server whether any client holds the lock now.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return await self._holds.is_busy(self._port())
 
@@ -157,7 +157,7 @@ class AsyncLockBase(AsyncHandle):
         Sends nothing, and is False, when this handle holds nothing.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return await self._holds.is_owned(self._port())
 
@@ -249,7 +249,9 @@ class AsyncLock(AsyncLockBase):
     __slots__ = ()
 
     @by_caller
-    async def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
+    async def acquire(
+        self, blocking: bool = True, timeout: options.Seconds = -1, **other: Never
+    ) -> bool:
         """Acquire the lock; True when granted, False when it was not granted in time.
 
         Waits in line for ever, or for ``timeout`` seconds; ``blocking=False`` tries once. Returns
@@ -262,6 +264,8 @@ class AsyncLock(AsyncLockBase):
             ServerError: the server refuses (permission, kind of key, memory, read-only).
             ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
         """
+        if other:
+            refuse_options(self, other, "blocking", "timeout")
         usual = blocking is True and timeout == -1
         seconds = None if usual else options.acquire_timeout(timeout, blocking=blocking)
         if self._holds.options.lone_timeout:
@@ -306,7 +310,9 @@ class AsyncRLock(AsyncLockBase):
     __slots__ = ()
 
     @by_caller
-    async def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
+    async def acquire(
+        self, blocking: bool = True, timeout: options.Seconds = -1, **other: Never
+    ) -> bool:
         """Acquire the lock, or enter it once more; otherwise as ``AsyncLock.acquire``.
 
         Re-entry keeps the fence, and renews a lease that is not renewed by itself.
@@ -315,6 +321,8 @@ class AsyncRLock(AsyncLockBase):
             LeaseLost: this task entered before, and that lease is lost.
             ServerError, OutcomeUnknown, ValueError, OverflowError: as ``AsyncLock.acquire``.
         """
+        if other:
+            refuse_options(self, other, "blocking", "timeout")
         seconds = options.acquire_timeout(timeout, blocking=blocking)
         if self._holds.options.lone_timeout:
             self._holds.doubt_timeout()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import partial
+from typing import Never
 
 from fencelock import options
 from fencelock._core.lock.attempt import Attempt
@@ -13,6 +14,7 @@ from fencelock._core.objects.multi import acquire_all, release_all
 from fencelock._handles.body import Body
 from fencelock._handles.multi import MultiHolds
 from fencelock._io.tasks import run_release
+from fencelock._runtime.hints import refuse_options
 from fencelock.aio.caller import (
     by_caller,
     caller,
@@ -48,7 +50,7 @@ class AsyncMultiLock(AsyncHandle):
         return None if hold is None else hold.joint
 
     @by_caller
-    async def acquire(self, blocking: bool = True, timeout: Seconds = -1) -> bool:
+    async def acquire(self, blocking: bool = True, timeout: Seconds = -1, **other: Never) -> bool:
         """Acquire all locks; True when all were granted, False when not all were in time.
 
         If all are plain locks, free and without waiters, one command takes them. Otherwise it waits
@@ -64,6 +66,8 @@ class AsyncMultiLock(AsyncHandle):
             ServerError: the server refuses (permission, kind of key, memory, read-only).
             ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
         """
+        if other:
+            refuse_options(self, other, "blocking", "timeout")
         seconds = options.acquire_timeout(timeout, blocking=blocking)
         body = Body(None, caller())
         try:
@@ -93,7 +97,7 @@ class AsyncMultiLock(AsyncHandle):
         """Ask the server whether any of them would have to be waited for now; one command each.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         port = self._port()
         busy = [await part.is_busy(port) for part in self._holds.parts.values()]
@@ -105,7 +109,7 @@ class AsyncMultiLock(AsyncHandle):
         Sends nothing, and is False, when this handle holds nothing.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         port = self._port()
         owned = [await part.is_owned(port) for part in self._holds.parts.values()]

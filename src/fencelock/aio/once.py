@@ -131,7 +131,7 @@ class AsyncOnce(ProcessBound, Generic[Given]):
         """Ask the server for the outcome, and run nothing.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         keys = self._keys(self.name)
         done = await read(self._port(), keys)

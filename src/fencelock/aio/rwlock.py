@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
 from fencelock import options
 from fencelock._handles.body import Body
 from fencelock._handles.rwlock import SideHolds
 from fencelock._io.port_asyncio import AioPort
-from fencelock._runtime.hints import SIDES, Elsewhere, made_by_clients, unnamed
+from fencelock._runtime.hints import SIDES, Elsewhere, made_by_clients, refuse_options, unnamed
 from fencelock._runtime.process import ProcessBound
 from fencelock.aio.caller import by_caller, caller
 from fencelock.aio.lock import AsyncLockBase
@@ -24,7 +24,9 @@ class AsyncRWLockSide(AsyncLockBase):
     _holds: SideHolds
 
     @by_caller
-    async def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
+    async def acquire(
+        self, blocking: bool = True, timeout: options.Seconds = -1, **other: Never
+    ) -> bool:
         """Acquire this side, or enter it once more; True when granted, False when not in time.
 
         Waits in line for ever, or for ``timeout`` seconds; ``blocking=False`` tries once. Entering
@@ -40,6 +42,8 @@ class AsyncRWLockSide(AsyncLockBase):
             ServerError: the server refuses (permission, kind of key, memory, read-only).
             ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
         """
+        if other:
+            refuse_options(self, other, "blocking", "timeout")
         seconds = options.acquire_timeout(timeout, blocking=blocking)
         body = Body(None, caller())
         try:
@@ -69,7 +73,7 @@ class AsyncRWLockSide(AsyncLockBase):
 
         Raises:
             ServerUnsuitable: the name is in use as another kind of object.
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return await self._holds.is_busy(self._port())
 
@@ -79,7 +83,7 @@ class AsyncRWLockSide(AsyncLockBase):
         Sends nothing, and is False, when this handle holds nothing.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return await self._holds.is_owned(self._port())
 

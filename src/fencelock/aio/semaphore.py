@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Coroutine
 from types import FrameType
-from typing import Any, cast
+from typing import Any, Never, cast
 
 from fencelock import options
 from fencelock._core.lock.acquire import acquire
@@ -14,6 +14,7 @@ from fencelock._core.objects.semaphore_rwlock import release_permits, set_limit
 from fencelock._handles.body import UNSURE, Bodies, Body, raise_release_error
 from fencelock._handles.semaphore import SemaphoreHolds
 from fencelock._io.tasks import run_release
+from fencelock._runtime.hints import refuse_options
 from fencelock.aio.caller import by_caller, caller, from_first_instruction, was_stopped, watch
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLockBase
@@ -41,7 +42,12 @@ class AsyncSemaphore(AsyncLockBase):
 
     @by_caller
     async def acquire(
-        self, blocking: bool = True, timeout: options.Seconds | None = None, *, permits: int = 1
+        self,
+        blocking: bool = True,
+        timeout: options.Seconds | None = None,
+        *,
+        permits: int = 1,
+        **other: Never,
     ) -> bool:
         """Acquire ``permits`` at once; True when granted, False when not granted in time.
 
@@ -58,6 +64,8 @@ class AsyncSemaphore(AsyncLockBase):
             ServerError: the server refuses (permission, memory, read-only).
             OverflowError: a timeout that cannot be, as in ``threading``.
         """
+        if other:
+            refuse_options(self, other, "blocking", "timeout", "permits")
         seconds = options.semaphore_timeout(timeout, blocking=blocking)
         body = Body(None, caller())
         try:
@@ -91,7 +99,7 @@ class AsyncSemaphore(AsyncLockBase):
 
         Raises:
             ServerUnsuitable: the name is in use as another kind of object.
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return await self._holds.is_busy(self._port())
 
@@ -101,7 +109,7 @@ class AsyncSemaphore(AsyncLockBase):
         Sends nothing, and is False, when this handle holds nothing.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return await self._holds.is_owned(self._port())
 
@@ -110,7 +118,7 @@ class AsyncSemaphore(AsyncLockBase):
 
         Raises:
             ServerUnsuitable: the name is in use as another kind of object.
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         now = await self._holds.state(self._port())
         return max(0, now.limit - now.taken)

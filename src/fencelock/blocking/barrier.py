@@ -60,7 +60,7 @@ class Barrier(ProcessBound):
         """Ask the server how many parties wait at the barrier now.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return self._count()
 
@@ -69,7 +69,7 @@ class Barrier(ProcessBound):
         """Ask the server whether the barrier is broken now.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return self._is_broken()
 

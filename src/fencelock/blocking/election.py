@@ -161,7 +161,7 @@ class Election(Holder):
         """Ask the server for the present leader; None when there is none.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return run_blocking(leader(self._port, self._holds.keys))
 
@@ -169,7 +169,7 @@ class Election(Holder):
         """Ask the server for the waiting candidates, in the order of the line; the first hundred.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return run_blocking(candidates(self._port, self._holds.keys))
 
@@ -182,7 +182,7 @@ class Election(Holder):
         ``timeout`` seconds.
 
         Raises:
-            ServerError, OutcomeUnknown: from the iteration, when the server cannot tell.
+            ServerError: from the iteration, when the server cannot tell.
         """
         span = None if timeout is None else options.positive("timeout", timeout)
         return LeaderChanges(self._port, self._holds, span)

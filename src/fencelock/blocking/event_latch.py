@@ -47,7 +47,7 @@ class Event(Signal):
         """Ask the server whether the event is set now.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return bool(self._changed(b"look"))
 
@@ -119,7 +119,7 @@ class Latch(Signal):
         """Ask the server how much is left to count down; 0 when the latch is open.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return self._changed(b"look")
 

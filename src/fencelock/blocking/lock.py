@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 from fencelock import options
 from fencelock._core.lock.acquire import acquire, withdraw
@@ -23,7 +23,7 @@ from fencelock._handles.body import UNSURE, Body, raise_release_error
 from fencelock._handles.handle import DropFinalizer, Holds
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking, run_release
-from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, unnamed
+from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, refuse_options, unnamed
 from fencelock._runtime.process import ProcessBound, here
 from fencelock.blocking.caller import (
     from_first_instruction,
@@ -144,7 +144,7 @@ class LockBase(Handle):
         """Ask the server whether any client holds the lock now.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return run_blocking(self._holds.is_busy(self._port))
 
@@ -154,7 +154,7 @@ class LockBase(Handle):
         Sends nothing, and is False, when this handle holds nothing.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return run_blocking(self._holds.is_owned(self._port))
 
@@ -245,7 +245,7 @@ class Lock(LockBase):
 
     __slots__ = ()
 
-    def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
+    def acquire(self, blocking: bool = True, timeout: options.Seconds = -1, **other: Never) -> bool:
         """Acquire the lock; True when granted, False when it was not granted in time.
 
         Waits in line for ever, or for ``timeout`` seconds; ``blocking=False`` tries once. Returns
@@ -258,6 +258,8 @@ class Lock(LockBase):
             ServerError: the server refuses (permission, kind of key, memory, read-only).
             ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
         """
+        if other:
+            refuse_options(self, other, "blocking", "timeout")
         usual = blocking is True and timeout == -1
         seconds = None if usual else options.acquire_timeout(timeout, blocking=blocking)
         if self._holds.options.lone_timeout:
@@ -299,7 +301,7 @@ class RLock(LockBase):
 
     __slots__ = ()
 
-    def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
+    def acquire(self, blocking: bool = True, timeout: options.Seconds = -1, **other: Never) -> bool:
         """Acquire the lock, or enter it once more; otherwise as ``Lock.acquire``.
 
         Re-entry keeps the fence, and renews a lease that is not renewed by itself.
@@ -308,6 +310,8 @@ class RLock(LockBase):
             LeaseLost: this thread entered before, and that lease is lost.
             ServerError, OutcomeUnknown, ValueError, OverflowError: as ``Lock.acquire``.
         """
+        if other:
+            refuse_options(self, other, "blocking", "timeout")
         seconds = options.acquire_timeout(timeout, blocking=blocking)
         if self._holds.options.lone_timeout:
             self._holds.doubt_timeout()

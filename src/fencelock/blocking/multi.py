@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import partial
+from typing import Never
 
 from fencelock import options
 from fencelock._core.lock.attempt import Attempt
@@ -14,6 +15,7 @@ from fencelock._core.objects.multi import acquire_all, release_all
 from fencelock._handles.body import Body
 from fencelock._handles.multi import MultiHolds
 from fencelock._io.threads import run_blocking, run_release
+from fencelock._runtime.hints import refuse_options
 from fencelock._runtime.process import here
 from fencelock.blocking.caller import (
     from_first_instruction,
@@ -46,7 +48,7 @@ class MultiLock(Handle):
         hold = self._holds.lease_for(here.unit)
         return None if hold is None else hold.joint
 
-    def acquire(self, blocking: bool = True, timeout: Seconds = -1) -> bool:
+    def acquire(self, blocking: bool = True, timeout: Seconds = -1, **other: Never) -> bool:
         """Acquire all locks; True when all were granted, False when not all were in time.
 
         If all are plain locks, free and without waiters, one command takes them. Otherwise it waits
@@ -62,6 +64,8 @@ class MultiLock(Handle):
             ServerError: the server refuses (permission, kind of key, memory, read-only).
             ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
         """
+        if other:
+            refuse_options(self, other, "blocking", "timeout")
         seconds = options.acquire_timeout(timeout, blocking=blocking)
         body = Body(None, here.unit)
         try:
@@ -89,7 +93,7 @@ class MultiLock(Handle):
         """Ask the server whether any of them would have to be waited for now; one command each.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         port = self._port
         busy = [run_blocking(part.is_busy(port)) for part in self._holds.parts.values()]
@@ -101,7 +105,7 @@ class MultiLock(Handle):
         Sends nothing, and is False, when this handle holds nothing.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         port = self._port
         owned = [run_blocking(part.is_owned(port)) for part in self._holds.parts.values()]

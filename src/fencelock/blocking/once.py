@@ -129,7 +129,7 @@ class Once(ProcessBound, Generic[Given]):
         """Ask the server for the outcome, and run nothing.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         keys = self._keys(self.name)
         done = run_blocking(read(self._port, keys))

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
 from fencelock import options
 from fencelock._handles.body import Body
 from fencelock._handles.rwlock import SideHolds
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking
-from fencelock._runtime.hints import SIDES, Elsewhere, made_by_clients, unnamed
+from fencelock._runtime.hints import SIDES, Elsewhere, made_by_clients, refuse_options, unnamed
 from fencelock._runtime.process import ProcessBound, here
 from fencelock.blocking.lock import LockBase
 
@@ -23,7 +23,7 @@ class RWLockSide(LockBase):
 
     _holds: SideHolds
 
-    def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
+    def acquire(self, blocking: bool = True, timeout: options.Seconds = -1, **other: Never) -> bool:
         """Acquire this side, or enter it once more; True when granted, False when not in time.
 
         Waits in line for ever, or for ``timeout`` seconds; ``blocking=False`` tries once. Entering
@@ -39,6 +39,8 @@ class RWLockSide(LockBase):
             ServerError: the server refuses (permission, kind of key, memory, read-only).
             ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
         """
+        if other:
+            refuse_options(self, other, "blocking", "timeout")
         seconds = options.acquire_timeout(timeout, blocking=blocking)
         body = Body(None, here.unit)
         try:
@@ -67,7 +69,7 @@ class RWLockSide(LockBase):
 
         Raises:
             ServerUnsuitable: the name is in use as another kind of object.
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return run_blocking(self._holds.is_busy(self._port))
 
@@ -77,7 +79,7 @@ class RWLockSide(LockBase):
         Sends nothing, and is False, when this handle holds nothing.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return run_blocking(self._holds.is_owned(self._port))
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, cast
+from typing import Any, Never, cast
 
 from fencelock import options
 from fencelock._core.lock.acquire import acquire
@@ -15,6 +15,7 @@ from fencelock._core.objects.semaphore_rwlock import release_permits, set_limit
 from fencelock._handles.body import UNSURE, Bodies, Body, raise_release_error
 from fencelock._handles.semaphore import SemaphoreHolds
 from fencelock._io.threads import run_blocking, run_release
+from fencelock._runtime.hints import refuse_options
 from fencelock._runtime.process import here
 from fencelock.blocking.caller import from_first_instruction, was_stopped, watch
 from fencelock.blocking.lease import Lease
@@ -42,7 +43,12 @@ class Semaphore(LockBase):
         return self._holds.limit
 
     def acquire(
-        self, blocking: bool = True, timeout: options.Seconds | None = None, *, permits: int = 1
+        self,
+        blocking: bool = True,
+        timeout: options.Seconds | None = None,
+        *,
+        permits: int = 1,
+        **other: Never,
     ) -> bool:
         """Acquire ``permits`` at once; True when granted, False when not granted in time.
 
@@ -59,6 +65,8 @@ class Semaphore(LockBase):
             ServerError: the server refuses (permission, memory, read-only).
             OverflowError: a timeout that cannot be, as in ``threading``.
         """
+        if other:
+            refuse_options(self, other, "blocking", "timeout", "permits")
         seconds = options.semaphore_timeout(timeout, blocking=blocking)
         body = Body(None, here.unit)
         try:
@@ -90,7 +98,7 @@ class Semaphore(LockBase):
 
         Raises:
             ServerUnsuitable: the name is in use as another kind of object.
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return run_blocking(self._holds.is_busy(self._port))
 
@@ -100,7 +108,7 @@ class Semaphore(LockBase):
         Sends nothing, and is False, when this handle holds nothing.
 
         Raises:
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         return run_blocking(self._holds.is_owned(self._port))
 
@@ -109,7 +117,7 @@ class Semaphore(LockBase):
 
         Raises:
             ServerUnsuitable: the name is in use as another kind of object.
-            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+            ServerError: the server cannot tell, or no answer came.
         """
         now = run_blocking(self._holds.state(self._port))
         return max(0, now.limit - now.taken)

@@ -4,7 +4,8 @@
 | --- | --- |
 | ``/``, ``/assets/…`` | the page and its files; they have no data |
 | ``/api/board``, ``/api/graph``, ``/api/blockers``, ``/api/events`` | a view, as JSON |
-| ``/api/lock?name=…`` | the view of one lock |
+| ``/api/signals`` | the events, latches and barriers |
+| ``/api/lock?name=…`` | the view of one lock, or of what else has that name |
 | ``POST /api/revoke`` | takes a lock away |
 | ``/metrics`` | the numbers for Prometheus |
 """
@@ -54,6 +55,7 @@ def make_app(
         Route("/api/graph", views.of("graph", lambda board: board.graph.drawing())),
         Route("/api/blockers", views.of("blockers", Board.blockers)),
         Route("/api/events", views.of("events", Board.all_events)),
+        Route("/api/signals", views.signals),
         Route("/api/lock", views.lock),
         Route("/api/revoke", views.revoke, methods=["POST"]),
         Route("/metrics", views.metrics),
@@ -99,6 +101,15 @@ class _Views:
             view = await self._feed.lock(request.query_params.get("name", ""))
         except ValueError as wrong:
             return error(400, str(wrong))
+        except FencelockError as wrong:
+            return error(502, str(wrong))
+        return self._answer(request, view, await self._feed.board())
+
+    async def signals(self, request: Request) -> Response:
+        """Answer with the events, latches and barriers."""
+        self._check_reading(request)
+        try:
+            view = await self._feed.signals()
         except FencelockError as wrong:
             return error(502, str(wrong))
         return self._answer(request, view, await self._feed.board())

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from fencelock.dashboard import rows
 from fencelock.dashboard.graph import Graph
+from fencelock.dashboard.recent import with_history
 
 if TYPE_CHECKING:
     from fencelock.status import HistoryEntry, LockStatus
@@ -151,15 +152,21 @@ class Board:
 
     def one_lock(self, lock: LockStatus, past: Mapping[str, Any]) -> dict[str, Any]:
         """Return the view of one lock; ``past`` is what the looks before saw of it."""
-        cycle = lock.name in self.graph.locks_in_cycles
+        others = [each for each in self.look.locks if each.name != lock.name]
+        graph = Graph([*others, lock])  # this one has the waiters inside clients
+        cycle = lock.name in graph.locks_in_cycles
         status = rows.details(lock, self.now, cycle=cycle) | {"ttl": past["ttl"]}
-        events = [each for each in self.look.events if each.name == lock.name]
+        events = [each for each in self.look.events if each.name == lock.name][-_LOCK_EVENTS_MAX:]
+        waits = [each for each in events if each.kind == "wait"]
+        samples, dark = with_history(past["samples"], past["unseen"], waits)
         return {
             "status": status,
+            "waits": graph.drawing(lock.name),
             "tenures": past["tenures"],
-            "samples": past["samples"],
+            "samples": samples,
+            "dark": dark,
             "unseen": past["unseen"],
-            "events": [event(each) for each in events[-_LOCK_EVENTS_MAX:]],
+            "events": [event(each) for each in events],
         }
 
     def all_events(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from fencelock.dashboard import rows
 from fencelock.dashboard.board import Board, Look, View
 from fencelock.dashboard.recent import Recent
 from fencelock.errors import FencelockError
-from fencelock.status import HistoryEntry, LockStatus
+from fencelock.status import HistoryEntry, LockStatus, SignalStatus
 
 if TYPE_CHECKING:
     from fencelock.blocking.client import Client
@@ -37,6 +37,9 @@ WAITERS_OF_EACH: Final = 100
 WAITERS_OF_ONE: Final = 500
 HISTORY_SECONDS: Final = 5.0  # between two readings of the history
 _EVENTS_AT_FIRST: Final = 1_000
+# A SCAN goes through all keys of a server: it may take this part of the time.
+SCAN_SECONDS: Final = 5.0
+SCAN_SHARE: Final = 20
 # Clients write the history in the background, so an entry may come later than others after it.
 _LATE_SECONDS: Final = 10.0
 
@@ -65,6 +68,10 @@ class ServerSource:
     def status(self, name: str) -> LockStatus:
         """Return one lock, whatever its state."""
         return self.client.status(name, waiters=WAITERS_OF_ONE)
+
+    def signals(self, name: str | None = None) -> Sequence[SignalStatus]:
+        """Return all events, latches and barriers, which takes a SCAN, or the one of a name."""
+        return self.client.signals(names=None if name is None else [name])
 
     def key(self, name: str) -> str:
         """Return the key of a lock; ValueError for a name that cannot be one."""
@@ -99,6 +106,9 @@ class Feed:
         self._next = 0.0  # when the next look is due
         self._too_old = 0.0  # from then on this board is shown only after a failed look
         self._skew = 0.0  # of the server's clock against ours
+        self._scanning = asyncio.Lock()
+        self._signals: list[dict[str, Any]] = []
+        self._scan_due = 0.0
 
     @property
     def now(self) -> float:
@@ -170,17 +180,37 @@ class Feed:
         """Return the view of one lock; ValueError for a name that cannot be one."""
         board = await self.board()
         key = self._source.key(name)
-        found = board.by_name.get(name)
-        if (found is None or found.waiting > len(found.waiters)) and not board.trouble:
-            async with self._turn:  # it is not, or not completely, on the board
+        found, signal = board.by_name.get(name), None
+        if not board.trouble:
+            async with self._turn:
                 if not board.has(f"lock {name}"):  # no other browser has looked it up
-                    found = await run_in_threadpool(self._source.status, name)
+                    found, signal = await run_in_threadpool(self._look_at, name)
 
         def make() -> dict[str, Any]:
-            status = found or LockStatus(name)
-            return {"key": key} | board.one_lock(status, self._recent.of(name, board.now))
+            view = board.one_lock(found or LockStatus(name), self._recent.of(name, board.now))
+            told = None if signal is None else rows.signal(signal, board.now)
+            return {"key": key, "signal": told} | view
 
         return board.view(f"lock {name}", make)
+
+    def _look_at(self, name: str) -> tuple[LockStatus, SignalStatus | None]:
+        """Return a lock with its whole line, or what else has its name."""
+        found = self._source.status(name)
+        if found.held or found.kept or found.waiting:
+            return found, None
+        return found, next(iter(self._source.signals(name)), None)
+
+    async def signals(self) -> View:
+        """Return the view of all events, latches and barriers, as the last SCAN found them."""
+        board = await self.board()
+        async with self._scanning:
+            begun = time.monotonic()
+            if begun >= self._scan_due and not board.trouble:
+                found = await run_in_threadpool(self._source.signals)
+                self._signals = [rows.signal(each, board.now) for each in found]
+                took = time.monotonic() - begun
+                self._scan_due = begun + max(SCAN_SECONDS, SCAN_SHARE * took)
+        return board.view("signals", lambda: {"signals": self._signals})
 
     async def revoke(
         self, name: str, reason: str, only: tuple[str, int] | None, fence: int, by: str

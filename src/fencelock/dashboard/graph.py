@@ -32,10 +32,10 @@ class Graph:
         self.people |= holders
         self.holders: frozenset[Unit] = frozenset(holders)
         self.behind: dict[Unit, list[Block]] = defaultdict(list)
-        self.first: dict[Unit, str] = {}  # what a client waits for
+        self.ahead: dict[Unit, list[Block]] = defaultdict(list)
         for wait in self.waits:
             self.behind[wait.holder].append(wait)
-            self.first.setdefault(wait.waiter, wait.name)
+            self.ahead[wait.waiter].append(wait)
         self.ring: frozenset[Unit] = in_cycles(self.waits)
         self.locks_in_cycles: frozenset[str] = frozenset(
             w.name for w in self.waits if self.turns(w)
@@ -75,9 +75,26 @@ class Graph:
             "cycle": unit in self.ring,
         }
 
-    def drawing(self) -> dict[str, Any]:
-        """Return boxes and arrows: those in cycles first, then those that block most."""
-        counts = {unit: len(self.blocked_by(unit)) for unit in self.behind}
+    def around(self, name: str) -> set[Unit]:
+        """Return who waits for a lock or holds it, what they wait for, and who waits for them."""
+        here = [wait for wait in self.waits if wait.name == name]
+        found = {unit for wait in here for unit in (wait.holder, wait.waiter)}
+        for unit in list(found):
+            found.update(self.blocked_by(unit))
+        left = list(found)
+        while left:
+            more = {wait.holder for wait in self.ahead.get(left.pop(), ())} - found
+            found |= more
+            left += more
+        return found
+
+    def drawing(self, name: str | None = None) -> dict[str, Any]:
+        """Return boxes and arrows: those in cycles first, then those that block most.
+
+        With ``name`` only those that have to do with that lock.
+        """
+        shown = self.behind if name is None else self.around(name) & self.behind.keys()
+        counts = {unit: len(self.blocked_by(unit)) for unit in shown}
         order = sorted(counts, key=lambda unit: (unit not in self.ring, -counts[unit]))
         drawn = _Drawing(self, counts)
         left_out = sum(not drawn.add(unit) for unit in order)
@@ -131,9 +148,10 @@ class _Drawing:
     def _node(self, unit: Unit) -> int:
         if unit not in self._ids:
             self._ids[unit] = len(self.nodes)
+            waits = self._graph.ahead.get(unit)
             self.nodes.append(
                 self._graph.person(unit)
-                | {"id": self._ids[unit], "crowd": 0, "waits": self._graph.first.get(unit)}
+                | {"id": self._ids[unit], "crowd": 0, "waits": waits[0].name if waits else None}
                 | {"all": self._counts.get(unit, 0), "cycle": unit in self._graph.ring}
             )
         return self._ids[unit]

@@ -1,7 +1,7 @@
 """What the looks of the last minutes saw of each lock: which client held it when, how many waited.
 
-The server keeps no such record, so this knows only what the looks saw: a tenure that began and
-ended between two of them is missing.
+Only the looks see who holds: a tenure that began and ended between two of them is missing. Where no
+look was, the history has the long waits, if clients keep one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fencelock.dashboard.rows import person
 
 if TYPE_CHECKING:
-    from fencelock.status import HolderStatus, LockStatus
+    from fencelock.status import HistoryEntry, HolderStatus, LockStatus
 
 KEPT_SECONDS: Final = 600.0
 # Bounds of memory: of one lock, and of all. Locks that are looked at least are dropped first.
@@ -31,6 +31,7 @@ GAP_MAX: Final = 10.0
 GAPS_MAX: Final = 100
 
 Key = tuple[str, int, str, int]
+Sample = tuple[float, int]  # from when on so many wait
 Holder = tuple[str, int, str]  # a process and its label
 
 
@@ -40,7 +41,7 @@ class _Past:
     def __init__(self) -> None:
         self.tenures: deque[dict[str, Any]] = deque(maxlen=TENURES_MAX)
         self.open: dict[Key, dict[str, Any]] = {}
-        self.samples: deque[tuple[float, int]] = deque(maxlen=SAMPLES_MAX)
+        self.samples: deque[Sample] = deque(maxlen=SAMPLES_MAX)
         self.seen = 0.0
         self.ttl = 0.0
 
@@ -137,6 +138,26 @@ class Recent:
             "unseen": [each for each in self._unseen if each[1] >= begin],
             "ttl": round(past.ttl, 1),
         }
+
+
+def with_history(
+    samples: Sequence[Sample], unseen: Sequence[tuple[float, float]], waits: Sequence[HistoryEntry]
+) -> tuple[list[Sample], list[tuple[float, float]]]:
+    """Add to the samples what the history says of times that no look saw.
+
+    Returns also those of these times of which it says nothing.
+    """
+    told, dark = list(samples), []
+    for begin, end in unseen:
+        spans = [(max(begin, each.at - each.seconds), min(end, each.at)) for each in waits]
+        spans = [(start, stop) for start, stop in spans if start < stop]
+        if not spans:
+            dark.append((begin, end))
+        else:
+            times = {begin, *(time for span in spans for time in span)} - {end}
+            told += [(time, sum(one <= time < two for one, two in spans)) for time in times]
+            told.append((end, next((n for time, n in reversed(samples) if time <= end), 0)))
+    return sorted(told), dark
 
 
 def _holder(who: HolderStatus) -> Holder:

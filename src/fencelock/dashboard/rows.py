@@ -9,11 +9,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fencelock.status import HolderStatus, LockStatus, WaiterStatus
+    from fencelock.status import HolderStatus, LockStatus, SignalStatus, WaiterStatus
 
 Row = dict[str, Any]
 # A holder that is not a fencelock client.
-FOREIGN: Row = {"host": "", "pid": 0, "unit": "", "label": "", "others": 0, "foreign": True}
+FOREIGN: Row = {
+    "host": "",
+    "pid": 0,
+    "unit": "",
+    "label": "",
+    "others": 0,
+    "id": "",
+    "foreign": True,
+}
 
 
 def instant(locks: Sequence[LockStatus], fallback: float) -> float:
@@ -52,6 +60,18 @@ def details(lock: LockStatus, now: float, *, cycle: bool = False) -> Row:
         "holding": lock.holding,
         "holders": holders or [each for each in (_foreign(lock),) if each],
         "waiters": [waiter(lock, each) for each in lock.waiters],
+        "inside": [waiter(lock, each) for each in lock.local_waiters],
+    }
+
+
+def signal(one: SignalStatus, now: float) -> Row:
+    """Return an event, latch or barrier."""
+    return {
+        "name": one.name,
+        "kind": one.kind,
+        "state": one.doing,
+        "waiting": one.waiting,
+        "until": round(now + one.remaining, 2),
     }
 
 
@@ -63,6 +83,7 @@ def person(who: HolderStatus | WaiterStatus) -> Row:
         "unit": who.unit,
         "label": who.called,
         "others": who.others,
+        "id": who.unit_id,  # tells threads and tasks of one name apart
         "foreign": False,
     }
 

@@ -49,17 +49,21 @@ class AsyncSqlSession(Protocol):
 
 def session(connection: Any) -> SqlSession:
     """Return what runs statements on a blocking connection; TypeError for anything else."""
-    make = _BLOCKING.get(_kind(connection))
+    kind = _kind(connection)
+    make = _BLOCKING.get(kind)
     if make is None:
-        raise _unknown(connection, "sqlalchemy, psycopg, sqlite3 or PyMySQL")
+        other = "AsyncFenceGuard" if kind in _ASYNCIO else ""
+        raise _unknown(connection, "sqlalchemy, psycopg, sqlite3 or PyMySQL", other)
     return make(connection)
 
 
 def async_session(connection: Any) -> AsyncSqlSession:
     """Return what runs statements on a connection of asyncio; TypeError for anything else."""
-    make = _ASYNCIO.get(_kind(connection))
+    kind = _kind(connection)
+    make = _ASYNCIO.get(kind)
     if make is None:
-        raise _unknown(connection, "sqlalchemy.ext.asyncio, psycopg (AsyncConnection) or asyncpg")
+        known = "sqlalchemy.ext.asyncio, psycopg (AsyncConnection) or asyncpg"
+        raise _unknown(connection, known, "FenceGuard" if kind in _BLOCKING else "")
     return make(connection)
 
 
@@ -72,11 +76,14 @@ def _kind(connection: object) -> tuple[str, str]:
     return "", ""
 
 
-def _unknown(connection: object, known: str) -> TypeError:
+def _unknown(connection: object, known: str, other_guard: str) -> TypeError:
     cls = type(connection)
+    given = f"{cls.__module__}.{cls.__qualname__}"
+    if other_guard:
+        return TypeError(f"connection is of {given}: use {other_guard} with it")
     return TypeError(
         f"connection must be a connection (not a pool, an engine or a cursor) of {known},"
-        f" not {cls.__module__}.{cls.__qualname__}"
+        f" not {given}"
     )
 
 

@@ -17,6 +17,7 @@ from fencelock.instrumentation.metrics import (
 )
 
 SCOPE = "fencelock"
+PORT = 6379  # where a URL names none
 
 
 def hook(
@@ -46,6 +47,27 @@ def _instrument(meter: Any, measure: Measure) -> Any:
     if measure.form == GAUGE:
         return meter.create_up_down_counter(**about).add
     return meter.create_counter(**about).add
+
+
+def server_attributes(server: str) -> dict[str, str | int]:
+    """Return what the conventions say of a server: its host and port, or the path of its socket.
+
+    Of several, as of a Cluster's or Sentinels', the first stands for all. What has no address, such
+    as a quorum or the embedded server, is named as in errors.
+    """
+    scheme, found, rest = server.partition("://")
+    if not found or " " in scheme:
+        return {"server.address": server}
+    if scheme == "unix":
+        return {"server.address": rest.partition("?")[0]}
+    first = rest.partition("/")[0].partition(",")[0]
+    host, colon, port = first.rpartition(":")
+    if not colon or first.endswith("]"):
+        host, port = first, ""
+    return {
+        "server.address": host.strip("[]"),
+        "server.port": int(port) if port.isdecimal() else PORT,
+    }
 
 
 # These end a span; all others are events of one.
@@ -87,7 +109,7 @@ class SpanHook:
             "fencelock.name": event.name,
             "fencelock.template": event.template,
             "fencelock.object": event.object,
-            "server.address": event.server,
+            **server_attributes(event.server),
         }
         return self._tracer.start_span(f"{doing} {event.template}", attributes=about)
 

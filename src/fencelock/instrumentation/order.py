@@ -29,6 +29,7 @@ from fencelock.instrumentation.order_shared import SharedOrders
 LINES_MAX = 3  # of the user's code, for each place
 CLASSES_MAX = 1000
 _PACKAGE = str(Path(__file__).parent.parent) + os.sep
+_LIBRARY = str(Path(os.__file__).parent) + os.sep
 # A thread or task may enter these again: that is no order.
 _REENTRANT = frozenset(("rlock", "rwlock.read", "rwlock.write"))
 
@@ -245,12 +246,15 @@ def _check_options(on_report: object, ordered: object) -> None:
 
 
 def _places() -> Iterator[str]:
-    """Yield the innermost lines of the caller's code that are not this package's."""
+    """Yield the innermost lines of the user's code; those of libraries if there are no others."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - traceback reads each source file
-    left = LINES_MAX
-    while frame is not None and left:
+    own: list[str] = []
+    others: list[str] = []
+    while frame is not None and len(own) < LINES_MAX:
         file = frame.f_code.co_filename
         if not file.startswith((_PACKAGE, "<")):
-            yield f"{file}:{frame.f_lineno} in {frame.f_code.co_name}"
-            left -= 1
+            installed = file.startswith(_LIBRARY) or "-packages" + os.sep in file
+            place = f"{file}:{frame.f_lineno} in {frame.f_code.co_name}"
+            (others if installed else own).append(place)
         frame = frame.f_back
+    yield from own or others[:LINES_MAX]

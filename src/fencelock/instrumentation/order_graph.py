@@ -12,7 +12,9 @@ Rules of this file:
 
 from __future__ import annotations
 
+import os
 from collections import deque
+from pathlib import Path
 from typing import NamedTuple
 
 READ, WRITE = "read", "write"
@@ -42,12 +44,14 @@ class OrderStep(NamedTuple):
     who: str
 
     def __str__(self) -> str:
-        """Return it as a sentence."""
-        held, wanted = " < ".join(self.held_at), " < ".join(self.wanted_at)
-        return (
-            f"{self.second!r} was requested ({wanted}) while {self.first!r} was held,"
-            f" which was requested before ({held}); process {self.who}"
-        )
+        """Return it in three lines: what happened, and where either lock was requested."""
+        head = f"{self.second!r} was requested while {self.first!r} was held; process {self.who}"
+        here = str(Path.cwd()) + os.sep
+        lines = [head]
+        for name, places in ((self.first, self.held_at), (self.second, self.wanted_at)):
+            at = ", called at ".join(each.removeprefix(here) for each in places)
+            lines.append(f"    {name!r} at {at}")
+        return "\n".join(lines)
 
 
 Circle = tuple[Order, ...]

@@ -35,6 +35,7 @@ async def nothing(lease):
         ("order:{a.b}", "must be the name"),
         ("order:{a:>3}", "must be the name"),
         ("order:{a!r}", "must be the name"),
+        ("order:{a}{b}", "need a text such as ':' between them"),
     ],
 )
 def test_a_template_is_checked_when_it_is_given(template, error):
@@ -89,6 +90,30 @@ def test_a_missing_parameter_is_the_clients_mistake():
 
 def test_a_value_that_makes_no_name_is_the_clients_mistake():
     assert answers(f"/orders/{'x' * 5000}").status_code == 400
+
+
+def test_a_value_cannot_reach_into_the_next_parameter():
+    template = "order:{order_id}:{part}"
+    found = [answers(f"/orders/{path}", template).json() for path in ("1:2?part=3", "1?part=2:3")]
+    assert found == ["order:1%3A2:3", "order:1:2:3"]
+
+
+@pytest.mark.parametrize("status", [409, 423])
+def test_openapi_shows_the_answers_of_a_lock(status):
+    client, app = fencelock.AsyncClient("redis://nowhere"), fastapi.FastAPI()
+    order = asgi.locked(client, "order:{order_id}", status=status, retry_after=2.5)
+
+    @app.get("/orders/{order_id}", responses=order.responses)
+    async def get(order_id: str, lease: Annotated[Any, fastapi.Depends(order)]): ...
+
+    route = app.openapi()["paths"]["/orders/{order_id}"]["get"]
+    shown = route["responses"]
+    assert set(shown) == {"200", "400", "422", str(status)}
+    busy = shown[str(status)]
+    assert "holds the lock" in busy["description"]
+    assert "Retry-After" in busy["headers"]
+    assert busy["content"]["application/json"]["example"]["detail"]["retry_after"] == 3
+    assert [each["name"] for each in route["parameters"]] == ["order_id"]
 
 
 def test_values_are_not_templates():

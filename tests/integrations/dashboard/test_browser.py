@@ -249,17 +249,63 @@ def test_a_link_shows_the_same_filter_state_and_order(board, client):
         assert board.get_by_role("searchbox").input_value() == "orders"
 
 
+def test_names_that_differ_at_their_end_are_told_apart(board, client):
+    names = [f"tenants:{'x' * 40}:orders:{number}" for number in (10001, 10002)]
+    with client.lock(names[0]), client.lock(names[1]):
+        for name in names:
+            row(board, name).wait_for()
+            end = row(board, name).locator(".c-name .tail")
+            assert end.inner_text() == name[-12:]
+            inner, outer = end.bounding_box(), cell(board, name, "name").bounding_box()
+            assert inner["x"] + inner["width"] <= outer["x"] + outer["width"]
+
+
+def test_an_event_is_shown_as_one(board, client):
+    client.event("ready").set()
+    board.get_by_role("link", name="Signals").click()
+    row(board, "ready").wait_for()
+    assert cell(board, "ready", "state").inner_text() == "set"
+    board.get_by_role("link", name="ready").click()
+    see(board, "forgotten in")
+    assert "not a lock" not in board.locator("main").inner_text()
+
+
+def test_the_page_of_a_lock_says_who_blocks_whom(board, client, cycle):
+    cycle("first", "second")
+    row(board, "first").wait_for()
+    board.get_by_role("link", name="first", exact=True).first.click()
+    tree = board.locator("section.card", has=board.get_by_role("heading", name="Who blocks whom"))
+    tree.get_by_text("waits for").first.wait_for()
+    assert {"first", "second"} <= set(re.findall(r"first|second", tree.inner_text()))
+
+
 def test_on_a_phone_nothing_is_wider_than_the_screen(run, phone, client, waiter):
     url = run().url
     with client.lock("orders:" + "long" * 30):
         waiter("orders:" + "long" * 30)
         phone.goto(url)
         phone.locator("tbody .c-waiting", has_text="1").wait_for()
-        for view in ("#/", "#/lock/orders:" + "long" * 30, "#/blockers", "#/events", "#/graph"):
+        for view in (
+            "#/",
+            "#/lock/orders:" + "long" * 30,
+            "#/blockers",
+            "#/events",
+            "#/signals",
+            "#/graph",
+        ):
             phone.goto(url + view)
             phone.locator('#live[data-state="live"]').wait_for()
             wide = phone.evaluate("document.documentElement.scrollWidth - innerWidth")
             assert wide <= 0, view
+            here = phone.locator("nav a[aria-current]").bounding_box()
+            assert here["x"] >= 0, view  # the tab of the view is seen
+            assert here["x"] + here["width"] <= 390, view
+        drawing = phone.locator(".graph svg").bounding_box()
+        assert drawing["x"] + drawing["width"] <= 390
+        # More tabs than fit: a shadow says so at the side where they are.
+        assert phone.evaluate("(n => n.scrollWidth > n.clientWidth)(document.querySelector('nav'))")
+        shadows = phone.evaluate("getComputedStyle(document.querySelector('nav')).backgroundImage")
+        assert shadows.count("linear-gradient") == 4
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

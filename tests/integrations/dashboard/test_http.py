@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import threading
 import time
 
 import pytest
@@ -17,7 +18,14 @@ from fencelock.dashboard.app import BODY_BYTES_MAX, asset_names
 from fencelock.dashboard.feed import Feed
 from fencelock.dashboard.security import HEADERS
 
-VIEWS = ["/api/board", "/api/graph", "/api/blockers", "/api/events", "/api/lock?name=x"]
+VIEWS = [
+    "/api/board",
+    "/api/graph",
+    "/api/blockers",
+    "/api/events",
+    "/api/signals",
+    "/api/lock?name=x",
+]
 DATA = [*VIEWS, "/metrics"]
 HOSTILE = [
     '"><img src=x onerror=alert(1)>',
@@ -95,6 +103,42 @@ def test_two_that_wait_for_each_other_are_shown_as_a_cycle(http, cycle):
 
     rows = http.get("/api/board").json()["locks"]
     assert {row["name"] for row in rows if row["cycle"]} == {"one", "two"}
+
+
+def test_events_latches_and_barriers_are_shown(http, client):
+    client.event("ready").set()
+    client.latch("three", 3).count_down()
+    shown = {row["name"]: row for row in http.get("/api/signals").json()["signals"]}
+    assert (shown["ready"]["kind"], shown["ready"]["state"]) == ("event", "set")
+    assert (shown["three"]["kind"], shown["three"]["state"]) == ("latch", "closed, 2 of 3 left")
+    assert shown["ready"]["until"] > time.time()
+
+    one = http.get("/api/lock", params={"name": "ready"}).json()["signal"]
+    assert (one["kind"], one["state"], one["waiting"]) == ("event", "set", 0)
+    assert http.get("/api/lock?name=nothing").json()["signal"] is None
+
+
+def test_the_page_of_a_lock_has_those_that_wait_inside_a_client(http, client):
+    with client.lock("orders") as lease:
+
+        def work():
+            with client.lock("orders", timeout=60):
+                pass
+
+        threads = [threading.Thread(target=work, name=f"inside {each}") for each in "ab"]
+        for each in threads:
+            each.start()
+
+        def all_waiters():
+            page = http.get("/api/lock?name=orders").json()
+            return page if len(page["status"]["inside"]) == len(threads) else None
+
+        page = until(all_waiters)
+        assert {each["unit"] for each in page["status"]["inside"]} == {"inside a", "inside b"}
+        assert [edge["name"] for edge in page["waits"]["edges"]] == ["orders"] * 2
+        assert lease.fence == page["status"]["fence"]
+    for each in threads:
+        each.join(20)
 
 
 @pytest.mark.parametrize("name", HOSTILE)

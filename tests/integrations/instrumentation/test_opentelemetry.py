@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from fencelock.instrumentation import opentelemetry_hook, set_hooks
+from fencelock.instrumentation.opentelemetry import server_attributes
 from tests.waiting import until
 
 pytest.importorskip("opentelemetry.sdk")
@@ -72,7 +73,28 @@ def test_spans_and_the_trace_that_operators_see(client, spans, tracers):
     names = [each.name for each in spans.get_finished_spans()]
     assert names == ["wait lock", "hold lock", "a request"]
     assert {each.context.trace_id for each in spans.get_finished_spans()} == {int(trace, 16)}
-    assert json.loads(spans.get_finished_spans()[1].to_json())["attributes"]["fencelock.fence"] > 0
+    told = json.loads(spans.get_finished_spans()[1].to_json())["attributes"]
+    assert told["fencelock.fence"] > 0
+    assert told["server.address"] not in {"", None}
+
+
+@pytest.mark.parametrize(
+    ("server", "address", "port"),
+    [
+        ("redis://db.example:6380/0", "db.example", 6380),
+        ("redis://db.example", "db.example", 6379),
+        ("rediss://[::1]:7000/1", "::1", 7000),
+        ("redis://[::1]", "::1", 6379),
+        ("redis+cluster://a:7001,b:7002", "a", 7001),
+        ("redis+sentinel://s1:26379,s2:26379/orders/0", "s1", 26379),
+        ("unix:///run/redis.sock?db=1", "/run/redis.sock", None),
+        ("the embedded server", "the embedded server", None),
+        ("a quorum of redis://a:1, redis://b:2", "a quorum of redis://a:1, redis://b:2", None),
+    ],
+)
+def test_the_server_is_named_by_the_conventions(server, address, port):
+    named = {"server.address": address} | ({"server.port": port} if port else {})
+    assert server_attributes(server) == named
 
 
 def test_a_loss_is_an_error_of_its_span(client, spans, tracers):

@@ -64,6 +64,27 @@ def test_a_scheduler_whose_leadership_is_lost_stops(place):
     one.wait(60)  # the block of the election ends, and with it the program
 
 
+def test_apscheduler_hands_over_at_sigterm(place):
+    pytest.importorskip("apscheduler")
+    (recipe,) = recipes("APScheduler")
+    assert "ttl=10" in recipe
+    place.put("jobs.py", recipe.replace("ttl=10", "ttl=600"))  # nobody waits for its end
+    running = {str((one := place.start("python", "jobs.py")).pid): one for _ in range(3)}
+
+    until(lambda: pids(place, r"tick (\d+)"))
+    with fencelock.Client(place.url) as client:
+        until(lambda: len(client.election("scheduler").candidates()) == 2)
+        (first,) = pids(place, r"tick (\d+)")
+        running[first].terminate()
+        assert running[first].wait(40) == 0
+        until(lambda: len(pids(place, r"tick (\d+)")) == 2)
+        _, second = pids(place, r"tick (\d+)")
+        (third,) = set(running) - {first, second}
+        running[third].terminate()  # it waits for the leadership
+        assert running[third].wait(40) == 0
+        until(lambda: not client.election("scheduler").candidates())
+
+
 def test_gunicorn(place):
     pytest.importorskip("gunicorn")
     (recipe,) = recipes("gunicorn")

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import sys
 import threading
+import time
 
 import pytest
 
@@ -171,3 +172,26 @@ def test_it_refuses_to_decorate_what_runs_after_its_call():
     for each in (fixture, fixture_in_loop):
         with pytest.raises(TypeError, match="with inactive"):
             inactive()(each)
+
+
+def test_a_faked_clock_changes_no_lease_and_no_timeout(server, monkeypatch):
+    """As freezegun does it, which the testing page speaks of."""
+    with fencelock.Client(server.url) as client, client.lock("a", ttl=600) as lease:
+        for name in ("time", "monotonic", "perf_counter"):
+            monkeypatch.setattr(time, name, lambda: 1e10)
+        assert 500 < lease.remaining() <= 600
+        assert not client.lock("a").acquire(timeout=0.01)
+        lease.check()
+        monkeypatch.undo()
+
+
+def test_a_faked_clock_is_that_of_the_server_inside_the_process(monkeypatch):
+    """So the page says."""
+    with inactive(), fencelock.Client(NOWHERE) as client:
+        held = client.lock("a", ttl=600)
+        assert held.acquire()
+        monkeypatch.setattr(time, "time", lambda: 1e10)
+        assert client.status("a").holder is None
+        monkeypatch.undo()
+        with pytest.raises(fencelock.LeaseLost, match="expired"):
+            held.release()

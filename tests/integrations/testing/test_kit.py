@@ -279,6 +279,9 @@ def test_orders_that_can_deadlock_are_an_error(folder, kind, wrong):
     assert ran.stdout.count("ERROR test_user.py::") == wrong, ran.stdout + ran.stderr
     assert "4 passed" in ran.stdout
     assert ("'d' was requested" in ran.stdout) is bool(wrong)
+    report = ran.stdout.partition("log call")[0]
+    assert ("'d' at test_user.py:5 in both, called at test_user.py:16 in" in report) is bool(wrong)
+    assert "site-packages" not in report
 
 
 def test_another_order_option_is_refused(folder):

@@ -164,7 +164,7 @@ async def scan(port: Port, prefix: str, *kind: bytes, until: float = inf) -> set
     quoted = "".join(f"\\{char}" if char in "*?[]\\" else char for char in prefix)
     match = f"{quoted}*".encode()
     wait_until = port.now() + port.server_timeout
-    for part in await persist(port, lambda: port.parts(wait_until), wait_until):
+    for part in await persist(port, lambda: port.parts(wait_until), wait_until, reads=True):
         cursor: Any = b"0"
         while True:
             words = (b"SCAN", cursor, b"MATCH", match, b"COUNT", SCAN_COUNT, *kind)
@@ -270,7 +270,9 @@ async def signals(
 @describes_errors
 async def _show_signal(port: Port, keys: SignalKeys) -> SignalStatus | None:
     """Return the state of an event, latch or barrier; None when the name has none."""
-    kind, is_open, count, of, why, waiting, pttl = await ask(port, SIGNAL_SHOW, keys.watch, ())
+    kind, is_open, count, of, why, waiting, pttl = await ask(
+        port, SIGNAL_SHOW, keys.watch, (), reads=True
+    )
     what = kind.decode(errors="replace")
     if what not in SIGNALS:
         return None

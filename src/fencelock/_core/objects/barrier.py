@@ -190,5 +190,6 @@ async def change(
     """
     args = (*spec.head, what, port.new_id())
     until = answer_by(port, port.now(), give_up_at)
-    waiting, why = await ask(port, BARRIER_CHANGE, spec.keys.all, args, until)
+    looks = what == b"look"
+    waiting, why = await ask(port, BARRIER_CHANGE, spec.keys.all, args, until, reads=looks)
     return waiting, why.decode()

@@ -172,14 +172,14 @@ def _judge(port: Port, hold: Hold, reply: Reply, *, repeated: bool) -> None:
 @describes_errors
 async def leader(port: Port, keys: ElectionKeys) -> Leader | None:
     """Return the present leader, or None."""
-    reply = await ask(port, ELECTION_WATCH, keys.watch, ())
+    reply = await ask(port, ELECTION_WATCH, keys.watch, (), reads=True)
     return _leader(reply)
 
 
 @describes_errors
 async def candidates(port: Port, keys: LockKeys) -> list[str]:
     """Return the waiting candidates in the order of the line; the first hundred."""
-    _, shown = await ask(port, SHOW, keys.grant, (LISTED,))
+    _, shown = await ask(port, SHOW, keys.grant, (LISTED,), reads=True)
     infos = [entry.split(b" ", 7)[-1] for entry in shown[5][::2]]
     return [_told(info).candidate for info in infos]
 

@@ -92,7 +92,8 @@ async def change(
     timeout_ms = milliseconds(port.server_timeout)
     script, words = (LATCH, (spec.of, by)) if spec.of else (EVENT, ())
     args: Args = (what, milliseconds(spec.idle_ttl), who, *words, timeout_ms, *done)
-    reply: int = await ask(port, script, spec.keys.all, args, asked=asked)
-    if answered is not None and what != b"look" and not asked.tries:
+    looks = what == b"look"
+    reply: int = await ask(port, script, spec.keys.all, args, asked=asked, reads=looks)
+    if answered is not None and not looks and not asked.tries:
         answered.append(who)
     return reply

@@ -201,7 +201,7 @@ async def held_of(port: Port, keys: LockKeys, holders: tuple[bytes, ...]) -> int
 
 async def _shown(port: Port, keys: LockKeys, holders: tuple[bytes, ...] = ()) -> Reply:
     """Return the server's reply: the permits, and which of these ids hold some."""
-    return await ask(port, SHARES_SHOW, keys.grant, holders)
+    return await ask(port, SHARES_SHOW, keys.grant, holders, reads=True)
 
 
 @describes_errors

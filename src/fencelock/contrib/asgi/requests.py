@@ -11,7 +11,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from math import ceil
 from string import Formatter
@@ -26,6 +26,7 @@ except ImportError as _error:
     ) from _error
 
 from fencelock import AsyncClient, options
+from fencelock._handles.decorator import ends_a_field, literals, name_of
 from fencelock.aio.lease import AsyncLease
 from fencelock.errors import FencelockError, NotAcquired
 from fencelock.options import Seconds
@@ -33,6 +34,91 @@ from fencelock.options import Seconds
 CONFLICT, LOCKED, BAD_REQUEST = 409, 423, 400
 RETRY_AFTER_SECONDS = 1.0
 ONE_TRY = -1.0
+
+
+class RequestLock:
+    """A dependency that holds a lock while a request is handled; ``locked`` makes it.
+
+    ``responses`` has its answers in the form that FastAPI's ``responses=`` takes for OpenAPI.
+    """
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        template: str,
+        given: dict[str, Any],
+        *,
+        timeout: Seconds,
+        status: int,
+        retry_after: Seconds,
+    ) -> None:
+        if not isinstance(client, AsyncClient):
+            raise TypeError(f"client must be an AsyncClient, not {client!r}")
+        if status not in {CONFLICT, LOCKED}:
+            raise ValueError(f"status must be 409 or 423, not {status!r}")
+        self._client, self._template, self._status = client, template, status
+        self._names = parameters(template)
+        limit = options.acquire_timeout(timeout, blocking=True)
+        self._pause = ceil(options.positive("retry_after", retry_after))
+        client.lock(template, **given)  # refuses wrong options now
+        self._given = {"template": template, **given, "timeout": limit}
+        self.responses: dict[int | str, dict[str, Any]] = _responses(status, self._pause)
+
+    async def __call__(self, request: HTTPConnection) -> AsyncIterator[AsyncLease]:
+        """Hold the lock of a request; FastAPI calls it."""
+        found = {**request.query_params, **request.path_params}
+        missing = [name for name in self._names if name not in found]
+        if missing:
+            raise HTTPException(BAD_REQUEST, f"missing parameter: {', '.join(missing)}")
+        name = name_of(self._template, [str(found[each]) for each in self._names])
+        try:
+            lock = self._client.lock(name, **self._given)
+        except ValueError as error:  # the options were right: the name is not
+            raise HTTPException(BAD_REQUEST, f"no name of a lock: {error}") from error
+        if not self._given["timeout"]:  # one try, for which a slow server has time to answer
+            _, holds = lock.__shared__()
+            holds.options = holds.options._replace(timeout=ONE_TRY)
+        try:
+            lease = await lock.__aenter__()
+        except NotAcquired:
+            raise await self._busy(name) from None
+        try:
+            yield lease
+        except BaseException as error:
+            await lock.__aexit__(type(error), error, error.__traceback__)
+            raise
+        await lock.__aexit__(None, None, None)
+
+    async def _busy(self, name: str) -> HTTPException:
+        """Return the answer to a request that does not get the lock: how long it has been held."""
+        told: dict[str, Any] = {"error": "busy", "retry_after": self._pause}
+        with suppress(FencelockError):  # then that is not known
+            found = await self._client.status(name, waiters=0)
+            if found.holder is not None:
+                told["held_for"] = round(found.holder.held_for, 1)
+        return HTTPException(self._status, told, {"Retry-After": str(self._pause)})
+
+
+# FastAPI reads it, and cannot look up the names in the annotations of an object.
+RequestLock.__call__.__annotations__["request"] = HTTPConnection
+
+
+def _responses(status: int, pause: int) -> dict[int | str, dict[str, Any]]:
+    """Return the answers of a dependency as OpenAPI describes them."""
+    busy = {"error": "busy", "retry_after": pause, "held_for": 0.8}
+    seconds = {"description": "seconds until the next try", "schema": {"type": "integer"}}
+    unnamed = "no name of a lock: a parameter is missing, or its value is too long"
+    return {
+        status: {
+            "description": "another request holds the lock",
+            "headers": {"Retry-After": seconds},
+            "content": {"application/json": {"example": {"detail": busy}}},
+        },
+        BAD_REQUEST: {
+            "description": unnamed,
+            "content": {"application/json": {"example": {"detail": "missing parameter: id"}}},
+        },
+    }
 
 
 def locked(
@@ -43,7 +129,7 @@ def locked(
     status: int = CONFLICT,
     retry_after: Seconds = RETRY_AFTER_SECONDS,
     **given: Any,
-) -> Callable[[HTTPConnection], AsyncIterator[AsyncLease]]:
+) -> RequestLock:
     """Return a dependency of FastAPI that holds a lock while its request is handled.
 
     ``template`` is the lock's name, such as ``"order:{order_id}"``, with the names of path or query
@@ -51,46 +137,16 @@ def locked(
     ``timeout`` seconds, not at all by default. When the lock is held it answers with ``status``,
     409 or 423, with the header ``Retry-After`` of ``retry_after`` seconds, 1 by default, and with
     the seconds that the lock has been held. A missing query parameter is answered with 400. The
-    other options are those of ``AsyncClient.lock``.
+    other options are those of ``AsyncClient.lock``. Its ``responses`` are for the route's, so that
+    OpenAPI shows these answers.
 
     Raises:
         TypeError: ``client`` is no ``AsyncClient``, or an option of another type.
         ValueError: a template or an option that cannot work.
     """
-    if not isinstance(client, AsyncClient):
-        raise TypeError(f"client must be an AsyncClient, not {client!r}")
-    if status not in {CONFLICT, LOCKED}:
-        raise ValueError(f"status must be 409 or 423, not {status!r}")
-    names = parameters(template)
-    limit = options.acquire_timeout(timeout, blocking=True)
-    pause = ceil(options.positive("retry_after", retry_after))
-    client.lock(template, **given)  # refuses wrong options now
-
-    async def dependency(request: HTTPConnection) -> AsyncIterator[AsyncLease]:
-        found = {**request.query_params, **request.path_params}
-        missing = [name for name in names if name not in found]
-        if missing:
-            raise HTTPException(BAD_REQUEST, f"missing parameter: {', '.join(missing)}")
-        name = template.format(**{each: found[each] for each in names})
-        try:
-            lock = client.lock(name, **{"template": template, **given, "timeout": limit})
-        except ValueError as error:  # the options were right: the name is not
-            raise HTTPException(BAD_REQUEST, f"no name of a lock: {error}") from error
-        if not limit:  # one try, for which a slow server has time to answer
-            _, holds = lock.__shared__()
-            holds.options = holds.options._replace(timeout=ONE_TRY)
-        try:
-            lease = await lock.__aenter__()
-        except NotAcquired:
-            raise await _busy(client, name, status, pause) from None
-        try:
-            yield lease
-        except BaseException as error:
-            await lock.__aexit__(type(error), error, error.__traceback__)
-            raise
-        await lock.__aexit__(None, None, None)
-
-    return dependency
+    return RequestLock(
+        client, template, given, timeout=timeout, status=status, retry_after=retry_after
+    )
 
 
 def hold(
@@ -113,16 +169,6 @@ def hold(
     return asynccontextmanager(dependency)(request)
 
 
-async def _busy(client: AsyncClient, name: str, status: int, retry_after: int) -> HTTPException:
-    """Return the answer to a request that does not get the lock: how long it has been held."""
-    told: dict[str, Any] = {"error": "busy", "retry_after": retry_after}
-    with suppress(FencelockError):  # then that is not known
-        found = await client.status(name, waiters=0)
-        if found.holder is not None:
-            told["held_for"] = round(found.holder.held_for, 1)
-    return HTTPException(status, told, {"Retry-After": str(retry_after)})
-
-
 def parameters(template: str) -> tuple[str, ...]:
     """Return the names in a template; ValueError for one that cannot work."""
     if not isinstance(template, str):
@@ -137,4 +183,6 @@ def parameters(template: str) -> tuple[str, ...]:
         names.append(name)
     if not names:
         raise ValueError(f"template {template!r} names no parameter, such as 'order:{{order_id}}'")
+    if not all(map(ends_a_field, literals(template)[1:-1])):
+        raise ValueError(f"template {template!r}: parameters need a text such as ':' between them")
     return tuple(names)

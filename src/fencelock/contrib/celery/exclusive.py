@@ -94,9 +94,10 @@ def exclusive(
     waiting takes a slot of the worker.
 
     A loss of the lease raises ``TaskLeaseLost`` inside the task; ``lost="retry"`` then retries it,
-    as the task's own ``retry`` does. ``ttl`` is how long the key stays taken after its worker was
-    killed, the client's by default. ``client`` is the client whose locks are used; None is that of
-    the app's setting ``fencelock``, of ``FENCELOCK_URL``, or of a broker that is Redis or Valkey.
+    as the task's own ``retry`` does, but after ``countdown`` seconds. ``ttl`` is how long the key
+    stays taken after its worker was killed, the client's by default. ``client`` is the client whose
+    locks are used; None is that of the app's setting ``fencelock``, of ``FENCELOCK_URL``, or of a
+    broker that is Redis or Valkey.
 
     Raises:
         TypeError, ValueError: the key, the task or an option cannot work.
@@ -217,7 +218,7 @@ class Run:
                 raise
             loss = as_task_error(interrupt.error or error)
             if self._chosen.lost == "retry" and self._has_message:
-                raise self._task.retry(exc=loss) from None
+                raise self._task.retry(exc=loss, countdown=self._pause()) from None
             try:
                 raise loss from None
             finally:
@@ -237,8 +238,12 @@ class Run:
                 raise busy
             finally:
                 del busy
+        return self._retry(busy, self._pause())
+
+    def _pause(self) -> float:
+        """Return the time to a retry."""
         spread = random.uniform(1 - SPREAD, 1 + SPREAD)  # noqa: S311 - not a secret
-        return self._retry(busy, self._chosen.countdown * spread)
+        return self._chosen.countdown * spread
 
     def _tries(self) -> int:
         return int((self._request.headers or {}).get(TRIES, 0))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         def handle(self, *args: Any, **kwargs: Any) -> Any: ...
 
     AppConfig = Untyped
+    DjangoRedisCache = Untyped
     Form = Untyped
     Migrate = Untyped
     Migration = Untyped
@@ -32,9 +33,19 @@ if TYPE_CHECKING:
 else:
     from django.apps import AppConfig
     from django.contrib.admin import ModelAdmin
+    from django.core.cache.backends.redis import RedisCache as DjangoRedisCache
     from django.core.management.commands.migrate import Command as Migrate
     from django.db.migrations import Migration
     from django.db.models import Model, QuerySet
     from django.forms import Form
 
-__all__ = ["AppConfig", "Form", "Migrate", "Migration", "Model", "ModelAdmin", "QuerySet"]
+__all__ = [
+    "AppConfig",
+    "DjangoRedisCache",
+    "Form",
+    "Migrate",
+    "Migration",
+    "Model",
+    "ModelAdmin",
+    "QuerySet",
+]

@@ -1,20 +1,27 @@
-"""The client of the setting ``FENCELOCK``, one for each process."""
+"""The clients of the setting ``FENCELOCK``: one for threads and one for asyncio in each process."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import threading
-from collections.abc import Mapping
+import weakref
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
+from fencelock.aio.client import AsyncClient
 from fencelock.blocking.client import Client
 
 _guard = threading.Lock()
 _made: list[Client] = []
+_made_async: list[AsyncClient] = []
+# By the event loop, what closes its connection when it ends.
+_closers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def client() -> Client:
@@ -32,6 +39,35 @@ def client() -> Client:
         if not _made:
             _made.append(Client(**client_options()))
         return _made[0]
+
+
+def aclient() -> AsyncClient:
+    """Return the asyncio client of this project, made of the setting ``FENCELOCK`` as ``client()``.
+
+    Call it in a coroutine. The connection of each event loop is closed when the loop ends, as that
+    of ``async_to_sync`` does with each call.
+
+    Raises:
+        RuntimeError: no event loop runs; and all that ``client()`` raises.
+    """
+    loop = asyncio.get_running_loop()
+    with _guard:
+        if not _made_async:
+            _made_async.append(AsyncClient(**client_options()))
+        made = _made_async[0]
+        if loop not in _closers:
+            closer = _closers[loop] = _close_with_loop(made)
+            with contextlib.suppress(StopIteration):  # it stands at its ``yield``
+                closer.__anext__().send(None)
+        return made
+
+
+async def _close_with_loop(made: AsyncClient) -> AsyncGenerator[None, None]:
+    """Close the client in this loop: a loop that ends closes its generators."""
+    try:
+        yield
+    finally:
+        await made.aclose()
 
 
 def client_options() -> dict[str, Any]:
@@ -55,9 +91,11 @@ def client_options() -> dict[str, Any]:
 
 
 def _forget(*, setting: str, **_: Any) -> None:
-    """Make the client anew after a test has changed its setting."""
+    """Make the clients anew after a test has changed their setting."""
     if setting in {"FENCELOCK", "DEBUG"}:
         with _guard:
+            _made_async.clear()  # each loop that used it closes it
+            _closers.clear()
             while _made:
                 _made.pop().close()
 

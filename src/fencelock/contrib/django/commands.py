@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import string
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from functools import wraps
+from inspect import iscoroutinefunction
 from typing import Any, Final, Literal, TypeVar
 
+from asgiref.sync import async_to_sync
 from django.core.management.base import BaseCommand, CommandError
 
 from fencelock import options
-from fencelock._handles.decorator import is_the_same_everywhere
+from fencelock._handles.decorator import filled
 from fencelock._operator import loss_of
 from fencelock.blocking.lease import Lease
 from fencelock.contrib.django.clients import client
@@ -33,6 +37,8 @@ def django_command_lock(
     ttl: Seconds | None = None,
 ) -> Callable[[CommandT], CommandT]:
     """Decorate a management command so that one run works at a time; sends nothing.
+
+    Its ``handle`` may be ``async def``, which Django by itself does not run.
 
     ``name`` is the lock's name, ``"command:"`` and the command's name by default. Fields are filled
     by the command's options: ``"import:{account}"``. ``busy`` says what a second run does:
@@ -62,16 +68,61 @@ def django_command_lock(
 
         @wraps(plain)
         def handle(self: Any, *args: Any, **given: Any) -> Any:
+            interrupt = TaskInterrupt() if iscoroutinefunction(plain) else None
+
             def body() -> Any:
-                return plain(self, *args, **given)
+                found = plain(self, *args, **given)
+                return found if interrupt is None else interrupt.run(found)
 
             named = filled_in(template, given)
-            return run_locked(self, named, body, busy=busy, timeout=limit, ttl=length)
+            return run_locked(self, named, body, interrupt, busy=busy, timeout=limit, ttl=length)
 
         command.handle = handle
         return command
 
     return decorate
+
+
+class TaskInterrupt:
+    """Runs the coroutine of a command, and cancels it when the lease is lost."""
+
+    def __init__(self) -> None:
+        self._cancel: Callable[[], object] | None = None
+        self._error: LeaseLost | None = None
+
+    def lost(self, error: LeaseLost) -> None:
+        """Take note of the loss, and cancel the coroutine; called by another thread."""
+        self._error, cancel = error, self._cancel
+        if cancel is not None:
+            with suppress(RuntimeError):  # its loop has just ended
+                cancel()
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """Run the coroutine in a loop; raise the loss if that cancelled it."""
+
+        async def main() -> Any:
+            loop, task = asyncio.get_running_loop(), asyncio.current_task()
+            self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)  # type: ignore[union-attr]  # this is a task
+            if self._error is not None:
+                self._cancel()
+            return await coroutine
+
+        try:
+            return async_to_sync(main)()
+        except asyncio.CancelledError:
+            if self._error is None:
+                raise
+            try:
+                raise self._error from None
+            finally:
+                del self
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, *_: object) -> None:
+        """End: nothing is cancelled from here on."""
+        self._cancel = None
 
 
 def filled_in(template: str, given: Mapping[str, Any]) -> str:
@@ -81,22 +132,24 @@ def filled_in(template: str, given: Mapping[str, Any]) -> str:
         if field is not None and word not in given:
             known = ", ".join(sorted(given))
             raise CommandError(f"lock {template!r}: {{{field}}} is no option; it has: {known}")
-        if field is not None and not is_the_same_everywhere(given[word], str(given[word])):
-            raise CommandError(f"lock {template!r}: {{{field}}} prints differently in each process")
-    return options.lock_name(template.format_map(given))
+    try:
+        return options.lock_name(filled(template, given))
+    except TypeError as error:
+        raise CommandError(f"lock {template!r}: {error}") from error
 
 
 def run_locked(
     command: Any,
     name: str,
     body: Callable[[], Any],
+    interrupt: Any = None,
     *,
     busy: str = "wait",
     timeout: float | None = None,
     ttl: float | None = None,
 ) -> Any:
     """Run a command's body under a lock, or end as its terms say."""
-    interrupt, began = LossInterrupt(), False
+    interrupt, began = interrupt or LossInterrupt(), False
 
     def lost(lease: Lease) -> None:
         interrupt.lost(loss_of(lease))

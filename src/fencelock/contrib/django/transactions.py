@@ -18,8 +18,10 @@ from typing import Any, Literal
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 
 from fencelock._runtime.log import log
+from fencelock.aio.lease import AsyncLease
+from fencelock.aio.lock import AsyncLock
 from fencelock.blocking.lease import Lease
-from fencelock.contrib.django.clients import client
+from fencelock.contrib.django.clients import aclient, client
 from fencelock.errors import FencelockError
 
 Release = Literal["end", "on_commit", "now"]
@@ -36,7 +38,7 @@ def lock(
     using: str = DEFAULT_DB_ALIAS,
     **given: Any,
 ) -> LockAround:
-    """Return a context manager that holds the lock ``name`` of the project's client.
+    """Return a context manager that holds the lock ``name``, for ``with`` and ``async with``.
 
     ``release`` says when: ``"end"``, at the end of ``with``, which warns
     (``ReleasedInTransaction``) when a transaction is open then; ``"on_commit"``, once the
@@ -44,22 +46,38 @@ def lock(
     without a warning. The transaction in which ``TestCase`` runs a test does not count. The other
     options are those of ``Client.lock``.
 
+    ``async with`` acquires it by ``aclient()``, and releases at its end without a look at
+    transactions: Django's are blocking, so they begin and end within one ``sync_to_async``.
+
     Raises:
         ValueError: ``release`` is something else; and all that ``Client.lock`` raises.
     """
     if release not in {"end", "on_commit", "now"}:
         raise ValueError(f'release must be "end", "on_commit" or "now", not {release!r}')
-    return LockAround(client().lock(name, **given), release, using)
+    return LockAround(client().lock(name, **given), release, using, given)
+
+
+def alock(name: str, **given: Any) -> AsyncLock:
+    """Return the lock ``name`` of ``aclient()``, for ``async with``; call it in a coroutine.
+
+    The options are those of ``AsyncClient.lock``, ``on_lost="cancel"`` among them.
+
+    Raises:
+        RuntimeError: no event loop runs; and all that ``AsyncClient.lock`` raises.
+    """
+    return aclient().lock(name, **given)
 
 
 class LockAround:
     """Holds a lock during ``with``, and perhaps until the commit; ``lock`` makes it."""
 
-    def __init__(self, handle: Any, release: Release, using: str) -> None:
+    def __init__(self, handle: Any, release: Release, using: str, given: dict[str, Any]) -> None:
         self._handle = handle
         self._release = release
         self._using = using
+        self._given = given
         self._held = contextlib.ExitStack()
+        self._held_async = contextlib.AsyncExitStack()
 
     def __enter__(self) -> Lease:
         """Acquire the lock within its ``timeout`` and return the lease."""
@@ -86,6 +104,24 @@ class LockAround:
                 stacklevel=2,
             )
         return self._held.__exit__(kind, error, trace)
+
+    async def __aenter__(self) -> AsyncLease:
+        """Acquire the lock within its ``timeout`` and return the lease; ValueError if on commit."""
+        if self._release == "on_commit":
+            raise ValueError(
+                'release="on_commit" needs `with`, in the function that runs the transaction'
+            )
+        handle = alock(self._handle.name, **self._given)
+        return await self._held_async.enter_async_context(handle)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        """Release the lock."""
+        return await self._held_async.__aexit__(kind, error, trace)
 
 
 def open_transactions() -> list[str]:

@@ -9,11 +9,12 @@ import { LIVE_SECONDS } from "./format.js";
 import { graph } from "./graph.js";
 import { lock } from "./lock.js";
 import { locks } from "./locks.js";
+import { signals } from "./signals.js";
 
 const EVERY_MS = 1000;
 const PATIENCE_MS = 15000;
-const VIEWS = { locks, graph, blockers, events, lock };
-const ORDER = ["#/", "#/graph", "#/blockers", "#/events"];
+const VIEWS = { locks, graph, blockers, events, signals, lock };
+const ORDER = ["#/", "#/graph", "#/blockers", "#/events", "#/signals"];
 
 const content = document.getElementById("content");
 const live = document.getElementById("live");
@@ -51,8 +52,10 @@ function show() {
   document.title = `${VIEWS[name].title(argument)} – fencelock`;
   for (const link of document.querySelectorAll("nav a")) {
     const here = link.dataset.view === name || (name === "lock" && link.dataset.view === "locks");
-    if (here) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (here) {
+      link.setAttribute("aria-current", "page");
+      link.scrollIntoView({ block: "nearest", inline: "nearest" });
+    } else link.removeAttribute("aria-current");
   }
   if (!first) content.focus({ preventScroll: true });
   window.scrollTo(0, 0);

@@ -44,7 +44,7 @@ class Blockers {
         { key: "all", label: "With those behind them", number: true, sort: (row) => row.all, cell: (row) => String(row.all) },
         seconds("They have waited"), cost("now"),
       ],
-      key: (row) => `${person(row)} ${row.unit} ${row.foreign ? row.holds[0] : ""}`,
+      key: (row) => `${person(row)} ${row.unit} ${row.id} ${row.foreign ? row.holds[0] : ""}`,
       empty: "No client waits for another.", label: "Top blockers now", order: { key: "seconds", way: -1 },
       mark: (row) => (row.cycle ? "bad" : ""), footer: h("h2", {}, "Now"),
     });

@@ -2,6 +2,7 @@
 // what could hide or reorder text on a screen is written out: other users chose names and labels.
 
 const NAME_SHOWN = 64; // characters of a name in a table
+const TAIL = 12; // of them, those that are always shown
 const SVG = "http://www.w3.org/2000/svg";
 const HIDING = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\u{e0000}-\u{e007f}]/gu;
 
@@ -61,5 +62,8 @@ export function redraw(place, ...children) {
 
 export function lockLink(name, properties = {}) {
   const href = `#/lock/${encodeURIComponent(name)}`;
-  return h("a", { href, class: "name", title: name, "data-key": `lock ${name}`, ...properties }, h("bdi", {}, cut(name, NAME_SHOWN)));
+  // Where there is little room, the first part is cut: names that differ at their end differ there.
+  const shown = [...cut(name, NAME_SHOWN)];
+  const parts = [h("span", { class: "head" }, shown.slice(0, -TAIL).join("")), h("span", { class: "tail" }, shown.slice(-TAIL).join(""))];
+  return h("a", { href, class: "name", title: name, "aria-label": visible(name), "data-key": `lock ${name}`, ...properties }, h("bdi", {}, parts));
 }

@@ -51,4 +51,4 @@ export function part(kind, who) {
   return PARTS[kind] ? PARTS[kind](who) : "";
 }
 
-export const KINDS = { lock: "lock", semaphore: "semaphore", rwlock: "reader/writer lock", other: "not a lock" };
+export const KINDS = { lock: "lock", semaphore: "semaphore", rwlock: "reader/writer lock", event: "event", latch: "latch", barrier: "barrier", other: "not a lock" };

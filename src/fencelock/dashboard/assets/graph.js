@@ -144,7 +144,7 @@ function box(node, { x, y }) {
 
 // -- the tree ------------------------------------------------------------------------------------
 
-function words(data, now) {
+export function words(data, now) {
   const nodes = new Map(data.nodes.map((node) => [node.id, node]));
   const behind = new Map(data.nodes.map((node) => [node.id, []]));
   const waits = new Set(data.edges.map((edge) => edge.from));

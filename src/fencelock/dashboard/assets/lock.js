@@ -3,6 +3,7 @@
 import { h, named, redraw, setText } from "./dom.js";
 import { KINDS, LIVE_SECONDS, count, doing, instant, part, person, process, since, span } from "./format.js";
 import { eventTable } from "./events.js";
+import { words } from "./graph.js";
 import { state } from "./locks.js";
 import { tenures, waiting, waits } from "./plots.js";
 import { Table } from "./table.js";
@@ -38,25 +39,27 @@ class Lock {
         { key: "held", label: "Held for", number: true, cell: (row, now) => since(row.since, now) },
         { key: "lease", label: "Lease left", number: true, cell: (row, now) => lease(row, now) },
         { key: "revoke", label: "", cell: (row) => this.revokeCell(row) }],
-      key: (row) => `${process(row)} ${row.unit} ${row.fence}`,
+      key: (row) => `${process(row)} ${row.unit} ${row.id} ${row.fence}`,
       empty: "No client holds it.", label: "Holders", footer: h("h2", {}, "Holders"),
     });
     this.line = new Table({
-      columns: [{ key: "place", label: "#", number: true, cell: (row) => String(row.place) }, ...WHO,
+      columns: [{ key: "place", label: "#", number: true, cell: (row) => (row.inside ? "inside" : String(row.place)) }, ...WHO,
         { key: "part", label: "Wants", cell: (row) => part(this.kind, row) },
         { key: "waited", label: "Has waited", number: true, cell: (row, now) => since(row.since, now) }],
-      key: (row) => `${process(row)} ${row.unit} ${row.since}`,
+      key: (row) => `${process(row)} ${row.unit} ${row.id} ${row.since}`,
       empty: "No client waits for it.", label: "Line of waiters", footer: h("h2", {}, "Line"),
     });
     this.lineNote = h("p", { class: "empty", hidden: true });
     this.line.node.append(this.lineNote);
+    this.tree = h("ul", { class: "tree" });
+    this.waits = h("section", { class: "card", hidden: true }, h("h2", {}, "Who blocks whom"), this.tree);
     this.plots = h("div");
     this.events = eventTable("History", "The history has nothing about this lock.", false);
     this.nodes = [
       h("div", { class: "head" }, h("div", {}, h("h1", {}, named(name)), this.state), this.button),
       h("div", { class: "two" }, h("section", { class: "card" }, h("h2", {}, "Now"), this.facts),
         h("section", { class: "card" }, h("h2", {}, "Last ten minutes"), this.plots)),
-      this.holders.node, this.line.node, this.events.node,
+      this.holders.node, this.line.node, this.waits, this.events.node,
     ];
   }
 
@@ -72,8 +75,8 @@ class Lock {
   }
 
   update(data, now, age) {
-    this.data = data;
-    const { status } = data;
+    const status = { ...data.status, ...data.signal };
+    this.data = { ...data, status };
     this.kind = status.kind;
     const chip = status.waiting ? [" ", h("span", { class: "state wait" }, `${status.waiting} waiting`)] : [];
     const cycle = status.cycle ? [" ", h("a", { class: "state bad", href: "#/graph" }, "in a cycle")] : [];
@@ -82,7 +85,11 @@ class Lock {
     redraw(this.facts, facts(status, data, now));
     for (const table of [this.holders, this.line]) table.node.classList.toggle("plain-lock", status.kind === "lock");
     this.holders.update(status.holders, now);
-    this.line.update(status.waiters, now);
+    // Those that wait inside their client have no place on the server: their client stands for them.
+    this.line.update([...status.waiters, ...status.inside.map((row) => ({ ...row, inside: true }))], now);
+    for (const table of [this.holders, this.line]) table.node.hidden = data.signal !== null;
+    this.waits.hidden = data.waits.edges.length === 0;
+    redraw(this.tree, words(data.waits, now));
     const hidden = status.waiting - status.waiters.length;
     this.lineNote.hidden = hidden <= 0;
     setText(this.lineNote, `and ${hidden} more`);
@@ -108,7 +115,8 @@ function facts(status, data, now) {
     ["holder", who ? named(person(who)) : status.foreign ? "a program that is not a fencelock client" : null],
     ["doing", who && !who.foreign ? doing(who) : null],
     ["held since", who?.since ? `${instant(who.since)}, for ${since(who.since, now)}` : null],
-    ["lease left", status.until === null ? null : leaseBar(status, now)],
+    ["lease left", status.until === null || data.signal ? null : leaseBar(status, now)],
+    ["forgotten in", data.signal ? `${span(status.until - now)}, unless it is used` : null],
     ["fence", status.fence ? named(String(status.fence)) : null],
     ["permits", status.kind === "semaphore" ? `${status.taken} of ${status.limit} taken` : null],
     ["waiting", count(status.waiting, "client")],
@@ -129,11 +137,12 @@ function plots(data, now, seen) {
   const timed = data.events.filter((each) => each.at >= now - WINDOW && each.seconds > 0);
   const times = [data.tenures.map((each) => each.since), data.samples.map(([time]) => time), timed.map((each) => each.at - 5)];
   const from = Math.max(now - WINDOW, Math.min(now - 60, ...times.flat()));
-  const unseen = now - seen > LIVE_SECONDS ? [...data.unseen, [seen, now]] : data.unseen;
+  const late = now - seen > LIVE_SECONDS ? [[seen, now]] : [];
+  const unseen = [...data.unseen, ...late];
   const held = data.tenures.map((each) => ({ ...each, until: each.until ?? seen }));
   const made = [];
   if (data.tenures.length) made.push(tenures(held, from, now, unseen), legend("Holders that this page has seen, second by second; hatched: it did not look"));
-  if (data.samples.some(([, number]) => number)) made.push(waiting(data.samples, from, now, unseen), legend("Clients in line"));
+  if (data.samples.some(([, number]) => number)) made.push(waiting(data.samples, from, now, unseen, [...data.dark, ...late]), legend("Clients in line; in hatched times the long waits that the history has"));
   if (timed.length) made.push(waits(timed, from, now), legend("How long clients waited, by the history; losses and deadlocks in red"));
   return made.length ? made : [legend("Nothing has happened since this page began to look.")];
 }

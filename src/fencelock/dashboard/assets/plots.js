@@ -62,13 +62,14 @@ export function tenures(list, from, now, unseen) {
 }
 
 // A step for each change of how many wait.
-export function waiting(samples, from, now, unseen) {
+export function waiting(samples, from, now, unseen, dark) {
   const height = 130;
   const { place, x, base } = frame(height, "How many clients waited", from, now);
   const most = Math.max(1, ...samples.map(([, number]) => number));
   const top = 12;
   const y = (number) => base - (number / most) * (base - top);
   scale(place, base, top, String(most));
+  hatch(place, x, base, top - 2, unseen, from, now);
   let path = "";
   samples.forEach(([time, number], step) => {
     const end = step + 1 < samples.length ? samples[step + 1][0] : now;
@@ -79,7 +80,7 @@ export function waiting(samples, from, now, unseen) {
     place.append(svg("path", { class: "area", d: `${path}L${x(now)} ${base}L${first} ${base}Z` }));
     place.append(svg("path", { class: "curve", d: path }));
   }
-  hatch(place, x, base, top - 2, unseen, from, now);
+  hatch(place, x, base, top - 2, dark, from, now); // over the curve, of which nobody knows there
   return place;
 }
 
