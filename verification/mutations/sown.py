@@ -147,7 +147,7 @@ SOWN = (
     ),
     Sown(
         "one lock's derived keys in another slot",
-        Statement("keys.derived", "prefix + b'{' + lock + b'}' + suffix", "lock + suffix"),
+        Statement("keys.derived", "tagged + suffix", "lock + suffix"),
         "tests/pure/test_keys.py::test_all_keys_of_a_lock_share_its_slot_and_prefix",
         "I1",
         daily="lock",
