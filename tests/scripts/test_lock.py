@@ -5,46 +5,12 @@ import pytest
 from fencelock import scripts
 from fencelock._core.look.show import Shown, describe
 from fencelock.scripts.constants import FENCE_ROOM
-from tests.flows.calls import HOME, MINUTE, PATIENCE, RECORD, Space, keys
+from tests.scripts.calls import HOME, MINUTE, RECORD, keys
+from tests.scripts.lock import acquire, alive, entry, fence, options, release, take_away
 from verification.simulator.keyspace import CommandError
 
 LOCK, LAST, QUEUE, ALIVE, HOLDS, REVOKED = A = keys(b"a")
 B = keys(b"b")
-
-
-@pytest.fixture
-def space():
-    return Space()
-
-
-def options(ttl=9000, handoff_ttl=7000, owned=0, client_channel=HOME):
-    return b"%d %d %d %s {}" % (ttl, handoff_ttl, owned, client_channel)
-
-
-def entry(who, owner=None, **kwargs):
-    """Return the entry of a waiter, which listens to a channel of its own."""
-    owned = int(owner is not None)
-    return b"%s %s c-%s %s" % (who, owner or who, who, options(owned=owned, **kwargs))
-
-
-def acquire(space, who, name=A, *, ttl=9000, line=True, owner=None, **kwargs):
-    """Ask for the lock, or for a place in line."""
-    said = options(ttl, owned=int(owner is not None), **kwargs)
-    mine = b"%s %s c-%s " % (who, owner or who, who) if line else b""
-    args = (owner or who, mine, ttl, RECORD + ttl, said)
-    return space.run(scripts.ACQUIRE, name[:5], *args, *([who] if owner else []))
-
-
-def alive(space, *names, client_channel=HOME):
-    """Prove that the waiters of a client live; each name is (keys, entries)."""
-    words = [word for _, entries in names for word in (len(entries), *entries)]
-    return space.run(
-        scripts.HEARTBEAT, [key for name, _ in names for key in name[:5]], client_channel, *words
-    )
-
-
-def fence(space, name=A):
-    return int(space.command(b"GET", name[1]).split()[0])
 
 
 @pytest.mark.parametrize("microseconds", [0, 7, 12, 99_999, 100_000, 123_456])
@@ -84,17 +50,6 @@ def test_a_holder_of_another_program_is_told_apart(space):
         assert alive(space, (A, [entry(b"x")]))[1] == [who, fence(space), 5000, 1, [0]]
 
 
-@pytest.mark.parametrize("back", [1, 10, 100])
-def test_who_comes_last_is_last_though_the_clock_was_set_back(space, back):
-    acquire(space, b"h", ttl=900_000)
-    acquire(space, b"x")
-    alive(space, (A, [entry(b"x")]))
-    space.keyspace.now_us -= back * 1_000_000
-    assert acquire(space, b"y")[2] == 1
-    assert acquire(space, b"z")[2] == 2
-    assert [acquire(space, who)[2] for who in (b"x", b"y", b"z")] == [0, 1, 2]
-
-
 @pytest.mark.parametrize("ahead", [0, 1, 5_000_000])
 def test_fences_grow_though_the_clock_does_not(space, ahead):
     space.command(b"SET", LAST, b"%d old %s" % (space.now + ahead, options()))
@@ -110,15 +65,6 @@ def test_fences_grow_though_the_clock_does_not(space, ahead):
 def test_a_short_fence_of_another_clock_counts_as_a_number(space, owner):
     space.command(b"SET", LAST, b"99 old " + options())
     assert int(acquire(space, b"x", owner=owner)) == space.now
-
-
-def test_a_holder_that_asks_again_has_a_full_lease_and_never_a_shorter_one(space):
-    first = acquire(space, b"h")
-    space.wait(4)
-    assert acquire(space, b"h") == first
-    assert space.ttls(*A) == [9000, RECORD + 9000, -2, -2, -2, -2]
-    assert acquire(space, b"h", ttl=2000) == first
-    assert space.ttls(*A) == [9000, RECORD + 9000, -2, -2, -2, -2]
 
 
 def test_a_re_entry_prolongs_all_that_the_owner_has_and_shortens_nothing(space):
@@ -141,7 +87,7 @@ def test_an_owner_whose_other_request_is_in_line_holds_and_waits_no_more(space):
     acquire(space, b"h")
     acquire(space, b"x", owner=b"me")
     acquire(space, b"y", owner=b"me")
-    space.run(scripts.RELEASE, A, b"h", HOME)
+    release(space, b"h")
     assert space.command(b"SMEMBERS", HOLDS) == [b"x"]
     acquire(space, b"y", owner=b"me")
     assert space.line(QUEUE) == []
@@ -218,30 +164,6 @@ def test_who_does_not_wait_leaves_nothing_in_the_line(space):
     assert space.line(QUEUE) == []
 
 
-@pytest.mark.parametrize(("silent", "granted"), [(PATIENCE, b"x"), (PATIENCE + 0.01, b"y")])
-@pytest.mark.parametrize("proof", [False, True])
-def test_who_has_proved_no_life_for_longer_than_patience_is_skipped(space, silent, granted, proof):
-    acquire(space, b"h", ttl=900_000)
-    acquire(space, b"x", client_channel=b"frozen")
-    if proof:
-        space.wait(20)
-        alive(space, (A, []), client_channel=b"frozen")
-    space.wait(silent)
-    acquire(space, b"y")
-    space.run(scripts.RELEASE, A, b"h", HOME)
-    assert space.command(b"GET", LOCK) == granted
-
-
-def test_who_does_not_listen_is_skipped(space):
-    acquire(space, b"h")
-    for who in (b"x", b"y", b"z"):
-        acquire(space, who)
-    space.deaf = {b"c-x", b"c-y"}
-    space.run(scripts.RELEASE, A, b"h", HOME)
-    assert space.command(b"GET", LOCK) == b"z"
-    assert space.line(QUEUE) == []
-
-
 @pytest.mark.parametrize("mark", [b"", b"!", b"+"])
 def test_each_kind_of_channel_of_a_cluster_is_heard_and_known_to_be_silent(space, mark):
     """A message for a channel that ends in + goes to all nodes: never when nobody listens here."""
@@ -251,7 +173,7 @@ def test_each_kind_of_channel_of_a_cluster_is_heard_and_known_to_be_silent(space
         mine = b"%s %s %s " % (who, who, channel)
         space.run(scripts.ACQUIRE, A[:5], who, mine, 9000, RECORD + 9000, options())
     space.deaf = {channels[0]}
-    space.run(scripts.RELEASE, A, b"h", HOME)
+    release(space, b"h")
     assert space.command(b"GET", LOCK) == b"y"
     assert space.heard == [(channels[1], b"granted y %d %d 9000" % (fence(space), space.now))]
     assert [channel for channel, _ in space.unheard] == ([] if mark else channels[:1])
@@ -281,19 +203,6 @@ def test_a_look_treats_each_name_by_its_own_arguments(space):
         assert space.ttls(name[2], name[3]) == [MINUTE, MINUTE]
     for name in (A, B, c):
         assert space.score(name[3], HOME) == space.now
-
-
-def test_a_proof_of_life_keeps_line_and_proofs_and_forgets_old_ones(space):
-    acquire(space, b"h", ttl=900_000)
-    acquire(space, b"x")
-    alive(space, (A, [entry(b"x")]), client_channel=b"old")
-    space.wait(30)
-    alive(space, (A, [entry(b"x")]))
-    space.wait(30)
-    assert space.ttls(QUEUE, ALIVE) == [MINUTE - 30_000, MINUTE - 30_000]
-    alive(space, (A, [entry(b"x")]))
-    assert space.ttls(QUEUE, ALIVE) == [MINUTE, MINUTE]
-    assert space.line(ALIVE) == [HOME]
 
 
 def test_a_look_moves_a_line_whose_holder_is_gone(space):
@@ -436,8 +345,8 @@ def test_an_acquire_that_is_given_up_leaves_the_line_or_gives_back(space, owner)
     assert abandon(b"x", owner or b"x", entry(b"x", owner)) == [0, 0]
     assert space.line(QUEUE) == [entry(b"y")]
     acquire(space, b"x", owner=owner)
-    space.run(scripts.RELEASE, A, b"h", HOME)
-    space.run(scripts.RELEASE, A, b"y", HOME)
+    release(space, b"h")
+    release(space, b"y")
     if owner:
         acquire(space, b"z", owner=owner)
         assert abandon(b"never", owner) == [0, 0]
@@ -473,13 +382,6 @@ def test_giving_up_moves_a_line_whose_holder_is_gone(space):
     assert space.command(b"GET", LOCK) == b"y"
 
 
-def take_away(space, keys, number=None):
-    """Take a lock from its holder, by an operator's word."""
-    space.wait(0.001)
-    number = b"%d" % space.now if number is None else number
-    return space.run(scripts.BREAK, keys, b"a word", 5000, number)
-
-
 def test_an_operator_s_request_that_comes_again_takes_nothing_from_the_next_holder(space):
     acquire(space, b"h", ttl=900_000)
     acquire(space, b"x", ttl=900_000)
@@ -502,11 +404,11 @@ def test_an_operator_takes_the_lock_from_its_holder(space):
     assert space.ttls(LOCK, REVOKED) == [-2, 5000]
     assert space.heard == [(HOME, b"revoked h a word")]
     assert space.run(scripts.REVOKED, [B[5], REVOKED]) == [b"", b"h a word"]
-    assert space.run(scripts.RELEASE, A, b"h", HOME) == [-1, b"a word"]
-    assert space.run(scripts.RELEASE, A, b"other", HOME) == [-1, None]
+    assert release(space, b"h") == [-1, b"a word"]
+    assert release(space, b"other") == [-1, None]
     acquire(space, b"x")
-    assert space.run(scripts.RELEASE, A, b"h", HOME) == [-1, b"a word"]
-    assert space.run(scripts.RELEASE, A, b"other", HOME) == [-1, b""]
+    assert release(space, b"h") == [-1, b"a word"]
+    assert release(space, b"other") == [-1, b""]
     assert space.command(b"GET", LOCK) == b"x"
 
 
@@ -530,7 +432,7 @@ def test_an_operator_who_finds_no_holder_moves_the_line(space):
 
 
 GIVEN_BACK = {
-    "release": lambda space: space.run(scripts.RELEASE, A, b"h", HOME),
+    "release": lambda space: release(space, b"h"),
     "abandon": lambda space: space.run(scripts.ABANDON, A[:5], b"h", b"h", b"0", b"", HOME),
     "break": lambda space: take_away(space, A),
     "multi": lambda space: space.run(scripts.MULTI_RELEASE, A, HOME, b"h"),

@@ -18,7 +18,6 @@ LOCK, RECORD, QUEUE, ALIVE, HOLDS, REVOKED = KEYS
 SIGNAL = [b"s", b"{s}~watch", b"{s}~ids", b"{s}~places"]
 HOME = b"home"
 LISTENING = (b"c0", b"c1", b"c2", HOME)  # c3 is a dead client's
-STEPS = 4000
 PER_EXAMPLE = 20  # steps from an empty keyspace, so that an early difference is not for ever
 
 
@@ -144,6 +143,78 @@ class Sequence:
         ])  # fmt: skip
 
 
+class ShareSequence(Sequence):
+    """The same of permits: a semaphore's and a reader/writer lock's in turns."""
+
+    def one(self):
+        return self.random.choice(
+            [self.acquire] * 6 + [self.release] * 4 + [self.abandon, self.alive] * 2
+            + [self.renew, self.revoked, self.broken, self.show, self.limit, self.raw]
+        )()  # fmt: skip
+
+    def who(self):
+        number = self.random.randrange(4)
+        return b"h%d" % number, b"c%d" % number
+
+    def options(self, permits):
+        return b" ".join((b"90000", b"70000", b"p%d" % permits, HOME, b"a b"))
+
+    def entry(self):
+        holder, channel = self.who()
+        return b" ".join((holder, holder, channel, self.options(self.random.randrange(1, 4))))
+
+    def acquire(self):
+        holder, channel = self.who()
+        options = self.options(self.random.randrange(1, 4))
+        entry = b" ".join((holder, holder, channel, b""))
+        args = (
+            holder, self.random.choice([entry, entry, b""]), options,
+            self.random.choice([b"semaphore"] * 9 + [b"rwlock"]),
+            self.random.choice([3] * 9 + [4]), self.random.choice([b""] * 5 + [b"h0"]),
+        )  # fmt: skip
+        return scripts.SHARES_ACQUIRE, KEYS[:5], args
+
+    def release(self):
+        args = (self.who()[0], self.client_channel(), self.random.choice([0, 0, 1]))
+        return scripts.SHARES_RELEASE, KEYS, args
+
+    def abandon(self):
+        args = (self.who()[0], self.random.choice([self.entry(), b""]), self.client_channel())
+        return scripts.SHARES_ABANDON, KEYS[:5], args
+
+    def alive(self):
+        entries = [self.entry() for _ in range(self.random.randrange(4))]
+        return scripts.SHARES_HEARTBEAT, KEYS[:5], (HOME, len(entries), *entries)
+
+    def renew(self):
+        return scripts.SHARES_RENEW, [LOCK, RECORD, HOLDS], (3, 1, self.who()[0], 80000)
+
+    def broken(self):
+        return (
+            scripts.SHARES_BREAK,
+            KEYS,
+            (b"an operator's word", 50000, *map(self.random.choice, ([b"", b"p1 "], [b"1", b"2"]))),
+        )
+
+    def show(self):
+        return scripts.SHARES_SHOW, KEYS[:5], (b"h0", b"h1")
+
+    def limit(self):
+        args = (b"semaphore", 3, self.random.choice([2, 3, 4]), self.client_channel(), b"id")
+        return scripts.SHARES_LIMIT, KEYS[:5], args
+
+    def raw(self):
+        key = self.random.choice([LOCK, QUEUE, HOLDS, b"f"])
+        member = self.random.choice([b"m", b"n", b"\xff\x00"])
+        return None, (), self.random.choice([
+            (b"DEL", *KEYS[:5]), (b"TYPE", key), (b"PTTL", key), (b"ZRANGEBYSCORE", LOCK, 0, 9),
+            (b"HSET", b"f", member, b"1"), (b"HSET", b"f", member, b"2", b"o", b"3"),
+            (b"HGET", b"f", member), (b"HDEL", b"f", member, b"o"), (b"HLEN", key), (b"TYPE", b"f"),
+            (b"PUBSUB", b"NUMSUB", b"c0", b"c3"), (b"ZRANGEBYSCORE", b"z", b"-inf", 4),
+            (b"ZADD", b"z", self.random.randrange(9), member), (b"HGET", QUEUE, b"x"),
+        ])  # fmt: skip
+
+
 class Simulated:
     def __init__(self):
         self.heard = []
@@ -228,23 +299,21 @@ def server(request):
 
 
 @pytest.mark.timeout(120)
-def test_scripts_and_commands_answer_as_on_a_real_server(server):
+@pytest.mark.parametrize(("kind", "steps"), [(Sequence, 4000), (ShareSequence, 2000)])
+def test_scripts_and_commands_answer_as_on_a_real_server(server, kind, steps):
+    simulated = Simulated()
     with contextlib.closing(Real(server)) as real:
-        compare(real, Simulated(), server, Sequence)
-
-
-def compare(real, simulated, server, kind, steps=STEPS):
-    for seed in range(steps // PER_EXAMPLE):
-        server.flushall()
-        simulated.space.clear()
-        simulated.heard.clear()
-        sequence, log = kind(seed), []
-        for _ in range(PER_EXAMPLE):
-            request = sequence.one()
-            replies = [masked(side.run(*request)) for side in (simulated, real)]
-            log.append((request, replies))
-            assert replies[0] == replies[1], log
-        assert masked(simulated.heard) == masked(real.heard(b"end %d" % seed)), log
+        for seed in range(steps // PER_EXAMPLE):
+            server.flushall()
+            simulated.space.clear()
+            simulated.heard.clear()
+            sequence, log = kind(seed), []
+            for _ in range(PER_EXAMPLE):
+                request = sequence.one()
+                replies = [masked(side.run(*request)) for side in (simulated, real)]
+                log.append((request, replies))
+                assert replies[0] == replies[1], log
+            assert masked(simulated.heard) == masked(real.heard(b"end %d" % seed)), log
 
 
 def test_replies_lose_what_redis_loses(server):

@@ -3,18 +3,13 @@
 import pytest
 
 from fencelock import scripts
-from tests.flows.calls import MINUTE, Space, keys
+from tests.scripts.calls import MINUTE, Space, keys
 from verification.simulator.keyspace import CommandError
 
 STATE, WATCH, IDS, PLACES = A = keys(b"a", "state watch ids places")
 IDLE = 90_000  # how long a state is kept unused, ms
 ASKS = 5000  # server_timeout, ms
 REPEATS = 2 * ASKS + MINUTE  # for how long a request is remembered, ms
-
-
-@pytest.fixture
-def space():
-    return Space()
 
 
 def event(space, what, number=b"1", *answered, idle=IDLE, asks=ASKS):

@@ -4,54 +4,23 @@ import pytest
 
 from fencelock import scripts
 from fencelock.scripts.constants import FENCE_ROOM, HOLDS_BYTES
-from tests.flows.calls import HOME, MINUTE, PATIENCE, RECORD, Space, keys
+from tests.scripts.calls import HOME, MINUTE, PATIENCE, RECORD, keys
+from tests.scripts.shares import (
+    LIMIT,
+    SHORT,
+    acquire,
+    alive,
+    entry,
+    holders,
+    holds_of,
+    options,
+    release,
+    taken,
+)
 from verification.simulator.keyspace import CommandError
 
 LOCK, LAST, QUEUE, ALIVE, HOLDS, REVOKED = A = keys(b"a")
 B = keys(b"b")
-LIMIT = 3
-SHORT = 7000  # the first lease of a waiter of another client, ms
-
-
-@pytest.fixture
-def space():
-    return Space()
-
-
-def options(permits=1, ttl=9000, client_channel=HOME):
-    return b"%d %d p%d %s {}" % (ttl, SHORT, permits, client_channel)
-
-
-def entry(who, permits=1, **kwargs):
-    return b"%s %s c-%s %s" % (who, who, who, options(permits, **kwargs))
-
-
-def acquire(
-    space,
-    who,
-    permits=1,
-    *,
-    name=A,
-    line=True,
-    limit=LIMIT,
-    kind=b"semaphore",
-    nested_under=b"",
-    **kwargs,
-):
-    """Ask for permits, or for a place in line."""
-    said = (options(permits, **kwargs), kind, limit, nested_under)
-    mine = b"%s %s c-%s " % (who, who, who) if line else b""
-    return space.run(scripts.SHARES_ACQUIRE, name[:5], who, mine, *said)
-
-
-def release(space, who, keep=0, client_channel=HOME, name=A):
-    return space.run(scripts.SHARES_RELEASE, name, who, client_channel, keep)
-
-
-def alive(space, *names, client_channel=HOME):
-    words = [word for _, entries in names for word in (len(entries), *entries)]
-    wanted = [key for name, _ in names for key in name[:5]]
-    return space.run(scripts.SHARES_HEARTBEAT, wanted, client_channel, *words)
 
 
 def show(space, most, *holders, name=A):
@@ -66,30 +35,6 @@ def show(space, most, *holders, name=A):
     if most < 0:
         return out, count, [], awaited, [], holds
     return out, count, listed, waiting, line, holds
-
-
-def taken(space, name=A):
-    """Return fence, limit in force and permits that are out; without a lock none is."""
-    head = space.command(b"GET", name[1]).partition(b"\n")[0]
-    fence, _kind, _named, limit, out = head.split()
-    return int(fence), int(limit), int(out) if space.command(b"EXISTS", name[0]) else 0
-
-
-def holds_of(space, name=A):
-    """Return the holds by holder: those in the record, and the others."""
-    _, *recorded = space.command(b"GET", name[1]).split(b"\n")
-    apart = space.command(b"HGETALL", name[4])
-    holds = dict(zip(apart[::2], apart[1::2], strict=True))
-    assert holds.keys().isdisjoint(line.split(b" ")[0] for line in recorded)
-    return holds | dict(line.split(b" ", 1) for line in recorded)
-
-
-def holders(space, name=A):
-    """Return the holders; each has a hold, and no other has."""
-    found = space.line(name[0])
-    assert not found or holds_of(space, name).keys() == set(found)
-    assert found or not space.command(b"EXISTS", name[4])
-    return found
 
 
 def test_each_holder_has_a_lease_of_its_own_and_the_keys_stay_as_long_as_the_last(space):
@@ -220,16 +165,6 @@ def test_fences_grow_though_the_clock_does_not(space, ahead):
     assert fences == [space.now + ahead + number * FENCE_ROOM for number in (1, 2, 3)]
 
 
-def test_a_holder_that_asks_again_has_a_full_lease_and_never_a_shorter_one(space):
-    first = acquire(space, b"x", permits=2)
-    space.wait(4)
-    for ttl in (9000, 2000):
-        assert acquire(space, b"x", permits=2, ttl=ttl) == first
-        assert space.ttls(*A) == [9000, RECORD + 9000, -2, -2, 9000, -2]
-        assert space.score(LOCK, b"x") == space.now + 9_000_000
-    assert taken(space) == (int(first), LIMIT, 2)
-
-
 def test_who_waits_learns_its_place_and_when_its_permits_may_be_back(space):
     for number in (1, 2, 3):
         acquire(space, b"h%d" % number, ttl=number * 10_000)
@@ -262,15 +197,6 @@ def test_a_look_comes_not_later_than_the_end_that_it_waits_for(space):
         acquire(space, b"h%d" % number, ttl=number * 1000, limit=15)
     assert 1000 <= acquire(space, b"x", permits=15, limit=15)[1] <= 15_000
     assert acquire(space, b"y", permits=15, limit=15)[1] >= 9000
-
-
-@pytest.mark.parametrize("back", [1, 10, 100])
-def test_who_comes_last_is_last_though_the_clock_was_set_back(space, back):
-    acquire(space, b"h", LIMIT, ttl=900_000)
-    acquire(space, b"x")
-    space.keyspace.now_us -= back * 1_000_000
-    assert [acquire(space, who)[2] for who in (b"y", b"a")] == [1, 2]
-    assert [acquire(space, who)[2] for who in (b"x", b"y", b"a")] == [0, 1, 2]
 
 
 def test_permits_go_to_as_many_waiters_as_fit_in_their_order(space):
@@ -313,20 +239,6 @@ def test_a_waiter_of_another_client_than_the_releasing_one_starts_with_a_short_l
     lease = 9000 if client_channel == HOME else SHORT
     assert space.ttls(LOCK, LAST, HOLDS) == [lease, RECORD + lease, lease]
     assert space.heard == [(b"c-x", b"granted x %d %d %d" % (taken(space)[0], space.now, lease))]
-
-
-@pytest.mark.parametrize(("silent", "granted"), [(PATIENCE, b"x"), (PATIENCE + 0.01, b"y")])
-@pytest.mark.parametrize("proof", [False, True])
-def test_who_has_proved_no_life_for_longer_than_patience_is_skipped(space, silent, granted, proof):
-    acquire(space, b"h", LIMIT, ttl=900_000)
-    acquire(space, b"x", LIMIT, client_channel=b"frozen")
-    if proof:
-        space.wait(20)
-        alive(space, (A, []), client_channel=b"frozen")
-    space.wait(silent)
-    acquire(space, b"y", LIMIT)
-    release(space, b"h")
-    assert holders(space) == [granted]
 
 
 def test_who_does_not_listen_holds_up_nobody_and_keeps_its_place(space):
@@ -399,17 +311,6 @@ def test_so_many_are_granted_by_one_script_that_it_holds_up_nobody_and_the_next_
     assert space.heard[count:] == [(b"c-" + crowd[count], b"again " + crowd[count])]
     assert int(acquire(space, crowd[count], limit=600))
     assert holders(space) == crowd
-
-
-def test_who_does_not_listen_when_its_turn_comes_is_skipped(space):
-    acquire(space, b"h", LIMIT)
-    for who in (b"x", b"y"):
-        acquire(space, who, LIMIT)
-    space.deaf = {b"c-x"}
-    release(space, b"h")
-    assert holders(space) == [b"y"]
-    assert space.line(QUEUE) == []
-    assert taken(space)[1:] == (LIMIT, LIMIT)
 
 
 def test_an_attempt_that_does_not_wait_gets_what_the_line_leaves(space):
@@ -582,16 +483,6 @@ def test_a_look_treats_each_name_by_its_own_arguments(space):
         assert space.ttls(name[2], name[3]) == [MINUTE, MINUTE]
         assert space.score(name[3], HOME) == space.now
     assert space.ttls(*c, *d[1:]) == [-2] * 11
-
-
-def test_a_proof_of_life_keeps_line_and_proofs_and_forgets_old_ones(space):
-    acquire(space, b"h", LIMIT, ttl=900_000)
-    acquire(space, b"x")
-    for client_channel, seconds in ((b"old", 30), (HOME, 30), (HOME, 0)):
-        alive(space, (A, [entry(b"x")]), client_channel=client_channel)
-        assert space.ttls(QUEUE, ALIVE) == [MINUTE, MINUTE]
-        space.wait(seconds)
-    assert space.line(ALIVE) == [HOME]
 
 
 @pytest.mark.parametrize("client_channel", [HOME, b"other"])
