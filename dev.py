@@ -60,7 +60,7 @@ FAST = (
     *(f"tests/conformance/test_{name}.py" for name in ("renewal", "exclusive")),
     "tests/test_tidy.py",
     "tests/test_ratchets.py",
-    "tests/flows/test_quick.py",
+    "tests/flows/test_locks.py",
     "tests/scripts/test_keyspace.py",
     *(
         f"tests/conformance/test_{name}.py"
