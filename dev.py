@@ -61,7 +61,8 @@ FAST = (
     *(f"tests/conformance/test_{name}.py" for name in ("renewal", "exclusive")),
     "tests/test_tidy.py",
     "tests/test_ratchets.py",
-    *(f"tests/flows/test_{name}.py" for name in ("quick", "keyspace")),
+    "tests/flows/test_locks.py",
+    "tests/scripts/test_keyspace.py",
     *(
         f"tests/conformance/test_{name}.py"
         for name in ("errors", "fences", "foreign", "line", "names", "reentrant", "sources")

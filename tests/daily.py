@@ -33,7 +33,7 @@ import pytest
 
 from tests.conformance.book import PLAYS
 from tests.faces import FACE, THREADS, has_turn, meets_all_means
-from tests.flows.seeded import Seed
+from tests.flows.seeds.locks import Seed
 from tests.servers import ServerBinary, binaries
 from tests.topologies import TOPOLOGIES, Topology
 

@@ -19,7 +19,10 @@ def functions(file):
     path = ROOT / file
     tree = ast.parse(path.read_text()) if path.is_file() else ast.Module([], [])
     kinds = ast.FunctionDef | ast.AsyncFunctionDef
-    return {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
+    made = [node.targets[0] for node in tree.body if isinstance(node, ast.Assign)]
+    return {node.name for node in ast.walk(tree) if isinstance(node, kinds)} | {
+        name.id for name in made if isinstance(name, ast.Name) and name.id.startswith("test_")
+    }
 
 
 def missing(text):

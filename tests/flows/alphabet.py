@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from types import CodeType
 
 from tests.flows import deep
-from tests.flows.scenarios import Scenario
-from tests.flows.shares import Shared
 from tests.flows.sowing import find
+from tests.flows.worlds.locks import Scenario
+from tests.flows.worlds.shares import Shared
 
 SCHEDULES = 4  # of each world under the profiler: what it calls hardly differs among them
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.flows.scenarios import SECONDS
+from tests.flows.worlds.locks import SECONDS
 
 
 def pytest_collection_modifyitems(items):

@@ -1,9 +1,17 @@
-"""What the tests of every object do with scenarios and with sown faults."""
+"""What the tests of every object do with worlds and with the faults sown into them."""
 
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import ModuleType
 from zlib import crc32
 
+import pytest
+
+from tests.flows.seeds.locks import Seed
+from tests.flows.worlds.locks import Scenario
+
 # Larger worlds are explored further by ``python -m tests.flows.deep``. No sown defect needs more
-# schedules than its world gets here: ``assert_found`` sees to it.
+# schedules than its world gets here: ``finds`` sees to it.
 SCHEDULES = 500
 FURTHER = {
     "3 in line, 1 expiry": 1000,
@@ -14,6 +22,44 @@ FURTHER = {
     "quorum: 1 alone, working 4 s, renewed, 1 late": 1000,
     "quorum: 2 in line, 1 late": 1000,
 }
+
+
+def as_further(scenario: Scenario) -> int:
+    return FURTHER.get(scenario.name, SCHEDULES)
+
+
+@dataclass(frozen=True)
+class Explored:
+    """Worlds of one subject, each for tasks or for threads, and what must be found in them."""
+
+    daily: Sequence[Scenario] = ()
+    nightly: Sequence[Scenario] = ()
+    seeds: Sequence[Seed] = ()
+    nightly_seeds: Sequence[Seed] = ()
+    at_night: Callable[[Scenario], int] = (
+        as_further  # schedules of a world that waits for the night
+    )
+
+    def worlds(self) -> Iterator[Scenario]:
+        """Yield all, each once: what is explored daily need not be at night."""
+        yield from {each.title: each for each in (*self.nightly, *self.daily)}.values()
+
+
+def worlds_in(*modules: ModuleType) -> list[Scenario]:
+    """Return the worlds of modules, also those in their tuples, each once and without a fault."""
+    values = [value for module in modules for value in vars(module).values()]
+    found = [
+        each
+        for value in values
+        for each in (value if isinstance(value, tuple) else (value,))
+        if isinstance(each, Scenario) and not each.budgets
+    ]
+    return list({each.name: each for each in found}.values())
+
+
+def under(faults, *scenarios):
+    """Return each scenario under each of these faults."""
+    return [each.under(**{fault: 1}) for each in scenarios for fault in faults]
 
 
 def both(scenarios):
@@ -30,9 +76,9 @@ def by_turns(scenarios):
     return [ways[crc32(each.name.encode()) % 2](each) for each in scenarios]
 
 
-def assert_nothing_breaks(scenario, *, schedules=None):
+def assert_nothing_breaks(scenario, schedules=None):
     """Explore a world to its end, or so many of its schedules: no clock says how many."""
-    schedules = schedules or FURTHER.get(scenario.name, SCHEDULES)
+    schedules = schedules or as_further(scenario)
     report = scenario.explore(schedules=schedules)
     assert report.violation is None, report.story()
     assert report.complete or report.schedules == schedules
@@ -42,4 +88,37 @@ def assert_found(seed):
     report = seed.explore()
     assert report.violation is not None, "nothing was found"
     assert report.violation.invariant in seed.breaks, report.story()
-    assert report.schedules <= FURTHER.get(seed.scenario.name, SCHEDULES), "name it in FURTHER"
+    assert report.schedules <= as_further(seed.scenario), "name it in FURTHER"
+
+
+def explores(explored):
+    """Return the test that nothing breaks in the worlds of a subject."""
+    daily = {each.title for each in explored.daily}
+    cases = [
+        pytest.param(each, marks=() if each.title in daily else pytest.mark.nightly, id=each.title)
+        for each in explored.worlds()
+    ]
+
+    @pytest.mark.parametrize("scenario", cases)
+    def test(scenario):
+        at_night = None if scenario.title in daily else explored.at_night(scenario)
+        assert_nothing_breaks(scenario, at_night)
+
+    return test
+
+
+def finds(explored):
+    """Return the test that each fault sown into a subject is found."""
+    cases = [
+        *(pytest.param(each, id=each.name) for each in explored.seeds),
+        *(
+            pytest.param(each, marks=pytest.mark.nightly, id=each.name)
+            for each in explored.nightly_seeds
+        ),
+    ]
+
+    @pytest.mark.parametrize("seed", cases)
+    def test(seed):
+        assert_found(seed)
+
+    return test

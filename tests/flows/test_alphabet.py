@@ -3,8 +3,8 @@
 import pytest
 
 import fencelock
-from tests.flows import clusters
 from tests.flows.alphabet import CALLS, FAULTS, LEFT_OUT, met, seen
+from tests.flows.worlds import clusters
 from tests.test_public_surface import NAMES
 
 SENT = [call for calls in CALLS.values() for call in calls]

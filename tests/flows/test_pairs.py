@@ -5,11 +5,13 @@ from zlib import crc32
 
 import pytest
 
-from tests.flows import object_pairs, pairs
-from tests.flows.exploring import assert_found
-from tests.flows.meetings import noted, pair
-from tests.flows.pairs import NAMES, PUSHES, ROWS, WHEN, why_apart, why_unheard
-from tests.flows.seeded_pairs import SEEDS
+from tests.flows.exploring import finds
+from tests.flows.registry import WORLDS
+from tests.flows.worlds import object_pairs, pairs
+from tests.flows.worlds.meetings import noted, pair
+from tests.flows.worlds.pairs import NAMES, PUSHES, ROWS, WHEN, why_apart, why_unheard
+
+test_a_sown_fault_is_found = finds(WORLDS["pairs"])
 
 FACES = ("asyncio", "threads")
 # Schedules of each world; a fault has many places at which to strike. No sown defect needs as many.
@@ -93,8 +95,3 @@ def test_each_world_of_a_row_has_a_name_of_its_own():
     for row in (*ROWS, *(row for _, row in object_pairs.ROWS)):
         assert row.worlds
         assert len({each.name for each in row.worlds}) == len(row.worlds)
-
-
-@pytest.mark.parametrize("seed", SEEDS, ids=lambda each: each.name)
-def test_a_sown_fault_is_found(seed):
-    assert_found(seed)

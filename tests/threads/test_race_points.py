@@ -61,6 +61,15 @@ def used(handle, **options):
             handle.release()
 
 
+def beside(tried, act, handle, *others, **options):
+    """Use a handle while something else comes; return what ``met`` looks at then."""
+    meanwhile = act if isinstance(act, Meanwhile) else Meanwhile(act)
+    strike = Strike(tried, meanwhile)
+    with strike:
+        used(handle, **options)
+    return strike, meanwhile, [handle, *others]
+
+
 def released(handle):
     """Release, unless somebody else did."""
     with contextlib.suppress(FencelockError):
@@ -95,41 +104,28 @@ def test_the_lock_is_released_while_another_thread_waits_and_gives_up(
     def story(client, other, tried):
         first, handle = (client.lock("a", **options) for _ in range(2))
         used(handle)
-        release = holder(first)
-        strike = Strike(tried, release)
-        with strike:
-            used(handle, timeout=seconds)
-        return strike, release, [handle, other.lock("a")]
+        return beside(tried, holder(first), handle, other.lock("a"), timeout=seconds)
 
     every_point(server, prefix, story)
 
 
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_another_thread_tries_while_one_takes_and_releases(server, prefix, options):
-    def story(client, other, tried):
-        handle, second = (client.lock("a", **options) for _ in range(2))
-        used(handle)
-        tries = Meanwhile(lambda: used(second, timeout=SHORT))
-        strike = Strike(tried, tries)
-        with strike:
-            used(handle)
-        return strike, tries, [handle, other.lock("a")]
-
-    every_point(server, prefix, story)
+# What comes while one takes and releases: by another thread, with or without a handle of its own,
+# or by another client. As found: a thread that released what it saw left the other one the front of
+# its cohort, whose waiters waited until its ttl was over.
+MEANWHILE = {
+    "a thread tries": lambda _handle, ours, _theirs: used(ours, timeout=SHORT),
+    "a thread releases": lambda handle, _ours, _theirs: handle.lease and released(handle),
+    "a client takes turns": lambda _handle, _ours, theirs: used(theirs),
+}
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_another_thread_releases_what_it_sees(server, prefix, options):
-    """As found: it stayed the front of its cohort, whose waiters waited until its ttl was over."""
-
+@pytest.mark.parametrize("act", MEANWHILE.values(), ids=MEANWHILE)
+def test_others_come_while_one_takes_and_releases(server, prefix, options, act):
     def story(client, other, tried):
-        handle = client.lock("a", **options)
+        handle, ours, theirs = (each.lock("a", **options) for each in (client, client, other))
         used(handle)
-        release = Meanwhile(lambda: handle.lease and released(handle))
-        strike = Strike(tried, release)
-        with strike:
-            used(handle)
-        return strike, release, [handle, other.lock("a")]
+        return beside(tried, lambda: act(handle, ours, theirs), handle, theirs)
 
     every_point(server, prefix, story)
 
@@ -174,25 +170,8 @@ def test_another_thread_takes_turns(server, prefix, kind, shared):
         handle = known(MADE[kind](client))
         second = handle if shared else known(MADE[kind](client))
         used(handle)
-        waits = Meanwhile(lambda: used(second))
-        strike = Strike(tried, waits)
-        with strike:
-            used(handle)
-        return strike, waits, [handle, known(MADE["write" if kind == "read" else kind](other))]
-
-    every_point(server, prefix, story)
-
-
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_another_client_takes_turns(server, prefix, options):
-    def story(client, other, tried):
-        handle, second = (each.lock("a", **options) for each in (client, other))
-        used(handle)
-        waits = Meanwhile(lambda: used(second))
-        strike = Strike(tried, waits)
-        with strike:
-            used(handle)
-        return strike, waits, [handle, second]
+        after = known(MADE["write" if kind == "read" else kind](other))
+        return beside(tried, lambda: used(second), handle, after)
 
     every_point(server, prefix, story)
 
@@ -202,10 +181,7 @@ def test_the_lease_is_revoked(server, prefix, kind):
     def story(client, other, tried):
         handle = known(MADE[kind](client))
         used(handle)
-        revoke = Meanwhile(lambda: other.revoke("a", reason="a test"))
-        strike = Strike(tried, revoke)
-        with strike:
-            used(handle)
-        return strike, revoke, [handle, known(MADE[kind](other))]
+        after = known(MADE[kind](other))
+        return beside(tried, lambda: other.revoke("a", reason="a test"), handle, after)
 
     every_point(server, prefix, story)

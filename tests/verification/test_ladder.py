@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.flows import scenarios
 from tests.flows.sowing import script
+from tests.flows.worlds import locks
 from verification.ladder import ours
 from verification.ladder.chart import run
 from verification.ladder.judge import TWO
@@ -75,7 +75,7 @@ UNASKED = script("release", "if redis.pcall('GET', KEYS[1]) ~= holder then", "if
 
 
 def test_a_defect_sown_into_fencelock_is_found():
-    scenario = scenarios.TWO_FIXED
+    scenario = locks.TWO_FIXED
     sources = scenario.sources | {"release": UNASKED.source()}
     report = ours.Bound(replace(scenario, sources=sources), 1).search(seconds=30)
     assert report.violation is not None
@@ -83,13 +83,13 @@ def test_a_defect_sown_into_fencelock_is_found():
 
 def test_claims_that_exclude_each_other_are_seen_without_any_invariant():
     """As if the server had granted to both: the judge of claims needs no knowledge of servers."""
-    scenario = scenarios.TWO_WORKING
+    scenario = locks.TWO_WORKING
     sources = scenario.sources | {"acquire": b"return redis.call('TIME')[1] .. ARGV[3]"}
     bound = ours.Bound(replace(scenario, sources=sources, monitor=Blind), 0)
     assert bound.search(seconds=30).violation.invariant == TWO
 
 
-class Blind(scenarios.Monitor):
+class Blind(locks.Monitor):
     """Sees no invariant."""
 
     def served(self, request, before):

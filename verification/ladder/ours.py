@@ -11,8 +11,8 @@ from typing import Any
 
 from fencelock._core.lock.hold import Hold
 from fencelock.options import LeaseOptions
-from tests.flows import scenarios, shares
-from tests.flows.scenarios import Scenario
+from tests.flows.worlds import locks, shares
+from tests.flows.worlds.locks import Scenario
 from verification.ladder.judge import Bench, Claim, told
 from verification.ladder.rung import Break
 from verification.simulator.actors import Actor, Flows
@@ -84,15 +84,15 @@ def with_claims(base: type[Monitor]) -> type[Monitor]:
 
 FAULTS = ("crash", "pause", "late", "lost", "expiry", "cancel")
 ONE_FAULT = (
-    scenarios.TWO,
-    scenarios.TWO_WORKING,
-    scenarios.TWO_LONG,
-    scenarios.TWO_TOO_LONG,
-    scenarios.TRIES,
-    scenarios.THREE,
+    locks.TWO,
+    locks.TWO_WORKING,
+    locks.TWO_LONG,
+    locks.TWO_TOO_LONG,
+    locks.TRIES,
+    locks.THREE,
     shares.SIDES,
 )
-TWO_FAULTS = (scenarios.TWO,)
+TWO_FAULTS = (locks.TWO,)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 python -m verification.runs.defects [--seconds N] [--seed N] [--jobs N] [--write] [NAME ...]
 
-The defects are those that the simulator's tests sow (tests/flows/seeded.py, seeded_shares.py): each
+The defects are those that the simulator's tests sow (tests/flows/seeds, of locks and shares): each
 changes one place of a shipping script or flow, in the client processes of one run. Prints a table
 of what each run found; ``--write`` puts it into README.md, between the marks there.
 
@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.faults import resp
-from tests.flows import seeded, seeded_shares
+from tests.flows.seeds import locks, shares
 from tests.flows.sowing import Lua
 from verification.runs.run import Run
 
@@ -34,10 +34,10 @@ PAGE = Path(__file__).parent / "README.md"
 BEGIN, END = "<!-- defects: begin -->", "<!-- defects: end -->"
 HEAD = "| defect | breaks | found by |\n| --- | --- | --- |"
 VARIABLE = "RUNS_DEFECT"
-SEEDS = {seed.name: seed for seed in seeded.SEEDS}
+SEEDS = {seed.name: seed for seed in locks.SEEDS}
 # Its second script is known to the simulator's server only.
 del SEEDS["a place in line that is requested after the refusal"]
-SEEDS |= {f"shares: {seed.name}": seed for seed in seeded_shares.SEEDS}
+SEEDS |= {f"shares: {seed.name}": seed for seed in shares.SEEDS}
 _sown = contextlib.ExitStack()  # stays for as long as the process lives
 
 

@@ -1,0 +1,391 @@
+"""Which worlds the tests explore, daily and at night, and which faults they must find there.
+
+One entry for each subject: tests/flows/test_*.py of that name explores it. Undisturbed, each world
+is explored; under faults, those are in which the fault could do something else than elsewhere.
+``python -m tests.flows.deep`` goes further.
+"""
+
+from tests.flows.exploring import Explored, as_further, both, by_turns, under, worlds_in
+from tests.flows.seeds.acknowledged import SEEDS as IN_ACKNOWLEDGED
+from tests.flows.seeds.barriers import SEEDS as IN_BARRIERS
+from tests.flows.seeds.cluster_multis import SEEDS as IN_CLUSTER_MULTIS
+from tests.flows.seeds.clusters import SEEDS as IN_CLUSTERS
+from tests.flows.seeds.cohorts import SEEDS as IN_COHORTS
+from tests.flows.seeds.deadlocks import QUORUM_SEEDS as IN_QUORUM_DEADLOCKS
+from tests.flows.seeds.deadlocks import SEEDS as IN_DEADLOCKS
+from tests.flows.seeds.elections import SEEDS as IN_ELECTIONS
+from tests.flows.seeds.events import SEEDS as IN_EVENTS
+from tests.flows.seeds.kept import SEEDS as IN_KEPT
+from tests.flows.seeds.locks import SEEDS as IN_LOCKS
+from tests.flows.seeds.multis import SEEDS as IN_MULTIS
+from tests.flows.seeds.once import SEEDS as IN_ONCE
+from tests.flows.seeds.pairs import SEEDS as IN_PAIRS
+from tests.flows.seeds.quorums import SEEDS as IN_QUORUMS
+from tests.flows.seeds.sentinels import SEEDS as IN_SENTINELS
+from tests.flows.seeds.shares import SEEDS as IN_SHARES
+from tests.flows.seeds.shutdowns import SEEDS as IN_SHUTDOWNS
+from tests.flows.seeds.signals import SEEDS as IN_SIGNALS
+from tests.flows.worlds import (
+    acknowledged,
+    barriers,
+    cluster_multis,
+    clusters,
+    cohorts,
+    deadlocks,
+    elections,
+    forgetting,
+    kept,
+    locks,
+    multis,
+    quorum_deadlocks,
+    quorums,
+    runs_once,
+    sentinels,
+    shares,
+    shutdowns,
+    signals,
+)
+
+FAULTS = (
+    *("lost", "zombie", "silent", "late", "wake", "noise", "expiry"),
+    *("crash", "pause", "cancel", "back", "restart"),
+)
+# A server that forgets everything has ``once`` run anew.
+KEEPING = tuple(fault for fault in FAULTS if fault != "restart")
+# While nobody serves a slot it is asked for again and again: such a schedule takes as long as many
+# others. No sown defect needed more than five of them.
+OF_RETRIES = 100
+LARGE_KEPT = (kept.TRIED_TWICE, kept.FOREIGN, kept.TASKS, kept.LATER, kept.GROWN)
+# That worlds hold is for other tests; what hooks are told needs a few ends of each.
+OF_REPORTS = 100
+
+LOCKS = Explored(
+    daily=both(
+        [
+            *worlds_in(locks),
+            *under(FAULTS, locks.TWO, locks.TWO_IMPATIENT, locks.TRIES, locks.OWNER, locks.POLLS),
+            *under(("lost", "late", "pause"), locks.TWO_LONG),
+            locks.TWO_TOO_LONG.under(late=1),
+            locks.TWO.under(lost=1, crash=1),
+            locks.TWO.under(lost=1, cancel=1),
+            locks.TWO.under(lost=2),
+            *under(("lost", "zombie"), locks.BROKEN),
+            locks.FOREIGN.under(crash=1),
+            locks.FELLOWS.under(lost=1),
+            locks.BY_HAND.under(lost=1),
+            locks.THREE.under(late=1),
+            *under(("lost", "late", "cancel", "wake"), *locks.INSTANTS[1:]),
+            *under(
+                ("lost", "zombie", "late", "cancel", "silent", "pause"),
+                *(*locks.BY_HAND_ANEW, locks.RETURNED_BESIDE),
+            ),
+            *under(
+                ("lost", "silent", "late", "expiry", "pause", "cancel", "restart"),
+                *(locks.RETURNED, locks.CHECKED, locks.CHECKED_FIXED),
+            ),
+        ]
+    ),
+    seeds=IN_LOCKS,
+)
+SHARES = Explored(
+    daily=both(
+        [
+            *worlds_in(shares),
+            *under(FAULTS, shares.TWO, shares.IMPATIENT, shares.PARTS, shares.DOWNGRADED),
+            shares.THREE.under(lost=1),
+            shares.MIXED.under(crash=1),
+            shares.LOWERED.under(lost=1),
+            shares.LONG.under(late=1),
+            shares.TRIES.under(lost=1),
+            *under(("lost", "zombie"), shares.BROKEN),
+            shares.CHANGED.under(cancel=1),
+            shares.READERS.under(crash=1),
+            shares.TOO_LONG_SIDES.under(late=1),
+            shares.SIDES.under(expiry=1),
+            shares.TWO.under(lost=1, crash=1),
+            shares.SIDES.under(lost=1, cancel=1),
+            *under(("lost", "cut", "reboot", "silent"), shares.IN_LINE),
+            *under(("cut", "reboot"), shares.MIXED),
+            shares.IMPATIENT_SIDES.under(cut=1),
+            shares.WORKING.under(reboot=1),
+            *under(("lost", "reboot"), shares.CHANGED_TWICE),
+            *under(("lost", "zombie", "late", "cancel"), shares.SET_TWICE),
+            shares.SET_TWICE.under(late=2),
+            shares.BY_HAND.under(lost=1),
+            *under(("lost", "late"), shares.BY_HAND_SHORTER),
+            shares.BY_HAND_RENEWED.under(lost=1),
+            shares.BY_HAND_SIDES.under(cancel=1),
+            *under(("lost", "reboot"), shares.DOWNGRADED_UNLIKE),
+            shares.UNLIKE.under(reboot=1),
+            shares.UNLIKE_SIDES.under(lost=1),
+        ]
+    ),
+    seeds=IN_SHARES,
+)
+MULTIS = Explored(
+    daily=both(
+        [
+            *worlds_in(multis),
+            *under(FAULTS, multis.TWO, multis.BESIDE_LAST, multis.BESIDE_LAST_IMPATIENT),
+            *under(("lost", "cancel"), multis.TRIES),
+            multis.BESIDE_FIRST.under(late=1, wake=1),
+            multis.BESIDE_LAST.under(late=1, wake=1),
+            multis.ALONE.under(lost=1, cancel=1),
+            multis.TWO.under(lost=1, crash=1),
+            multis.LONG.under(lost=1),
+            multis.TWO_TWICE.under(lost=1),
+            multis.PERMIT_ALONE.under(lost=1, cancel=1),
+            *under(
+                ("lost", "late", "cancel", "crash", "pause"),
+                *(multis.PERMIT_TWO, multis.PERMIT_IMPATIENT),
+            ),
+        ]
+    ),
+    seeds=IN_MULTIS,
+)
+ONCE = Explored(
+    daily=both(
+        [
+            *worlds_in(runs_once, forgetting),
+            *under(KEEPING, runs_once.TWO, runs_once.TRIES),
+            *under(("lost", "crash", "pause"), runs_once.WORKING),
+            *under(("pause", "lost"), runs_once.LONG),
+            *under(("lost", "cancel"), runs_once.IMPATIENT),
+            runs_once.TWO.under(lost=1, cancel=1),
+            runs_once.ALONE.under(lost=1, cancel=1),
+            *under(("pause", "expiry", "late"), runs_once.ALONE_WORKING),
+            runs_once.TWO.under(lost=1, crash=1),
+            runs_once.TWO.under(lost=2),
+            runs_once.TWO.under(expiry=1, lost=1),
+            *under(("lost", "zombie", "late", "cancel"), forgetting.FORGOTTEN),
+        ]
+    ),
+    seeds=IN_ONCE,
+)
+ELECTIONS = Explored(
+    daily=[
+        *both(
+            [
+                *worlds_in(elections),
+                *under(FAULTS, elections.TO_ONLY, elections.TO_NOBODY, elections.WATCHED),
+                *under(("pause", "expiry", "late", "lost", "restart"), elections.AGAIN_BESIDE),
+                *under(("reboot", "down", "cut"), elections.TO_ONLY),
+                *under(("lost", "late", "reboot", "cancel"), elections.AND_BACK),
+                elections.TO_NOBODY_AND_ONE.under(lost=1),
+                elections.AT_ONCE.under(zombie=1),
+                elections.LINED.under(late=1, wake=1),
+            ]
+        ),
+        # One of two candidates, in one of the two ways: these have many schedules.
+        *under(("lost", "crash"), elections.HAND_OVER),
+    ],
+    seeds=IN_ELECTIONS,
+)
+SIGNALS = Explored(
+    daily=both(
+        [
+            *signals.ALL,
+            # What a wait does after each of its answers; the schedules of all others are in `deep`.
+            *under(signals.FAULTS, signals.PULSE, signals.CLOSE, signals.OPENS, signals.FELLOWS),
+            *signals.LATE,
+            signals.REMADE.under(lost=1),
+            signals.DELETED.under(lost=1),
+            signals.PULSE.under(lost=2),
+            signals.OPENS.under(lost=1, cancel=1),
+        ]
+    ),
+    seeds=IN_SIGNALS,
+)
+BARRIERS = Explored(
+    daily=both(
+        [
+            *barriers.ALL,
+            *under(
+                barriers.FAULTS,
+                *(barriers.PAIR, barriers.ROUNDS, barriers.LATE, barriers.ACTS, barriers.WIDOW),
+            ),
+            *barriers.AWAY,
+            barriers.ACTS.under(lost=1, cancel=1),
+            barriers.DELETED.under(lost=1),
+            barriers.PAIR.under(lost=2),
+            barriers.CROWD.under(lost=1),
+            barriers.FULL.under(cancel=1),
+            barriers.FELLOWS.under(lost=1),
+        ]
+    ),
+    seeds=IN_BARRIERS,
+)
+COHORTS = Explored(
+    daily=both([*cohorts.ALL, *cohorts.DAILY]),
+    nightly=by_turns([*cohorts.NIGHTLY, *cohorts.ELSEWHERE]),
+    at_night=lambda _: cohorts.SCHEDULES,
+    seeds=IN_COHORTS,
+)
+KEPT = Explored(
+    daily=both(kept.ALL),
+    nightly=by_turns(
+        under(
+            [fault for fault in FAULTS if fault not in {"zombie", "late"}],
+            *(each for each in kept.ALL if each not in LARGE_KEPT),
+        )
+    ),
+    seeds=IN_KEPT,
+)
+SHUTDOWNS = Explored(
+    daily=both(shutdowns.ALL),
+    nightly=by_turns(
+        under(
+            ("lost", "silent", "late", "expiry", "crash", "pause", "cancel"),
+            *shutdowns.ALL,
+        )
+    ),
+    seeds=IN_SHUTDOWNS,
+)
+DEADLOCKS = Explored(
+    daily=[*both(deadlocks.SMALL), *deadlocks.LARGE, quorum_deadlocks.TWO],
+    nightly=[
+        *(each.threads() for each in (*deadlocks.ORDERED, quorum_deadlocks.TWO)),
+        *under(deadlocks.FAULTS, *deadlocks.UNDER_FAULTS),
+        *both(quorum_deadlocks.FURTHER),
+    ],
+    seeds=IN_DEADLOCKS,
+    nightly_seeds=IN_QUORUM_DEADLOCKS,
+)
+CLUSTERS = Explored(
+    daily=both(
+        [
+            *(clusters.ALONE, clusters.TWO, clusters.TWO_WORKING, clusters.TRIES),
+            *under(clusters.FAULTS, clusters.ALONE),
+            *under(("move", "migrate"), clusters.LONG),
+            *under(("migrate", "freeze"), clusters.TWICE),
+            *under(("move", "gone"), clusters.TWO, clusters.TWO_WORKING, clusters.IMPATIENT),
+            clusters.HANDED_OVER.under(move=1),
+            *under(("move", "gone"), clusters.PLAIN, clusters.TRIES),
+            *under(("unserved", "isolated"), clusters.PATIENT),
+            *under(("gone", "isolated"), clusters.COUNTED),
+            *cluster_multis.ALONE,
+            *under(("move",), *cluster_multis.ALONE),
+        ]
+    ),
+    nightly=by_turns(
+        [
+            *under(("move", "gone"), clusters.AGAIN),
+            clusters.TWO.under(migrate=1),
+            *cluster_multis.TWO,
+            *cluster_multis.GIVING_UP,
+            *under(("move", "gone", "crash", "cancel"), *cluster_multis.ALL),
+            *under(("migrate", "unserved", "isolated"), *cluster_multis.ALONE),
+            *under(
+                ("unserved", "isolated"),
+                *(clusters.TWICE, clusters.TWO, clusters.TWO_WORKING, clusters.TRIES),
+            ),
+            *under(
+                ("move", "migrate", "freeze", "unserved"),
+                *(clusters.COUNTED, clusters.COUNTED_LONG),
+            ),
+            *(
+                each.under(**faults)
+                for each in (
+                    clusters.COUNTED_WORKING,
+                    clusters.COUNTED_FIXED,
+                    clusters.COUNTED_LINE,
+                )
+                for faults in ({"move": 1}, {"gone": 1}, {"isolated": 1}, {"unacked": 1, "gone": 1})
+            ),
+            # Of more than 15,000 schedules of each: what follows the fault is full of retries.
+            *under(
+                ("freeze",), *(clusters.TRIES, clusters.AGAIN, clusters.IMPATIENT, clusters.TWO)
+            ),
+        ]
+    ),
+    at_night=lambda each: OF_RETRIES if "unserved" in each.budgets else as_further(each),
+    seeds=(*IN_CLUSTERS, *IN_CLUSTER_MULTIS),
+)
+SENTINELS = Explored(
+    daily=both(sentinels.DAILY), nightly=by_turns(sentinels.DEEP), seeds=IN_SENTINELS
+)
+ACKNOWLEDGED = Explored(
+    daily=both(
+        [
+            *(acknowledged.TWO, acknowledged.TWO_LONG),
+            *under(
+                acknowledged.FAULTS,
+                *(acknowledged.TWO, acknowledged.TWO_IMPATIENT, acknowledged.OWNER),
+            ),
+            *under(("unacked", "failover"), acknowledged.TWO_LONG),
+            acknowledged.TWO_WORKING.under(unacked=1, failover=1),
+            acknowledged.TWO.under(failover=1, cancel=1),
+            acknowledged.TWO.under(unacked=1, cancel=1),
+            acknowledged.TWO.under(unacked=1, lost=1),
+            acknowledged.TWO.under(failover=1, late=1),
+            acknowledged.TRIES.under(unacked=1, failover=1),
+            *under(("unacked", "failover"), acknowledged.POLLS, acknowledged.ONCE),
+            acknowledged.BY_HAND.under(unacked=1),
+            *under(("unacked", "cancel", "failover"), acknowledged.MULTI),
+            acknowledged.ONCE_SHORT.under(unacked=1),
+        ]
+    ),
+    seeds=IN_ACKNOWLEDGED,
+)
+QUORUMS = Explored(
+    daily=[
+        *both(
+            [
+                *worlds_in(quorums),
+                *under(("lost", "late", "wake", "crash", "back"), quorums.TWO),
+                *under(("lost", "late", "cancel", "zombie"), quorums.SHORTER),
+                *under(("restart",), quorums.ABSENT, quorums.UNLIKE, quorums.CLAIMED, quorums.BARE),
+                quorums.ALONE_OF_TWO.under(down=1),
+            ]
+        ),
+        # An undo comes late, on a connection of its own, to a node that granted anew meanwhile.
+        quorums.ALONE_LONG.under(late=1).threads(),  # in a healing vote
+        quorums.ALONE_WORKING.under(late=1, down=1).threads(),  # in a later round
+    ],
+    seeds=IN_QUORUMS,
+)
+EVENTS = Explored(
+    daily=both(
+        each.reported()
+        for each in (
+            locks.TWO_IMPATIENT.under(cancel=1),
+            *(locks.CHECKED_FIXED, locks.REVOKED),
+            cohorts.IMPATIENT.under(cancel=1),
+            *(cohorts.BESIDE, kept.FELLOW, multis.IMPATIENT, multis.TRIES, shares.PARTS),
+            *(shares.IMPATIENT_SIDES, runs_once.TRIES, elections.TO_ONLY, quorums.ALONE),
+        )
+    ),
+    nightly=by_turns(
+        each.reported()
+        for each in under(
+            ("lost", "cancel", "late", "silent", "expiry", "crash", "pause", "restart"),
+            *(locks.TWO, locks.TRIES, locks.POLLS, locks.TWO_TOO_LONG, locks.RETURNED, locks.OWNER),
+            *(cohorts.IMPATIENT, cohorts.LONGER, kept.TRIED, kept.TASKS, runs_once.TWO),
+            *(quorums.TWO, multis.WORKING, multis.IMPATIENT, multis.TRIES, multis.FIXED_BRIEF),
+            *(elections.TO_ONLY, shares.THREE, shares.IMPATIENT, shares.TOO_LONG, shares.SIDES),
+            shares.DOWNGRADED,
+        )
+    ),
+    at_night=lambda _: OF_REPORTS,
+    nightly_seeds=IN_EVENTS,
+)
+
+WORLDS = {
+    "acknowledged": ACKNOWLEDGED,
+    "barriers": BARRIERS,
+    "clusters": CLUSTERS,
+    "cohorts": COHORTS,
+    "deadlocks": DEADLOCKS,
+    "elections": ELECTIONS,
+    "events": EVENTS,
+    "kept": KEPT,
+    "locks": LOCKS,
+    "multis": MULTIS,
+    "once": ONCE,
+    "pairs": Explored(seeds=IN_PAIRS),  # its worlds have a table of their own
+    "quorums": QUORUMS,
+    "sentinels": SENTINELS,
+    "shares": SHARES,
+    "shutdowns": SHUTDOWNS,
+    "signals": SIGNALS,
+}

@@ -1,0 +1,174 @@
+"""What is explored of barriers: who comes, who aborts, who runs an action."""
+
+import contextlib
+from dataclasses import replace
+
+from fencelock._core.keys import SignalKeys
+from fencelock._core.objects.barrier import BarrierSpec, change
+from fencelock.errors import OutcomeUnknown, ServerError
+from tests.flows.worlds.locks import Scenario, single
+from verification.simulator.actors import GAVE_UP, Actor
+from verification.simulator.barriers import CrossingMonitor
+from verification.simulator.monitor import Violation
+
+KEYS = SignalKeys("", "barrier")
+TWO = BarrierSpec(KEYS, 2, 60.0)
+THREE = BarrierSpec(KEYS, 3, 60.0)
+FOUR = BarrierSpec(KEYS, 4, 60.0)
+ALONE_ACTING = BarrierSpec(KEYS, 1, 60.0, acts=True)
+ACTING = BarrierSpec(KEYS, 2, 60.0, acts=True)
+# Longer than a dead party is waited for.
+PATIENCE = 12.0
+
+
+def party(spec=TWO, timeout=PATIENCE, rounds=1, after=0.0, server_timeout=5.0):
+    """A process that waits at the barrier."""
+
+    async def waits(actor):
+        asks = spec._replace(server_timeout=server_timeout)
+        if after:
+            await actor.port.sleep(actor.port.now() + after)
+        for _ in range(rounds):
+            if await actor.world.monitor.waits(actor.client, asks, timeout) != "passed":
+                return
+
+    return single(waits, server_timeout=server_timeout)
+
+
+def fellows(spec, *timeouts):
+    """A process of which several tasks wait at the barrier."""
+
+    async def waits(actor, timeout):
+        with contextlib.suppress(*GAVE_UP):
+            await actor.world.monitor.waits(actor.client, spec, timeout)
+
+    def role(scenario, world):
+        client = world.client(shared=scenario.shared)
+        for timeout in timeouts:
+            world.start(client, waits(Actor(world, client, scenario.flows), timeout))
+
+    return role
+
+
+def operator(*changes, after=0.0):
+    """A process that aborts, resets, deletes or looks."""
+
+    async def acts(actor):
+        if after:
+            await actor.port.sleep(actor.port.now() + after)
+        try:
+            for what in changes:
+                await change(actor.port, TWO, what)
+        except (ServerError, OutcomeUnknown) as error:
+            if not actor.world.faulty:
+                raise Violation("I12", f"without any fault: {error!r}") from error
+
+    return single(acts)
+
+
+def scenario(name, *roles, **more):
+    return Scenario(name, roles, monitor=CrossingMonitor, **more)
+
+
+PAIR = scenario("barrier: 2 parties", party(), party(), alike=True)
+ROUNDS = scenario("barrier: 2 parties, 2 rounds", party(rounds=2), party(rounds=2), alike=True)
+TRIO = scenario("barrier: 3 parties", *(party(THREE),) * 3, alike=True)
+CROWD = scenario("barrier: 2 parties, 3 come", *(party(timeout=1.5),) * 3, alike=True)
+ALONE = scenario("barrier: 1 comes, gives up", party(timeout=1.0))
+LATE = scenario("barrier: 1 gives up as another comes", party(timeout=1.0), party(after=1.0))
+ACTS = scenario("barrier: 2 parties with an action", party(ACTING), party(ACTING), alike=True)
+FULL = scenario("barrier: 3 come, with an action", *(party(ACTING, timeout=1.5),) * 3, alike=True)
+ABORTED = scenario("barrier: 2 parties, 1 aborts", party(), party(), operator(b"abort"))
+RESET = scenario("barrier: 2 parties, 1 resets", party(timeout=3.0), party(), operator(b"reset"))
+
+FELLOWS = scenario(
+    "barrier: 2 tasks of one process, 1 other", fellows(THREE, PATIENCE, PATIENCE), party(THREE)
+)
+
+WIDOW = scenario("barrier: 2 of 3 parties", party(THREE), party(THREE), alike=True, large=True)
+HASTY = scenario("barrier: 2 parties, 1 gives up in round 2", party(), party(timeout=1, rounds=2))
+
+# All live, and the server is away for longer than a dead party would be waited for.
+OUTAGE = scenario(
+    "barrier: 3 parties that ask for 20 s, 1 later",
+    party(THREE, 20.0, server_timeout=20.0),
+    party(THREE, 20.0, server_timeout=20.0),
+    party(THREE, 20.0, after=5.5, server_timeout=20.0),
+)
+
+
+class LongAction(CrossingMonitor):
+    """Checks a barrier whose action outlasts what a dead party is waited for."""
+
+    action_seconds = 12.0
+    kept_seconds = 86_401.0  # an action may take a day: until then its keys stay
+
+
+LONG = replace(
+    scenario(
+        "barrier: 1 of 2 acts for 12 s",
+        *(party(ACTING, 20.0, server_timeout=20.0),) * 2,
+        alike=True,
+        large=True,
+    ),
+    monitor=LongAction,
+)
+UNWATCHED = replace(
+    scenario("barrier: 1 alone acts for 12 s", party(ALONE_ACTING, 20.0)), monitor=LongAction
+)
+# A second act: the barrier is used again after it broke, or after it was deleted.
+RESET_AGAIN = scenario(
+    "barrier: 1 gives up, 1 resets, 2 come",
+    party(timeout=0.5),
+    operator(b"reset", after=1.0),
+    party(after=2.0),
+    party(after=2.0),
+)
+DELETED = scenario(
+    "barrier: 2 come, 1 deletes, 2 come",
+    party(timeout=1.5),
+    operator(b"delete"),
+    party(after=3.0),
+    party(after=3.0),
+)
+# Unlike actors: one who waits for other parties.
+UNLIKE = scenario("barrier: 1 waits for 3, 2 for 2", party(THREE, 1.0), party(), party(after=2.0))
+MANY = scenario(
+    "barrier: 3 tasks of one process, 1 comes after 9 s",
+    fellows(FOUR, *(PATIENCE,) * 3),
+    party(FOUR, after=9.0),
+)
+
+SECOND = (RESET_AGAIN, DELETED)
+AWAY = (OUTAGE.under(down=1), LONG.under(down=1))
+ALL = (
+    *SECOND,
+    OUTAGE,
+    LONG,
+    UNWATCHED,
+    FELLOWS,
+    WIDOW,
+    HASTY,
+    PAIR,
+    ROUNDS,
+    TRIO,
+    CROWD,
+    ALONE,
+    LATE,
+    ACTS,
+    FULL,
+    ABORTED,
+    RESET,
+)
+FAULTS = (
+    *("lost", "zombie", "cut", "silent", "late", "wake", "noise"),
+    *("crash", "pause", "cancel", "restart", "reboot"),
+)
+
+
+def plan():
+    """Every scenario, undisturbed and under each fault."""
+    yield from ALL
+    yield from AWAY
+    for each in ALL:
+        yield from (each.under(**{fault: 1}) for fault in FAULTS)

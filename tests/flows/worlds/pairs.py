@@ -1,0 +1,522 @@
+"""What is explored of calls in pairs: each two calls of one client, and each call beside each push.
+
+In a world of pairs one task takes the lock. At one instant it makes a call, and another task of its
+client another one: every order of their requests, answers and ends is tried. A third task waits for
+the lock, so that what goes on after a release is a turn, or a grant that comes with it.
+"""
+
+import contextlib
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fencelock._core.engine import holder_of
+from fencelock._core.lock.hold import step_down
+from fencelock._core.lock.release import give_back_all
+from fencelock._core.lock.renew import renew_now
+from fencelock._core.lock.tenure import give_up_all
+from fencelock._core.look.show import revoke
+from fencelock._core.retry import ask
+from fencelock.errors import ClientClosed, FencelockError, LeaseLost, NotHeld
+from fencelock.scripts import BREAK
+from tests.flows.worlds.cohorts import MANY, rests
+from tests.flows.worlds.kept import KEPT, NO_WAIT, KeptMonitor, keeper, wanted
+from tests.flows.worlds.locks import RENEWED, TTL, Scenario, single, user
+from tests.flows.worlds.meetings import AFTER, BACKGROUND, BEFORE, WHILE, HearingPort, Noting, pair
+from verification.simulator.actors import GAVE_UP, KEYS, Actor
+from verification.simulator.cohorts import CohortMonitor
+from verification.simulator.monitor import Monitor, Violation
+
+START_US = 100_001  # after the beginning: both calls begin, with the keeper of a lease that is due
+LEAD = 0.05  # a call that waits, or gives up, begins so much earlier
+LATER = 0.1  # by then what was pushed at that instant was heard
+REST = 0.05  # after the calls, its task releases what it still holds
+AMID, WORK = 0.002, 0.01  # a release amid two renewals; how long the next turn lasts
+LONGER, SHORTER = 2 * TTL, TTL / 2
+ENDED = LONGER + 1.0  # by then a lease that nothing renews is over
+
+
+class PairsMonitor(Noting, CohortMonitor):
+    """Judges turns, and notes what meets."""
+
+
+class StrictMonitor(Noting, Monitor):
+    """Judges a lock without a cohort, and notes what meets."""
+
+
+class KeptPairsMonitor(Noting, KeptMonitor):
+    """Judges leases that are kept, and notes what meets."""
+
+
+@dataclass(frozen=True)
+class Pairs(Scenario):
+    """A world whose monitor notes what meets."""
+
+    port = HearingPort
+
+
+class Desk(Actor):
+    """A client whose tasks share one handle, and so its hold."""
+
+    def __init__(self, world, client, flows, options):
+        super().__init__(world, client, flows)
+        self.options = options
+        self.hold = None
+        self.work = 0.0  # how long those that wait have it then
+        self.taken = False  # a task released it, or its handle is gone
+
+    async def until_start(self, later=0.0):
+        """Sleep until the calls begin."""
+        await self.port.sleep(self.client.local(START_US + int(later * 1e6)))
+
+    def under_way(self, name, give_up_at=None):
+        return self.world.monitor.under_way(self.client, name, give_up_at)
+
+    def wanted(self, options, *, holds=False):
+        """Return a request: of the task that holds, or of one beside it."""
+        return wanted(self, options)
+
+    # -- calls ----------------------------------------------------------------------------------
+
+    async def release(self):
+        """Release what the handle holds; when another task did, it is not held (NotHeld)."""
+        if self.taken:
+            self.world.monitor.instant(self.client, "release")
+            return
+        self.taken, hold = True, self.hold
+        with self.under_way("release"):
+            try:
+                await self.flows.release(self.port, hold)
+            except LeaseLost as loss:
+                proved = self.port.now() < hold.deadline and hold.loss.reason != "closed"
+                if proved and not self.world.monitor.was_revoked(hold):
+                    raise Violation("I4", f"a proved lease was not released: {loss}") from loss
+            except FencelockError as error:
+                if not self.world.faulty:
+                    raise Violation("I12", f"without any fault: {error!r}") from error
+            if hold.tenure is not None and hold.tenure.kept is not None:
+                self.world.monitor.instant(self.client, "keep")
+
+    async def renew_for(self, name, ttl):
+        with self.under_way(name):
+            await self.renew(self.hold, ttl)
+
+    async def longer(self):
+        await self.renew_for("renew longer", LONGER)
+
+    async def shorter(self):
+        await self.renew_for("renew shorter", SHORTER)
+
+    async def usual(self):
+        await self.renew_for("renew", None)
+
+    async def enter_again(self):
+        """Renew as a handle does that is entered once more: it never shortens."""
+        with self.under_way("enter again"), contextlib.suppress(FencelockError):
+            await renew_now(self.port, self.hold, None, shortens=False)
+
+    async def background(self):
+        """Do nothing: the lease is due for its renewal at this instant; see ``takes``."""
+
+    async def acquires(self, *, timeout=None, options=None):
+        """Acquire as another task of the client, and release."""
+        give_up_at = None if timeout is None or timeout < 0 else self.port.now() + timeout
+        request = self.wanted(options or self.options)
+        name = "try" if timeout is not None and timeout < 0 else "acquire"
+        with self.under_way(name, give_up_at):
+            hold = await self.acquire(request, timeout)
+        if hold is not None:
+            await rests(self, self.work)
+            await Actor.release(self, hold)
+
+    @property
+    def others(self):
+        """Return the options of those that wait: beside a lease that is kept, other terms."""
+        return RENEWED if self.options is KEPT else self.options
+
+    async def waits(self):
+        await self.acquires(options=self.others)
+
+    async def gives_up(self):
+        await self.acquires(timeout=LEAD, options=self.others)
+
+    async def tries(self):
+        """Try once: it asks the server, and stands in no cohort unless leases are kept."""
+        await self.acquires(timeout=NO_WAIT, options=KEPT if self.options is KEPT else RENEWED)
+
+    async def looks(self):
+        """Ask who holds."""
+        with self.under_way("look"):
+            await looks(self)
+
+    async def revokes(self):
+        with self.under_way("revoke"), contextlib.suppress(FencelockError):
+            await revoke(self.port, KEYS, "why")
+
+    async def closes(self):
+        """Close the client, and give back what it holds, as both real ports do."""
+        port = self.port
+        with self.under_way("close"):
+            port.lines.close(port.wake)
+            give_up_all(port)
+            await give_back_all(port, port.now() + 2.0)
+
+    async def drops(self):
+        """Let the handle go while it holds, as ``Holds.dropped`` does; wait for the lease's end."""
+        if self.taken:  # who releases has the handle
+            return
+        self.taken, hold = True, self.hold
+        if hold.loss is not None:
+            self.world.monitor.instant(self.client, "drop")
+            return
+        with self.under_way("drop"):
+            hold.drop()
+            step_down(hold.port, hold)
+        await self.port.sleep(self.port.now() + ENDED)
+
+
+# What a call is to be called → how, and how much earlier it begins.
+CALLS = {
+    "release": (Desk.release, 0.0),
+    "renew longer": (Desk.longer, 0.0),
+    "renew shorter": (Desk.shorter, 0.0),
+    "renew": (Desk.usual, 0.0),
+    "enter again": (Desk.enter_again, 0.0),
+    BACKGROUND: (Desk.background, 0.0),
+    "ask": (Desk.waits, 0.0),
+    "wait": (Desk.waits, LEAD),
+    "give up": (Desk.gives_up, LEAD),
+    "try": (Desk.tries, 0.0),
+    "look": (Desk.looks, 0.0),
+    "revoke": (Desk.revokes, 0.0),
+    "close": (Desk.closes, 0.0),
+    "drop": (Desk.drops, 0.0),
+}
+
+
+async def quietly(flow):
+    with contextlib.suppress(*GAVE_UP, ClientClosed, NotHeld):
+        await flow
+
+
+def timed(names, later):
+    """Return calls, each with how long after that instant it is made."""
+    return [*((each, 0.0) for each in names), *((each, LATER) for each in later)]
+
+
+def takes(*names, later=(), options=MANY, after=0.0, rest=None):
+    """A client that takes the lock and makes these calls, each in a task of its own.
+
+    ``later``: some of them when what was pushed at that instant was heard.
+    """
+
+    async def makes(one, name, at):
+        call, lead = CALLS[name]
+        await one.until_start(at - lead)
+        await call(one)
+
+    async def holds(one):
+        one.work = WORK if rest == AMID else 0.0
+        await rests(one, after)
+        one.hold = await one.acquire(one.wanted(one.options, holds=True), None)
+        if one.hold is None:
+            return
+        if BACKGROUND in (*names, *later):
+            due_us = START_US + int(LATER * 1e6) * (BACKGROUND in later)
+            one.port.renewals.move([one.hold], one.client.local(due_us - 1))
+        try:
+            for name, at in timed(names, later):
+                one.world.start(one.client, quietly(makes(one, name, at)))
+            await one.until_start((REST if rest is None else rest) + LATER * bool(later))
+        finally:
+            await one.release()
+
+    def role(scenario, world):
+        client = world.client(shared=scenario.shared)
+        world.start(client, quietly(holds(Desk(world, client, scenario.flows, options))))
+
+    return role
+
+
+def wants(*names, later=(), options=KEPT):
+    """A client that holds nothing, and makes these calls; some of them later."""
+
+    async def makes(desk, name, at):
+        call, lead = CALLS[name]
+        await desk.until_start(at - lead)
+        await call(desk)
+
+    def role(scenario, world):
+        client = world.client(shared=scenario.shared)
+        desk = Desk(world, client, scenario.flows, options)
+        for name, at in timed(names, later):
+            world.start(client, quietly(makes(desk, name, at)))
+
+    return role
+
+
+def at_the_instant(program, earlier=0.0):
+    """Another client, that acts at the instant at which the calls begin, or so much earlier."""
+
+    async def acts(actor):
+        await actor.port.sleep(actor.client.local(START_US - int(earlier * 1e6)))
+        await program(actor)
+
+    return single(acts)
+
+
+async def breaks(actor):
+    """Break the lock, as an operator does."""
+    args = (b"why", 600_000, actor.port.new_id())
+    with contextlib.suppress(FencelockError):
+        await ask(actor.port, BREAK, KEYS.all, args, actor.port.now() + 5.0)
+
+
+async def tries_once(actor):
+    """Try: a lease that is kept is recalled."""
+    hold = await actor.acquire(actor.request(RENEWED), NO_WAIT)
+    if hold is not None:
+        await actor.release(hold)
+
+
+async def looks(actor):
+    """Ask whether the lock is held: an idle lease is not."""
+    with contextlib.suppress(FencelockError):
+        await holder_of(actor.port, KEYS)
+
+
+async def suspects(actor):
+    """Wait for the lock, and look for a circle."""
+    await actor.hold_once(actor.request(LOOKS), None, 0.0)
+
+
+# A wait that looks at that instant whether it stands in a circle.
+LOOKS = RENEWED._replace(deadlock_after=LEAD)
+# Which push → the client that has it sent, at the instant at which the calls begin.
+SENDERS = {
+    "revoked": at_the_instant(breaks),
+    "recall": at_the_instant(tries_once),
+    "ask": at_the_instant(looks),
+    "probe": at_the_instant(suspects, earlier=LEAD),
+}
+
+
+# -- the table -------------------------------------------------------------------------------------
+
+# Terms of the handle → its options, the monitor that judges it, and who waits beside the calls.
+TERMS = {
+    "in turns": (MANY, PairsMonitor, ("wait",)),
+    "in turns, alone": (MANY, PairsMonitor, ()),
+    "strict": (RENEWED, StrictMonitor, ("wait",)),
+    "kept": (KEPT, KeptPairsMonitor, ()),
+}
+# A renewal that waits for another one may begin when the lease is released.
+AMID_A_RELEASE = {"released meanwhile": (MANY, PairsMonitor, ("wait",))}
+KEEP, CANCEL, FORK = "keep", "cancel", "fork"
+NAMES = (*CALLS, KEEP, CANCEL, FORK)
+RENEWALS = {"renew", "renew longer", "renew shorter", "enter again", BACKGROUND}
+ACQUIRES = {"ask", "wait", "give up", "try"}
+ANY = {*NAMES}
+ONE_STEP = "is done within one step: nothing can come while it is under way"
+# What cannot meet, and why: two calls; or a push, when, and the calls.
+APART = (
+    ({FORK}, ANY, "a child has the thread that forked alone, and that one makes no other call"),
+    ({"drop"}, {"release", KEEP}, "who releases has the handle, so it cannot be gone"),
+    ({"drop"}, {"drop"}, "a handle is gone once"),
+    ({BACKGROUND}, {BACKGROUND}, "one thread or task renews all leases of a client"),
+    ({KEEP}, RENEWALS, "a lease is kept only when no renewal of it is under way"),
+    ({KEEP}, {"release", KEEP}, "a hold is released once: the second one finds nothing"),
+    (
+        {KEEP},
+        {"wait", "give up"},
+        "a client that waits has recalled the lease, or is its next turn",
+    ),
+    ({KEEP}, {"close"}, "a client that is closed keeps no lease"),
+    ({CANCEL}, {"drop", KEEP, CANCEL}, ONE_STEP),
+    ({CANCEL}, {BACKGROUND}, "what renews is no user's: it ends with its client"),
+    (
+        {CANCEL},
+        {"give up"},
+        "what leaves the line is the end of a call: cancel and wait, cancel and ask",
+    ),
+)
+
+
+class Row(NamedTuple):
+    """A row of the table: what is to meet, and the worlds in which it does."""
+
+    name: str
+    meets: frozenset[tuple[str, ...]]
+    worlds: tuple[Scenario, ...]
+
+
+def why_apart(one, other):
+    """Return why two calls cannot meet, or None."""
+    for some, others, why in APART:
+        if (one in some and other in others) or (other in some and one in others):
+            return why
+    return None
+
+
+def worlds_of(*calls):
+    """Return the worlds of two calls, or of one: one for each kind of terms."""
+    if CANCEL in calls:
+        (call,) = {*calls} - {CANCEL}
+        return tuple(each.under(cancel=1) for each in worlds_of(call))
+    made = tuple("release" if each == KEEP else each for each in calls)
+    return tuple(
+        Pairs(
+            f"pairs: {' and '.join(made)}, {terms}",
+            (
+                takes(
+                    *made, *beside, options=options, rest=AMID if terms in AMID_A_RELEASE else None
+                ),
+            ),
+            monitor=monitor,
+        )
+        for terms, (options, monitor, beside) in (TERMS | AMID_A_RELEASE).items()
+        if (terms == "kept" or KEEP not in calls)
+        and (terms not in AMID_A_RELEASE or (len(made) > 1 and RENEWALS.issuperset(made)))
+    )
+
+
+def rows_of_calls():
+    """Yield a row for each two calls that can meet."""
+    for number, one in enumerate(NAMES):
+        for other in NAMES[: number + 1]:
+            if why_apart(one, other) is None:
+                yield Row(
+                    f"{one} and {other}", frozenset({pair(one, other)}), worlds_of(one, other)
+                )
+
+
+# -- calls and pushes ------------------------------------------------------------------------------
+
+PUSHES = ("granted", "again", "recall", "ask", "revoked", "signal", "probe", "busy", "idle")
+WHEN = (BEFORE, WHILE, AFTER)
+HOLDING = {"release", "drop", KEEP, *RENEWALS}  # what only a client can do that holds
+# Pushes, when, and calls; and why they cannot meet.
+UNHEARD = (
+    ({"again"}, {*WHEN}, ANY, "no script of a lock sends it: see the worlds of shares"),
+    ({"signal"}, {*WHEN}, ANY, "is about a state, and no call of a lock looks at one"),
+    ({"probe"}, {*WHEN}, ANY, "is about two locks, and one holder that waits: deadlocks.py"),
+    ({*PUSHES}, {*WHEN}, {FORK}, "a child has connections of its own, on which it heard nothing"),
+    ({*PUSHES}, {*WHEN}, {CANCEL}, "is thrown where a call is suspended: see that call"),
+    ({*PUSHES}, {WHILE}, {"drop", KEEP}, ONE_STEP),
+    ({"revoked"}, {BEFORE}, {BACKGROUND, KEEP}, "nothing is left to renew or keep"),
+    ({"recall"}, {BEFORE}, {KEEP}, "a lease that was recalled is not kept"),
+    ({"granted"}, {BEFORE}, {KEEP}, "a client is granted when it waits, and then keeps nothing"),
+    ({"busy"}, {*WHEN}, {KEEP}, "a lease that was recalled is not kept"),
+    ({"busy"}, {WHILE, AFTER}, {"release", "drop"}, "a lease that is given up is not busy"),
+    ({"recall", "ask", "busy"}, {AFTER}, {"ask", "wait"}, "who waited had the lease given up"),
+    ({"idle"}, {*WHEN}, {"give up"}, "an idle lease is given up at once: nobody waits in vain"),
+    ({"idle"}, {*WHEN}, HOLDING, "a client that holds uses the lease: it says that it is busy"),
+    ({"busy", "idle"}, {WHILE}, {"close"}, "a client without a lease closes within one step"),
+)
+
+# One connection brings answers in their order, so these meet only where each call has its own.
+IN_THREADS = frozenset(
+    {
+        *(("granted", WHILE, call) for call in RENEWALS),
+        *(("idle", when, call) for when in (WHILE, AFTER) for call in ("ask", "wait", "try")),
+        *(("busy", WHILE, call) for call in ("ask", "give up", *RENEWALS)),
+    }
+)
+
+
+def why_unheard(push, when, call):
+    """Return why a push cannot meet a call then, or None."""
+    for pushes, times, calls, why in UNHEARD:
+        if push in pushes and when in times and call in calls:
+            return why
+    return None
+
+
+def rows_of_pushes():
+    """Yield a row for each push and each call that can meet at some time."""
+    for push in PUSHES:
+        for call in NAMES:
+            times = [each for each in WHEN if why_unheard(push, each, call) is None]
+            if times:
+                meets = frozenset((push, each, call) for each in times)
+                yield Row(f"{push} beside {call}", meets, tuple(WORLDS_OF_PUSHES[push](push, call)))
+
+
+def beside_sender(push, call):
+    """Yield the worlds in which another client has a push sent while a client makes a call."""
+    # Who waits after a revocation waits for the next holder.
+    others = (user(work=0.3, after=LEAD),) if (push, call) == ("revoked", "wait") else ()
+    for terms, (options, monitor, beside) in TERMS.items():
+        if terms != "kept" and (push != "revoked" or call == KEEP):
+            continue
+        made = ("release" if call == KEEP else call, *beside)
+        made += ("renew",) if call == "release" and terms == "kept" else ()
+        for when, role in (
+            ("beside", takes(*made, options=options)),
+            ("before", takes(later=made, options=options)),
+        ):
+            name = f"pairs: {push} {when} {call}, {terms}"
+            roles = (role, SENDERS[push], *(others if when == "before" else ()))
+            yield Pairs(name, roles, monitor=monitor)
+    if (push, call) == ("revoked", "drop"):  # and when its renewal would have been due
+        roles = (takes(call), at_the_instant(breaks, earlier=-TTL / 2))
+        yield Pairs(f"pairs: {push} long after {call}", roles, monitor=PairsMonitor)
+    if (push, call) == ("revoked", "ask"):  # its answer comes after the news of its end
+        yield from (each.under(late=2) for each in REVOKED_AT_ONCE)
+
+
+def beside_grant(_push, call):
+    """Yield the worlds in which a client is granted from the line: this hold, or the next one."""
+    if call == KEEP:
+        roles = (takes("try", "release", "renew", options=KEPT),)
+        yield Pairs(f"pairs: granted beside {call}", roles, monitor=KeptPairsMonitor)
+        return
+    roles = (user(work=0.05), takes(call, "wait", options=RENEWED, after=0.01))
+    yield Pairs(f"pairs: granted beside {call}, in line", roles, monitor=StrictMonitor)
+    roles = (takes(call, "release", "wait", options=RENEWED),)
+    yield Pairs(f"pairs: granted beside {call} and a release", roles, monitor=StrictMonitor)
+
+
+def beside_answer(push, call):
+    """Yield the worlds in which a client asks, or tries, and the holder's client answers it."""
+    if call in HOLDING:  # the client tries again to get what it holds itself
+        made = (call,)
+        for when, role in (
+            ("beside", takes("try", *made, options=KEPT)),
+            ("before", takes("try", later=made, options=KEPT)),
+        ):
+            yield Pairs(f"pairs: {push} {when} {call}", (role,), monitor=KeptPairsMonitor)
+        return
+    holder = keeper(rounds=1, work=0.0 if push == "idle" else 0.3)
+    asks = "look" if push == "idle" or call == "give up" else "try"
+    for title, other in (
+        ("beside", wants(call, asks)),
+        ("beside the request of", wants("ask" if call in ACQUIRES else call, asks)),
+        ("before", wants(asks, later=(call,))),
+    ):
+        yield Pairs(f"pairs: {push} {title} {call}", (holder, other), monitor=KeptPairsMonitor)
+
+
+def breaks_at_once():
+    """An operator that breaks the lock as soon as it is held."""
+    return single(breaks)
+
+
+REVOKED_AT_ONCE = tuple(
+    Pairs(
+        f"pairs: revoked beside the first request, {terms}",
+        (takes("release", *beside, options=options), breaks_at_once()),
+        monitor=monitor,
+    )
+    for terms, (options, monitor, beside) in TERMS.items()
+)
+WORLDS_OF_PUSHES = dict.fromkeys(SENDERS, beside_sender) | {
+    "granted": beside_grant,
+    "busy": beside_answer,
+    "idle": beside_answer,
+}
+
+
+ROWS = (*rows_of_calls(), *rows_of_pushes())
+ALL = tuple({each.name: each for row in ROWS for each in row.worlds}.values())
+# With a fault, one world of each two calls tells what differs: that in turns.
+SINGLE = tuple(each for each in ALL if each.name.endswith(", in turns"))
