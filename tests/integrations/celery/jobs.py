@@ -67,7 +67,7 @@ def above(self, key="usual"):
     return f"{self.request.id} {report(key)}"
 
 
-@app.task(bind=True, default_retry_delay=0.1)
+@app.task(bind=True)
 @exclusive("hold:{key}", countdown=0.1, lost="retry")
 def stubborn(self, key):
     return f"{report(key)} after {self.request.retries}"
