@@ -111,7 +111,7 @@ function facts(status, data, now) {
     ["lease left", status.until === null ? null : leaseBar(status, now)],
     ["fence", status.fence ? named(String(status.fence)) : null],
     ["permits", status.kind === "semaphore" ? `${status.taken} of ${status.limit} taken` : null],
-    ["waiting", count(status.waiting, "client")],
+    ["waiting", count(status.waiting, "thread or task", "threads and tasks")],
   ];
   return rows.filter(([, value]) => value !== null && value !== "").flatMap(([label, value]) => [
     h("dt", {}, label), h("dd", {}, value)]);
@@ -133,7 +133,7 @@ function plots(data, now, seen) {
   const held = data.tenures.map((each) => ({ ...each, until: each.until ?? seen }));
   const made = [];
   if (data.tenures.length) made.push(tenures(held, from, now, unseen), legend("Holders that this page has seen, second by second; hatched: it did not look"));
-  if (data.samples.some(([, number]) => number)) made.push(waiting(data.samples, from, now, unseen), legend("Clients in line"));
+  if (data.samples.some(([, number]) => number)) made.push(waiting(data.samples, from, now, unseen), legend("Threads and tasks that wait"));
   if (timed.length) made.push(waits(timed, from, now), legend("How long clients waited, by the history; losses and deadlocks in red"));
   return made.length ? made : [legend("Nothing has happened since this page began to look.")];
 }
