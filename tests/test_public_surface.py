@@ -164,7 +164,8 @@ class Shown:
 
 
 def hints(function: FunctionType) -> dict[str, object]:
-    return typing.get_type_hints(function)
+    # ``errors`` imports this one for types only: a command of the shell need not load it.
+    return typing.get_type_hints(function, localns={"HolderStatus": fencelock.HolderStatus})
 
 
 def shown(hint: object) -> str:

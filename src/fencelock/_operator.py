@@ -38,7 +38,7 @@ __all__ = ["FinishedOnce", "validity"]
 
 
 # How many waiters of each of many locks are listed: the first has waited longest.
-_WAITERS_OF_EACH = 10
+_WAITERS_OF_EACH = 100
 # How long names are sought that a wrong one may have meant.
 _NEAR_SECONDS = 0.3
 

@@ -27,10 +27,12 @@ server: whether a semaphore's request has more permits than the limit in force.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fencelock._runtime.records import NamedTuple
-from fencelock.status import HolderStatus
+
+if TYPE_CHECKING:
+    from fencelock.status import HolderStatus
 
 __all__ = [
     "AcquireTimeout",

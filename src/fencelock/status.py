@@ -119,7 +119,8 @@ class LockStatus(NamedTuple):
 
     ``local_waiters`` wait for another thread or task of their own client, which holds the lock or
     stands in line for all of that client: their ``place`` is 0, and ``waiting`` counts none of
-    them. Their clients are asked, and one that does not answer in a moment is left out.
+    them; ``waiting_units`` adds them. Their clients are asked, and one that does not answer in a
+    moment is left out. Of very many the last of a client stands for ``others``, too.
     """
 
     name: str
@@ -135,6 +136,15 @@ class LockStatus(NamedTuple):
     limit: int = 0
     taken: int = 0
     local_waiters: tuple[WaiterStatus, ...] = ()
+
+    @property
+    def waiting_units(self) -> int:
+        """Return how many threads and tasks wait, as far as their clients say: those in line too.
+
+        Without such an answer, those count who waited inside a client when it took its place.
+        """
+        inside = sum(1 + who.others for who in self.local_waiters)
+        return self.waiting + (inside or sum(who.others for who in self.waiters))
 
     @property
     def holder(self) -> HolderStatus | None:

@@ -229,7 +229,7 @@ async def test_people_see_how_many_take_turns(world):
     await lock.release()  # theirs now, and the first of ours asked for three
     await theirs.result()
     shown = json.loads(await shown_by(world, "show", "a", "--json"))
-    assert shown["waiting"] == 1
+    assert shown["waiting"] == 3
     assert shown["waiters"][0]["others"] == 2
     assert "and 2 more in turns" in await shown_by(world, "show", "a")
     await other.release()

@@ -112,3 +112,26 @@ async def test_nobody_is_asked_for_a_look_without_waiters(world):
         with world.commands() as sent:
             await other.status("a", waiters=0)
     assert sent["publish"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.no_quorum  # as above
+async def test_those_that_an_answer_has_no_room_for_are_counted(world):
+    client, other = world.client(), world.client()
+    lock = client.lock("a")
+
+    async def wait():
+        async with lock:
+            pass
+
+    async with lock:
+        waiting = [world.start(wait()) for _ in range(150)]
+        over = time.monotonic() + 8
+        while (shown := await other.status("a")).waiting_units != len(waiting):
+            assert time.monotonic() < over, shown.waiting_units
+        assert len(shown.local_waiters) < len(waiting)
+        [listed] = await other.locks()
+        assert listed.waiting_units == len(waiting)
+        assert (listed.waiting, listed.holding) == (0, 1), "places and clients"
+    for each in waiting:
+        await each.result()

@@ -305,7 +305,7 @@ def test_a_node_that_fails_after_a_wait_in_its_line_stands_for_a_refusal(
         raise OutcomeUnknown("silent")
 
     monkeypatch.setattr(flow, "queue", queue)
-    nothing = {"hold": None, "tenure": None, "asks": None}
+    nothing = {"hold": None, "tenure": None, "asks": None, "held_by": ()}
     terms = SimpleNamespace(cohort=None)
     on_nodes = [SimpleNamespace(terms=terms, wait=None, stood=stood, **nothing) for _ in range(3)]
     monkeypatch.setattr(QuorumAttempt, "_on_nodes", lambda _quorum_attempt: on_nodes)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fencelock._runtime.records import NamedTuple
-from fencelock.status import HolderStatus
+
+if TYPE_CHECKING:
+    from fencelock.status import HolderStatus
 
 
 def described(info: bytes | str) -> dict[str, Any]:
@@ -51,5 +53,7 @@ class HeldBy(NamedTuple):
     @property
     def status(self) -> HolderStatus:
         """Return it as people read it."""
+        from fencelock.status import HolderStatus  # noqa: PLC0415 - few commands of the shell need it
+
         since, held_for = self.fence / 1e6, self.held_for
         return HolderStatus(**told(self.info), fence=self.fence, since=since, held_for=held_for)

@@ -58,8 +58,8 @@ class _Past:
             self.tenures.append(tenure)
             self.open[key] = tenure
         self.ttl = max(self.ttl, lock.remaining or 0.0)
-        if not self.samples or self.samples[-1][1] != lock.waiting:
-            self.samples.append((round(now, 3), lock.waiting))
+        if not self.samples or self.samples[-1][1] != lock.waiting_units:
+            self.samples.append((round(now, 3), lock.waiting_units))
 
     def gone(self, now: float, seen: float) -> None:
         """Note that the lock is no longer held or waited for."""
@@ -107,7 +107,7 @@ class Recent:
         minute = self._minutes.setdefault(int(now // 60), {})
         for lock in locks:
             for who in lock.holders if lock.waiting and not lock.kept else ():
-                _add(minute, _holder(who), lock.name, passed * lock.waiting)
+                _add(minute, _holder(who), lock.name, passed * lock.waiting_units)
         for old in [each for each in self._minutes if each <= now // 60 - MINUTES_KEPT]:
             del self._minutes[old]
 

@@ -44,7 +44,7 @@ def row(lock: LockStatus, now: float, *, cycle: bool = False) -> Row:
         "holder": holder(lock, lock.holder, now) if lock.holder else _foreign(lock),
         "more": max(0, lock.holding - 1),
         "until": None if until is None else round(now + until, 2),
-        "waiting": lock.waiting,
+        "waiting": lock.waiting_units,
         "oldest": min((each.since for each in lock.waiters), default=None),
         "fence": lock.fence,
         "cycle": cycle,

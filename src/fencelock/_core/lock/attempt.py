@@ -25,6 +25,13 @@ class Grant(NamedTuple):
     lease: float  # seconds that were granted; a handoff may start short
 
 
+def counting(info: bytes, others: int) -> bytes:
+    """Return a description that stands for so many others of its client, too."""
+    if others and info.endswith(b'"}'):  # it is of bounded size: no number has more digits
+        return b'%b,"others":%d}' % (info[:-1], others)
+    return info
+
+
 class Attempt(Seat):
     """One call of acquire, and its question to the server.
 
@@ -99,10 +106,7 @@ class Attempt(Seat):
 
     def anew(self, own_id: bytes, others: int = 0) -> Attempt:
         """Return a question with another id, for this attempt and ``others`` of its cohort."""
-        told = self.info
-        if others and told.endswith(b'"}'):  # it is of bounded size: no number has more digits
-            told = b'%b,"others":%d}' % (told[:-1], others)
-        return Attempt(self.terms, self.terms.mark + own_id, told)
+        return Attempt(self.terms, self.terms.mark + own_id, counting(self.info, others))
 
     def rename(self, own_id: bytes = b"") -> None:
         """Continue with another id, once the old one was given up."""

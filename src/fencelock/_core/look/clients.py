@@ -16,6 +16,7 @@ from functools import partial
 from math import inf
 
 from fencelock._core.keys import LockKeys
+from fencelock._core.lock.attempt import counting
 from fencelock._core.lock.idle import answered
 from fencelock._core.lock.tenure import Tenure
 from fencelock._core.port import Port
@@ -46,34 +47,41 @@ class Row(NamedTuple):
 
 def answer(port: Port, channel: bytes, who: bytes, lock: bytes) -> None:
     """Answer who waits in the cohorts of this client."""
-    text = pack(rows(port, lock))
+    most = ROWS_MAX
+    while len(text := pack(rows(port, lock, most))) > ANSWER_BYTES_MAX:
+        most //= 2
     port.run_in_background(ANSWER, (lock,), (channel, b"%b %b" % (who, text), b"inside"))
 
 
-def rows(port: Port, lock: bytes) -> list[Row]:
+def rows(port: Port, lock: bytes, most: int = ROWS_MAX) -> list[Row]:
     """Return who has the turn and who waits in cohorts; that of a lock first.
 
-    A lone first turn is left out: the server knows it.
+    A lone first turn is left out: the server knows it. Those for which there is no room are counted
+    in the last row of their lock.
     """
     found: list[Row] = []
     with port.mutex:
         tenures = [one for one in port.lines.cohorts.values() if isinstance(one, Tenure)]
         lines = [line for line in tenures if line.waiting or line.turns > 1]
         lines.sort(key=lambda line: line.terms.keys.lock != lock)
-        for line in lines[:ROWS_MAX]:
+        for at, line in enumerate(lines[: most // 2], 1):
             key, now = _text(line.terms.keys.lock), port.now()
             if (turn := line.turn()) is not None:
                 who, since = turn
                 found.append(Row(key, _text(who.own_info), max(0.0, now - since), holds=True))
-            waiting = [(_text(one.info), now - one.arrived_at) for one in line.waiting]
-            found += [Row(key, *each, holds=False) for each in waiting]
-    return found[:ROWS_MAX]
+            # Each lock after this one has two rows at least.
+            room = max(1, most - len(found) - 2 * (min(len(lines), most // 2) - at))
+            waiting = [(one.info, now - one.arrived_at) for one in line.waiting]
+            if len(waiting) > room:
+                info, waited = waiting[room - 1]
+                waiting[room - 1] = counting(info, len(waiting) - room), waited
+            found += [Row(key, _text(info), waited, holds=False) for info, waited in waiting[:room]]
+    return found
 
 
 def pack(found: Sequence[Row]) -> bytes:
-    """Return rows as text; as many as a message may have."""
-    text = json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode()
-    return text if len(text) <= ANSWER_BYTES_MAX else pack(found[: len(found) // 2])
+    """Return rows as text."""
+    return json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def unpack(text: bytes) -> list[Row] | None:

@@ -33,7 +33,8 @@ AGAIN_US = 5_000_000
 class Overview:
     """The locks of a prefix that match, as often as they are asked for.
 
-    A refresh is one command for the index, and one for every 500 locks. ``scan_every`` is how often
+    A refresh is one command for the index, one for every 500 locks, and a message to each client
+    that holds or waits, which says who waits inside it. ``scan_every`` is how often
     it also looks through all keys, in seconds, or sooner where that costs little; None: never.
     """
 

@@ -53,10 +53,11 @@ async def show_all(
     """Return what is known of several locks, in their order; one command for many of them.
 
     With ``asks`` the clients of leases that may be idle are asked whether they are, for at most a
-    second: a lease for which that stays unknown is shown as held. And clients are asked who waits
-    inside them, if waiters are to be listed.
+    second: a lease for which that stays unknown is shown as held. In any case clients are asked who
+    waits inside them, if waiters are to be listed.
     """
     # No lease of a quorum is kept while it is idle, and each waiter stands in a node's line.
+    looks_inside = waiters and port.needed == 1
     asks = asks and port.needed == 1
     answers = await _survey(port, found, waiters)
     shown: list[LockStatus] = []
@@ -67,7 +68,7 @@ async def show_all(
         if asks and may_be_idle and port.now() < until and await is_idle(port, keys, holder):
             status = status._replace(held=False, kept=True)
         shown.append(status)
-    if asks and waiters:  # only the clients know who waits inside them, and whose turn it is
+    if looks_inside:  # only the clients know who waits inside them, and whose turn it is
         clients: dict[bytes, LockKeys] = {}
         for keys, (answer, *_) in zip(found, answers, strict=True):
             for client_channel in clients_of(answer):

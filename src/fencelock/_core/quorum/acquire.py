@@ -217,7 +217,8 @@ class QuorumAttempt(Claimant):
         try:
             return await (try_once if whole.at_once else queue)(port, attempt)
         finally:
-            whole.held_by = *whole.held_by[:1], *attempt.held_by
+            for seen in attempt.held_by:
+                whole.saw(seen)
             if attempt.wait is not None:
                 left(port, attempt)
 

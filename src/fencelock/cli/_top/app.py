@@ -36,8 +36,8 @@ def longest_wait(lock: LockStatus) -> float:
 
 # By the name of an order: what people call it, and what a lock is sorted by.
 ORDERS: Final[dict[str, tuple[str, Callable[[LockStatus], tuple[float, ...]]]]] = {
-    "waiters": ("most waiters", lambda lock: (-lock.waiting, -longest_wait(lock))),
-    "wait": ("longest wait", lambda lock: (-longest_wait(lock), -lock.waiting)),
+    "waiters": ("most waiters", lambda lock: (-lock.waiting_units, -longest_wait(lock))),
+    "wait": ("longest wait", lambda lock: (-longest_wait(lock), -lock.waiting_units)),
     "held": ("held longest", lambda lock: (-max((w.held_for for w in lock.holders), default=0.0),)),
     "name": ("name", lambda _: ()),
 }
@@ -140,7 +140,7 @@ class TopApp(App[None]):
         self._line.update(Text(visible(self._summary(len(shown)))))
 
     def _summary(self, shown: int) -> str:
-        waiting = sum(lock.waiting for lock in self._locks)
+        waiting = sum(lock.waiting_units for lock in self._locks)
         parts = [
             self._operator.server,
             f"{shown} of {len(self._locks)} locks",

@@ -41,7 +41,7 @@ def ls_command(argv: list[str]) -> int:
     with Session(args) as session:
         if args.watch:
             _watch(session, args)
-        chosen = session.client.locks(args.glob, waiters=1, recent=args.all)
+        chosen = session.client.locks(args.glob, recent=args.all)
         signals = session.client.signals(args.glob)
     return _print_all(args, chosen, signals)
 
@@ -93,7 +93,7 @@ def _lock_summary(info: LockStatus) -> dict[str, Any]:
         "held_for": round(who.held_for, 3) if who else None,
         "lease": round(info.remaining, 3) if info.held and info.remaining is not None else None,
         "fence": info.fence,
-        "waiting": info.waiting,
+        "waiting": info.waiting_units,
     }
     if info.limit:
         data["kind"] = info.kind
@@ -177,7 +177,7 @@ def _signal(client: Client, name: str) -> SignalStatus | None:
 def _print_lock(info: LockStatus, key: str, done: FinishedOnce | None) -> None:
     who, left, waiting, finished = info.holder, info.remaining, str(info.waiting), ""
     if info.local_waiters:
-        waiting += f", and {len(info.local_waiters)} for others of their client"
+        waiting += f", and {info.waiting_units - info.waiting} for others of their client"
     if done is not None:
         instant = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(done.ended))
         finished = f"{instant} by {done.who}, fence {done.fence}"

@@ -119,7 +119,7 @@ function facts(status, data, now) {
     ["forgotten in", data.signal ? `${span(status.until - now)}, unless it is used` : null],
     ["fence", status.fence ? named(String(status.fence)) : null],
     ["permits", status.kind === "semaphore" ? `${status.taken} of ${status.limit} taken` : null],
-    ["waiting", count(status.waiting, "client")],
+    ["waiting", count(status.waiting, "thread or task", "threads and tasks")],
   ];
   return rows.filter(([, value]) => value !== null && value !== "").flatMap(([label, value]) => [
     h("dt", {}, label), h("dd", {}, value)]);
@@ -142,7 +142,7 @@ function plots(data, now, seen) {
   const held = data.tenures.map((each) => ({ ...each, until: each.until ?? seen }));
   const made = [];
   if (data.tenures.length) made.push(tenures(held, from, now, unseen), legend("Holders that this page has seen, second by second; hatched: it did not look"));
-  if (data.samples.some(([, number]) => number)) made.push(waiting(data.samples, from, now, unseen, [...data.dark, ...late]), legend("Clients in line; in hatched times the long waits that the history has"));
+  if (data.samples.some(([, number]) => number)) made.push(waiting(data.samples, from, now, unseen, [...data.dark, ...late]), legend("Threads and tasks that wait; in hatched times the long waits that the history has"));
   if (timed.length) made.push(waits(timed, from, now), legend("How long clients waited, by the history; losses and deadlocks in red"));
   return made.length ? made : [legend("Nothing has happened since this page began to look.")];
 }
