@@ -20,6 +20,7 @@ from fencelock.dashboard.recent import (
     LOCKS_MAX,
     TENURES_MAX,
     Recent,
+    holders_of,
     with_history,
 )
 from fencelock.status import HistoryEntry, HolderStatus, LockStatus, WaiterStatus
@@ -298,6 +299,31 @@ def test_the_history_fills_the_times_that_no_look_saw():
     ]
     assert dark == []
     assert with_history(samples, [gap], []) == (samples, [gap])
+
+
+def test_the_history_names_holders_that_no_look_saw():
+    def held(fence, since, held_for):
+        return holder("x", fence=fence, since=NOW + since)._replace(held_for=held_for)
+
+    waits = [
+        HistoryEntry("1", NOW + 40, "wait", "a", seconds=20.0, held_by=held(2, 15, 10.0)),
+        HistoryEntry(
+            *("2", NOW + 50, "wait", "a"),
+            seconds=30.0,
+            first_held_by=held(2, 15, 5.0),
+            held_by=held(3, 26, 14.0),
+        ),
+        HistoryEntry("3", NOW + 5, "wait", "a", seconds=3.0, held_by=held(1, 1, 3.0)),
+        HistoryEntry("4", NOW + 70, "wait", "a", seconds=3.0, held_by=held(9, 66, 3.0)),
+    ]
+    seen = [{"fence": 1, "since": NOW + 1, "until": NOW + 8}]
+    told = holders_of(seen, [(NOW + 10, NOW + 60)], waits)
+
+    assert [(each["fence"], each["since"] - NOW, each["until"] - NOW) for each in told] == [
+        (1, 1, 8),
+        (2, 15, 25),
+        (3, 26, 40),
+    ]
 
 
 def test_what_is_long_past_is_forgotten():

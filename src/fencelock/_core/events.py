@@ -35,6 +35,7 @@ class Asking(Protocol):
     terms: Terms
     info: bytes
     event: Any
+    arrived_at: float
     held_by: tuple[HeldBy, ...]
 
 
@@ -178,7 +179,7 @@ class Acquisition(Subject):
         self.group: int = self.number if group is None else group
         self.waits: bool = waits  # it is no single try
         self._port = port
-        self.began: float = port.now()
+        self.began: float = attempt.arrived_at or port.now()  # from then on its timeout counts
         self.granted_at: float = 0.0
         self.held_by: tuple[HeldBy, ...] = ()  # in the first answer that it waited on, and the last
         self._ending: list[bool] = [True, True]  # popped when it waits, and when it ends

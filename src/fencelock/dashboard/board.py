@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from fencelock.dashboard import rows
 from fencelock.dashboard.graph import Graph
-from fencelock.dashboard.recent import with_history
+from fencelock.dashboard.recent import holders_of, with_history
 
 if TYPE_CHECKING:
     from fencelock.status import HistoryEntry, LockStatus
@@ -162,7 +162,7 @@ class Board:
         return {
             "status": status,
             "waits": graph.drawing(lock.name),
-            "tenures": past["tenures"],
+            "tenures": holders_of(past["tenures"], past["unseen"], waits),
             "samples": samples,
             "dark": dark,
             "unseen": past["unseen"],

@@ -1,7 +1,7 @@
 """What the looks of the last minutes saw of each lock: which client held it when, how many waited.
 
-Only the looks see who holds: a tenure that began and ended between two of them is missing. Where no
-look was, the history has the long waits, if clients keep one.
+A tenure that began and ended between two of them is missing. Where no look was, the history has the
+long waits, and for whom they were, if clients keep one.
 """
 
 from __future__ import annotations
@@ -158,6 +158,31 @@ def with_history(
             told += [(time, sum(one <= time < two for one, two in spans)) for time in times]
             told.append((end, next((n for time, n in reversed(samples) if time <= end), 0)))
     return sorted(told), dark
+
+
+def holders_of(
+    tenures: Sequence[dict[str, Any]],
+    unseen: Sequence[tuple[float, float]],
+    waits: Sequence[HistoryEntry],
+) -> list[dict[str, Any]]:
+    """Add to the tenures those that the history's waits were for while no look saw the lock.
+
+    Each lasts at least until the last answer that named it.
+    """
+    seen = {each["fence"] for each in tenures}
+    told: dict[int, dict[str, Any]] = {}
+    for who in (who for each in waits for who in (each.first_held_by, each.held_by)):
+        until = 0.0 if who is None else who.since + who.held_for
+        if who is None or who.fence in seen:
+            continue
+        if any(who.since < end and begin < until for begin, end in unseen):
+            until = max(until, told.get(who.fence, {"until": 0.0})["until"])
+            told[who.fence] = person(who) | {
+                "fence": who.fence,
+                "since": who.since,
+                "until": round(until, 3),
+            }
+    return sorted([*tenures, *told.values()], key=lambda each: each["since"])
 
 
 def _holder(who: HolderStatus) -> Holder:

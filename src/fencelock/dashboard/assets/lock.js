@@ -141,7 +141,7 @@ function plots(data, now, seen) {
   const unseen = [...data.unseen, ...late];
   const held = data.tenures.map((each) => ({ ...each, until: each.until ?? seen }));
   const made = [];
-  if (data.tenures.length) made.push(tenures(held, from, now, unseen), legend("Holders that this page has seen, second by second; hatched: it did not look"));
+  if (data.tenures.length) made.push(tenures(held, from, now, unseen), legend("Holders that this page has seen, second by second; in hatched times those that the history names"));
   if (data.samples.some(([, number]) => number)) made.push(waiting(data.samples, from, now, unseen, [...data.dark, ...late]), legend("Threads and tasks that wait; in hatched times the long waits that the history has"));
   if (timed.length) made.push(waits(timed, from, now), legend("How long clients waited, by the history; losses and deadlocks in red"));
   return made.length ? made : [legend("Nothing has happened since this page began to look.")];
