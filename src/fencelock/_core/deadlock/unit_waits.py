@@ -57,7 +57,7 @@ from fencelock.scripts import ANSWER
 AGAIN_SECONDS = 1.0
 AGAIN_SECONDS_MAX = 4.0
 # One for a hold of its own thread or task looks at once, and again after so long: at first its
-# client may not hear probes. Only so many leases are compared: each wait pays for that.
+# client may not hear probes. It is sought among so many leases at most: each wait pays for that.
 OWN_AGAIN_SECONDS = 0.05
 OWN_SOUGHT_MAX = 32
 # How many probes are remembered, so that each passes a wait only once.

@@ -180,7 +180,7 @@ class Hold(BaseLease):
         self.frame: object = None  # of the ``with`` that holds it; see body.py of the handles
         self.open: bool = True  # False once released or given up: never renewed again (I11)
         self.renewals: int = 0
-        # Not empty while hooks know of the grant and not of its end; see events.py.
+        # The acquisitions whose grant was reported to hooks, until the end is; see events.py.
         self.told: list[events.Acquisition] | None = None
         self.bucket: int = -1  # where the renewal schedule keeps it
         # Those of its form: with very many leases each object that a renewal looks at costs.

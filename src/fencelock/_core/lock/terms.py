@@ -69,10 +69,10 @@ class Asked(Protocol):
 class Terms:
     """What all requests of one handle have in common, packed as far as it can be.
 
-    ``ttl`` is theirs: the options' first ttl, or what is left until the instant at which the lease
-    ``ends``, by the port's clock. They are also what the flows know of the kind: ``alive`` is the
-    script that looks, ``batch`` who is renewed together. A ``question`` is another script with its
-    keys, which asks as ``acquire.lua`` does.
+    ``ttl`` is the options' first ttl, or what is left until the lease ``ends``, by the port's clock.
+    Each kind of lock has its ``alive``, the script of the heartbeat, and its ``batch``: leases of
+    one batch are renewed together. A ``question`` is the script that asks instead of
+    ``acquire.lua``, with its keys.
     """
 
     alive = HEARTBEAT

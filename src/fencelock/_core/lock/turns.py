@@ -335,7 +335,7 @@ def release_in_background(port: Port, hold: Hold, undo_connection: object) -> No
     """Release a hold in the background, unless its turn was passed on."""
     tenure: Tenure | None = hold.tenure
     if tenure is not None:
-        passed = tenure.passed(hold)  # asked first: who interrupted it may have given nothing
+        passed = tenure.passed(hold)  # before ``succeed``, which may make another the front
         tenure.succeed(port, hold)
         if passed:
             return

@@ -5,8 +5,8 @@ Rules of this file:
 - One script checks the state and adds the waiter to the list: no change is missed (I6).
 - One message notifies all waiters of a channel. It may be lost, so every wait has a bound; then one
   waiter asks for all of this client that wait for the same state.
-- What counts is the generation that a waiter found: once it has ended, the wait is over, whatever
-  happened since.
+- A waiter waits for the end of one generation, the one that it found. After that its wait is over,
+  also if the state has changed back since.
 - A waiter that gives up asks one last time; the same script takes it off the list (I9).
 """
 
