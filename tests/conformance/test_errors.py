@@ -862,7 +862,7 @@ async def test_an_error_about_who_holds_names_the_lock_and_the_server(world, kin
     text = str(error)
     assert (text.count("'a'"), text.count(error.server)) == (1, 1), text
     assert error.name == ("" if "several" in provoke.__name__ else "a")
-    named = provoke in {timed_out, several_timed_out}
+    named = provoke in HELD[AcquireTimeout]
     assert fields_of(error, named=named) == FIELDS.get(provoke, {})
 
 

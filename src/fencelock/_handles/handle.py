@@ -307,21 +307,23 @@ class Holds:
         """Return what errors carry apart from their message: the lock's name and its server."""
         return {"name": self.keys.name, "server": self.options.server}
 
+    def about_wait(self, attempt: Any) -> dict[str, Any]:
+        """Return what errors of a wait carry: also who held the lock in the last answer."""
+        held_by = attempt.held_by[-1].status if attempt.held_by else None
+        return self.about() | {"held_by": held_by}
+
     def not_granted(self, attempt: Any) -> NotAcquired:
         """Return the error for a ``with`` that did not get the lock, and for whom it waited."""
-        name, timeout, about = self.keys.name, self.options.timeout, self.about()
-        held_by = attempt.held_by[-1].status if attempt.held_by else None
+        name, timeout, about = self.keys.name, self.options.timeout, self.about_wait(attempt)
         if self.options.instant is not None and options.until(self.options.instant) <= 0:
             why = f"before its lease was to end, {self.options.instant}"
-            return AcquireTimeout(f"{name!r} was not granted {why}", **about, held_by=held_by)
+            return AcquireTimeout(f"{name!r} was not granted {why}", **about)
         if timeout is None:
-            return NotAcquired(f"{name!r} was not free in any try", **about, held_by=held_by)
+            return NotAcquired(f"{name!r} was not free in any try", **about)
         if timeout < 0:
-            return NotAcquired(
-                f"{name!r} is held, or other waiters come first", **about, held_by=held_by
-            )
+            return NotAcquired(f"{name!r} is held, or other waiters come first", **about)
         text = f"{name!r} was not granted within its timeout of {timeout:g} s"
-        return AcquireTimeout(text, **about, held_by=held_by)
+        return AcquireTimeout(text, **about)
 
     def add(self, hold: Hold) -> None:
         """Keep a hold."""

@@ -34,11 +34,11 @@ class OnceHolds(Holds):
         info = describe(caller, self.options.label)[:-1] + b',"once":1}'
         return self.attempt_on(terms, port, caller, info)
 
-    def timed_out(self) -> AcquireTimeout:
-        """Return the error for a wait that ended before the run."""
+    def timed_out(self, attempt: Attempt) -> AcquireTimeout:
+        """Return the error for a wait that ended before the run, and who was at that."""
         name, timeout = self.keys.name, self.options.timeout
         text = f"{name!r} was not done within its timeout of {timeout:g} s"
-        return AcquireTimeout(text, **self.about())
+        return AcquireTimeout(text, **self.about_wait(attempt))
 
 
 class Outcome(Generic[T_co]):

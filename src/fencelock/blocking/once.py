@@ -169,7 +169,7 @@ class Once(ProcessBound, Generic[Given]):
                 raise
             if not isinstance(begun, Hold):
                 if begun is None and self._run_settings.wait:
-                    raise holds.timed_out()
+                    raise holds.timed_out(attempt)
                 by = None if begun else run_blocking(run_by(self._port, holds.keys))
                 return Outcome(name, begun, running=by)
             mark.put()
