@@ -90,9 +90,14 @@ class Threads:
         self.crowd = [threading.Thread(target=self.turn) for _ in range(self.count)]
         for number, each in enumerate(self.crowd, 1):
             each.start()
-            while len(self.client._port.lines.all_waiters()) < number:
+            while self.standing() < number:
                 pause.wait(0.0005)
         return {"bytes": (resident() - memory) / self.count}
+
+    def standing(self):
+        port = self.client._port
+        with port.mutex:  # the other threads join their lines meanwhile
+            return len(port.lines.all_waiters())
 
     def served(self):
         for each in self.crowd:

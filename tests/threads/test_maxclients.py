@@ -11,6 +11,11 @@ from tests.threads.state import connections, ended, thread
 from tests.waiting import SOON, until
 
 
+def lends_its_connection(port):
+    with port.mutex:  # a waiter may join its line meanwhile
+        return any(each.connection is None for each in port.lines.all_waiters())
+
+
 @pytest.mark.slow
 def test_waiters_leave_a_connection_to_renew_and_release_with():
     """As found: they took the last one, and the holder's lease ended."""
@@ -51,9 +56,7 @@ def test_waiters_leave_a_connection_to_one_that_lent_its_own():
                 client.lock("b").acquire()
 
         lends = thread(wait)
-        until(
-            lambda: [each for each in client._port.lines.all_waiters() if each.connection is None]
-        )
+        until(lambda: lends_its_connection(client._port))
         lock.release()
         sits = thread(sit)
         assert granted.wait(SOON), "it asks again, and finds that it was granted"
