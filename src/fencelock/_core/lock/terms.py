@@ -69,7 +69,7 @@ class Asked(Protocol):
 class Terms:
     """What all requests of one handle have in common, packed as far as it can be.
 
-    ``ttl`` is the options' first ttl, or what is left until the lease ``ends``, by the port's clock.
+    ``ttl`` is the options' first ttl, or what is left until the lease ``ends`` (the port's clock).
     Each kind of lock has its ``alive``, the script of the heartbeat, and its ``batch``: leases of
     one batch are renewed together. A ``question`` is the script that asks instead of
     ``acquire.lua``, with its keys.
