@@ -433,7 +433,7 @@ def test_what_is_not_answered_in_a_loop_is_undone_on_its_connection():
         loop, port = asyncio.get_running_loop(), object.__new__(AioQuorum)
         mux = SimpleNamespace(sound=True, request=lambda *_: None)
         port.loop, port.closing, port.look_seconds = loop, False, 0.05
-        port.nodes = [SimpleNamespace(link=SimpleNamespace(idle=lambda: mux))]
+        port.link_to = [SimpleNamespace(idle=lambda: mux)].__getitem__
         request = Ballot(0, None, b"packed")
         await port.exchange([request], now() + 9, now)
         return request.error, mux

@@ -108,6 +108,7 @@ class Question(Seat):
     answered_at: float = 0.0
     ended: bool = False  # the answer or an error came
     raw: bool = False  # a refusal is an answer, too
+    pool: Any = None  # that its connection came from, and goes back to
 
     def __init__(self, node: Any, requests: Sequence[bytes]) -> None:
         self.node: Any = node

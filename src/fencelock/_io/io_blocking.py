@@ -119,7 +119,8 @@ class BlockingSeveral:
         asked_at, complete = now(), True
         for ask in asks:
             if ask.connection is None:
-                ask.connection = self.pool_of(ask.node).idle()
+                ask.pool = self.pool_of(ask.node)
+                ask.connection = ask.pool.idle()
                 complete = complete and ask.connection is not None
         _send(asks, asked_at)
         if complete and _read(asks, limit):
@@ -130,7 +131,7 @@ class BlockingSeveral:
                 if ask.connection is not None:
                     late.await_answer(ask)
                 else:
-                    late.dial(ask, self.pool_of(ask.node))
+                    late.dial(ask, ask.pool)
             late.hear(limit)
         finally:
             late.end()
@@ -146,7 +147,7 @@ class BlockingSeveral:
             connection, ask.connection = ask.connection, None
             if connection is not None:
                 connection.waiter = None
-                self.pool_of(ask.node).give(connection)
+                ask.pool.give(connection)
 
 
 def opened(pool: Pool) -> Connection:

@@ -45,9 +45,7 @@ class AioQuorum(QuorumPortRules, AsyncioSeveral, AioPort):
         self.look_seconds = given.node_timeout
         of_nodes = given._replace(server_timeout=self.first_seconds)
         self.nodes = [_AsyncNodePort(each, of_nodes) for each in source.sources]
-        for number, node in enumerate(self.nodes):
-            node.link.saw = self.identified(number)
-
-    def link_to(self, node: int) -> Link:
-        """Return the link to a node."""
-        return self.nodes[node].link  # type: ignore[no-any-return]  # of our own kind of port
+        links = [node.link for node in self.nodes]
+        for number, link in enumerate(links):
+            link.saw = self.identified(number)
+        self.link_to = links.__getitem__
