@@ -49,7 +49,7 @@ def fence(space, name=A):
 
 
 def whose(space, name=A):
-    """Return what a waiter is told of the holder."""
+    """Return how an answer to a waiter names the holder."""
     return b"%d {}" % fence(space, name)
 
 

@@ -21,6 +21,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from fencelock import options
 from fencelock._core import events
+from fencelock._core.description import HeldBy
 from fencelock._core.engine import holder_of
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
@@ -307,14 +308,14 @@ class Holds:
         """Return what errors carry apart from their message: the lock's name and its server."""
         return {"name": self.keys.name, "server": self.options.server}
 
-    def about_wait(self, attempt: Any) -> dict[str, Any]:
-        """Return what errors of a wait carry: also who held the lock in the last answer."""
-        held_by = attempt.held_by[-1].status if attempt.held_by else None
-        return self.about() | {"held_by": held_by}
+    def about_wait(self, held_by: Sequence[HeldBy]) -> dict[str, Any]:
+        """Return what errors of a wait carry: also who held the lock in the last of its answers."""
+        return self.about() | {"held_by": held_by[-1].status if held_by else None}
 
     def not_granted(self, attempt: Any) -> NotAcquired:
         """Return the error for a ``with`` that did not get the lock, and for whom it waited."""
-        name, timeout, about = self.keys.name, self.options.timeout, self.about_wait(attempt)
+        name, timeout = self.keys.name, self.options.timeout
+        about = self.about_wait(attempt.held_by)
         if self.options.instant is not None and options.until(self.options.instant) <= 0:
             why = f"before its lease was to end, {self.options.instant}"
             return AcquireTimeout(f"{name!r} was not granted {why}", **about)

@@ -128,7 +128,7 @@ class MultiHolds(Holds):
         timeout = self.options.timeout
         text = f"{self.listed()} were not all granted within their timeout of {timeout:g} s"
         held_by = [each for part in attempt for each in part.held_by]
-        return AcquireTimeout(text, **self.about(), held_by=held_by[-1].status if held_by else None)
+        return AcquireTimeout(text, **self.about_wait(held_by))
 
     def listed(self) -> str:
         """Return what other messages call them."""

@@ -38,7 +38,7 @@ class OnceHolds(Holds):
         """Return the error for a wait that ended before the run, and who was at that."""
         name, timeout = self.keys.name, self.options.timeout
         text = f"{name!r} was not done within its timeout of {timeout:g} s"
-        return AcquireTimeout(text, **self.about_wait(attempt))
+        return AcquireTimeout(text, **self.about_wait(attempt.held_by))
 
 
 class Outcome(Generic[T_co]):
