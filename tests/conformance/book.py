@@ -82,8 +82,8 @@ class Book:
 
     def close(self) -> None:
         """Close the clients that were not used again."""
-        left, self._left = self._left, {}
-        for world, made, _ in left.values():
+        while self._left:  # the book is empty when only the last world has connections
+            _, (world, made, _) = self._left.popitem()
             world.take_over(made)
             world.run(_nothing())
         self.runner.close()
