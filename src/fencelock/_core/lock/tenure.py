@@ -379,7 +379,7 @@ class Tenure:
         holder = hold.holder_id
         revoked = self.revoked is not None and self.revoked[0] == holder
         limited, asked = hold.limited(port.now()), hold.asked_until > 0
-        renewing = limited or asked or hold in port.renewals.under_way
+        renewing = limited or asked or port.renewals.is_under_way(hold)
         return not (revoked or renewing or hold.owed) and hold.loss is None
 
     def _watch(self, port: Port, when: float) -> None:

@@ -177,12 +177,6 @@ class Terms:
             len(words) + len(info), words, info, len(least), least,
         )  # fmt: skip
 
-    def renewal(self, one: Asked, ttl: float) -> Renewal:
-        """Return the lease's part of a renewal, packed."""
-        keys = self.keys.renew if self.batch == LOCKS else self.keys.renew_owned
-        words = bulk(one.holder_id) + _span(ttl)
-        return ttl, one.holder_id, b"".join(map(bulk, keys)), words
-
     def entry(self, one: Asked, channel: bytes) -> bytes:
         """Return the waiter's entry in the lock's line; see ``_lock.lua``."""
         return b"%b %b %b " % (one.id, one.holder_id, channel) + self.words + one.info
@@ -228,12 +222,6 @@ class Terms:
         return b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n" % (
             self._free, len(holder), holder, len(channel), channel,
         )  # fmt: skip
-
-
-# A lease's part in the request that renews many: a ttl and a holder id, and for these the keys and
-# the arguments in wire form.
-Renewal = tuple[float, bytes, bytes, bytes]
-NEVER_RENEWED: Renewal = (0.0, b"", b"", b"")
 
 
 def _cohort_key(keys: LockKeys, options: LeaseOptions) -> Hashable:
