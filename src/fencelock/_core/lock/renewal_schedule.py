@@ -10,7 +10,7 @@ from typing import Any
 
 from fencelock._core.lock.hold import Hold
 
-# How many empty buckets, and stale entries in the heap, are tolerated.
+# How many stale entries in the heap are tolerated.
 _SPARE = 20
 UNPLACED = None  # the bucket of a new hold
 
@@ -53,11 +53,6 @@ class Bucket(dict[Hold, float]):
             self.end = min([hold.deadline for hold in self], default=inf)
             self.stale = False
         return self
-
-    def drop(self, hold: Hold) -> None:
-        """Take a hold out."""
-        self.batch, self.stale = None, True
-        self.pop(hold, None)
 
 
 class RenewalSchedule:
@@ -173,8 +168,7 @@ class RenewalSchedule:
             self._fill(bucket, batch, when)
             bucket.batch = batch
 
-    @staticmethod
-    def _fill(bucket: Bucket, holds: Sequence[Hold], when: float) -> None:
+    def _fill(self, bucket: Bucket, holds: Sequence[Hold], when: float) -> None:
         bucket.first = min(bucket.first, when)
         bucket.end = min(bucket.end, *[hold.deadline for hold in holds])
         for hold in holds:
@@ -182,7 +176,7 @@ class RenewalSchedule:
             if before is bucket:
                 bucket.stale = True
             elif before is not None:
-                before.drop(hold)
+                self._drop(before, hold)
             hold.bucket = bucket
             bucket[hold] = when
 
@@ -190,10 +184,14 @@ class RenewalSchedule:
         """Forget a hold; harmless when it is not scheduled."""
         self.young.pop(hold, None)
         bucket, hold.bucket = hold.bucket, UNPLACED
-        if bucket is None:
-            return
-        bucket.drop(hold)
-        if not bucket and len(self._buckets) > _SPARE:  # few may stay: the next lease comes
+        if bucket is not None:
+            self._drop(bucket, hold)
+
+    def _drop(self, bucket: Bucket, hold: Hold) -> None:
+        """Take a hold out of its bucket: what is left is no whole batch."""
+        bucket.batch, bucket.stale = None, True
+        bucket.pop(hold, None)
+        if not bucket:
             self._forget(bucket)
 
     def _forget(self, bucket: Bucket) -> None:
