@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import Self
 
 from tests.servers import Refused, Server, ServerBinary
-from tests.waiting import until
 from tests.topologies.sentinel import SentinelTopology
+from tests.waiting import until
 from verification.runs.fault import Fault
 from verification.runs.network import Span
 from verification.runs.objects import PLAYS
