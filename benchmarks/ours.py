@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from contestants import TTL_SECONDS, Contestant, Pair
+from floors import asked
+from monitor import monitored
 from wire import Address
 
 import fencelock
@@ -105,3 +107,16 @@ class HookedThreads(Contestant):
     def pair(self, name: str) -> Pair:
         lock = self._client.lock(name, ttl=TTL_SECONDS)
         return Pair(lock.acquire, lock.release)
+
+
+class Bytes(Contestant):
+    """The two commands of a lock's pair, as the server saw them, without the client around them."""
+
+    def pair(self, name: str) -> Pair:
+        with fencelock.Client(self.address.url, key_prefix="") as client:
+            lock = client.lock(name, ttl=TTL_SECONDS)
+            for _ in range(2):  # the first also loads the scripts
+                with monitored(self.address) as seen, lock:
+                    pass
+        take, give = seen.latest()
+        return asked(self.address, take, give, b"$")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,16 +57,14 @@ def result(
     samples: Samples,
     floor: str,
     *,
-    target: str,
-    meets: Callable[[Result], bool],
     absent: Mapping[str, str],
     ours: str = OURS,
 ) -> Result:
-    """Make a row of samples about one contestant of ours; ``meets`` judges it."""
+    """Make a row of samples about one contestant of ours; it has no target yet."""
     peers = [name for name in samples.costs if name not in {*ALL_OURS, floor}]
     ratios = {name: measure.ratio(samples.ratio_to_floor(name)) for name in peers}
     best = (max if measure.rate else min)(peers, key=ratios.__getitem__, default=None)
-    row = Result(
+    return Result(
         case=case,
         unit=measure.unit,
         ours=measure.value(samples.median(ours)),
@@ -74,14 +72,12 @@ def result(
         peers={name: measure.value(samples.median(name)) for name in peers},
         ratio_to_floor=measure.ratio(samples.ratio_to_floor(ours)),
         ratio_to_best_peer=measure.ratio(samples.ratio(ours, best)) if best else None,
-        target=target,
+        target="none",
         met=None,
         best_peer=best,
         peer_ratios=ratios,
         absent=dict(absent),
     )
-    row.met = meets(row)
-    return row
 
 
 def one_of(case: str, measure: Measure, samples: Samples, name: str, floor: str) -> Result:
@@ -97,6 +93,13 @@ def one_of(case: str, measure: Measure, samples: Samples, name: str, floor: str)
         target="none",
         met=None,
     )
+
+
+def judged(row: Result, at_most: float, floor: str = "floor") -> Result:
+    """Return the row with that target, a ratio to its floor."""
+    row.target = f"<= {at_most}x {floor}"
+    row.met = bool(row.ratio_to_floor and row.ratio_to_floor <= at_most)
+    return row
 
 
 # --- for people -----------------------------------------------------------------------------------
