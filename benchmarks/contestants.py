@@ -70,7 +70,7 @@ PLACES = {
     SEMAPHORE: Entry("ours:SemaphoreThreads", "ours:SemaphoreTasks"),
     READER: Entry("ours:ReaderThreads", "ours:ReaderTasks"),
     LINGER: Entry("ours:LingerThreads", "ours:LingerTasks"),
-    HOOKED: Entry("ours:HookedThreads", "for threads"),
+    HOOKED: Entry("ours:HookedThreads", "ours:HookedTasks"),
     BYTES: Entry("ours:Bytes", "for threads"),
     FLOOR: Entry("floors:Threads", "floors_asyncio:Tasks"),
     TOKENS: Entry("floors:TokenThreads", "floors_asyncio:TokenTasks"),

@@ -96,7 +96,7 @@ class ReaderTasks(Tasks):
         return Pair(side.acquire, side.release)
 
 
-class HookedThreads(Contestant):
+class HookedThreads(Threads):
     """A lock while all that happens is counted, logged and kept: hooks are of the whole process."""
 
     def __init__(self, address: Address) -> None:
@@ -104,9 +104,14 @@ class HookedThreads(Contestant):
         set_hooks([prometheus_hook(), logging_hook()])
         self._client = fencelock.Client(address.url, key_prefix="", history=True)
 
-    def pair(self, name: str) -> Pair:
-        lock = self._client.lock(name, ttl=TTL_SECONDS)
-        return Pair(lock.acquire, lock.release)
+
+class HookedTasks(Tasks):
+    """A lock while all that happens is counted, logged and kept: hooks are of the whole process."""
+
+    def __init__(self, address: Address) -> None:
+        super().__init__(address)
+        set_hooks([prometheus_hook(), logging_hook()])
+        self._client = fencelock.AsyncClient(address.url, key_prefix="", history=True)
 
 
 class Bytes(Contestant):

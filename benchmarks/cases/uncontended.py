@@ -27,7 +27,7 @@ from cases import Setting, muster, on_one_core
 CHUNK = 50  # pairs of one sample
 TASKS_MANY = 100
 TURNS_EACH = 10
-SAMPLE_SECONDS = 0.5  # a sample ends then: some peers take a tenth of a second for a pair
+SAMPLE_SECONDS = 0.1  # a sample ends then: some peers take as long for one pair
 THREADS_TARGET, TASKS_TARGET, UVLOOP_TARGET = 1.6, 1.5, 1.6  # times the floor
 BYTES_TARGET = 1.2  # times the floor: what of that is the server's and the network's
 MANY_TARGET = 6  # times redis-py's rate
@@ -46,18 +46,18 @@ def probe(_worker: int, who: Who) -> None:
     sample(who, 1)
 
 
-def sample(who: Who, count: int) -> float:
-    """Return the median seconds of that many acquisitions with their releases."""
+def sample(who: Who, count: int, seconds: float = SAMPLE_SECONDS) -> float:
+    """Return the median seconds of that many acquisitions with their releases, or of fewer."""
     (pair,) = pairs(who, name_of(who), 1)
     if who.face == THREADS:
-        return statistics.median(_thread_turns(pair, count))
+        return statistics.median(_thread_turns(pair, count, seconds))
     return statistics.median(loop_of(who).run_until_complete(_task_turns(pair, count)))
 
 
-def _thread_turns(pair: Pair, count: int) -> list[float]:
+def _thread_turns(pair: Pair, count: int, seconds: float) -> list[float]:
     acquire, release = pair
     taken: list[float] = []
-    end = perf_counter() + SAMPLE_SECONDS
+    end = perf_counter() + seconds
     while len(taken) < count and (begin := perf_counter()) < end:
         acquire()
         release()
