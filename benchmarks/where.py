@@ -3,7 +3,8 @@
 python benchmarks/where.py [--seconds S] [--json FILE] [--before FILE]
 
 Prints the tables of docs/explanation/performance.md, in microseconds of processor time for one
-acquire with its release. With ``--before``, what another tree's ``--json`` wrote stands beside it.
+acquire with its release. With ``--before``, what another tree's ``--json`` wrote stands beside it:
+``PYTHONPATH=THAT_TREE/src python benchmarks/where.py --json FILE`` measures that one.
 
 All processes share one core, so nothing runs at the same time as anything else: what is spent adds
 up to what the clock shows, if the machine does nothing else. Python's time is sampled on the main

@@ -114,7 +114,8 @@ COLUMNS = (
         *("redis-fifo-lock", TASKS, "redis_fifo_lock_:Tasks", "evalsha", "evalsha", "{{{}}}:h"),
         disowns=("LeaseLost",),
         use="`FifoLock`; renews automatically, and where the row says no renewal with the shortest "
-        "`max_hold_ms`, a millisecond more than the ttl; `timeout=0` for a single try",
+        "`max_hold_ms`, a millisecond more than the ttl; `timeout=0` for a single try; its waiters "
+        "wait for a signal, and without one look every 30 s, its default `poll_ms`",
         wakes=("blpop", "drop_reply"),
     ),
 )
