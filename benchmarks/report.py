@@ -135,35 +135,27 @@ def times(ratio: float | None) -> str:
 
 def summary(rows: list[Result]) -> str:
     """Return the table of all cases, as docs/explanation/performance.md has it."""
-    heads = (
-        "case",
-        "fencelock",
-        "floor",
-        f"{TIMES}floor",
-        "best peer",
-        "ours / best peer",
-        "target",
+    heads = ("case", "fencelock", "floor", f"{TIMES}floor", "best peer", "ours / best peer")
+    table = [(*heads, "target"), *[("---",) * 7], *map(_cells, rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in table)
+
+
+def _cells(row: Result) -> tuple[str, ...]:
+    in_floors, in_peers = (
+        times(each).rstrip("x-") for each in (row.ratio_to_floor, row.ratio_to_best_peer)
     )
-    lines = [f"| {' | '.join(heads)} |", "| --- |" + " --- |" * (len(heads) - 1)]
-    for row in rows:
-        met = {True: f"{typeset(row.target)}: met", False: f"{typeset(row.target)}: missed"}
-        ours, floor = (
-            f"{number(row.ours)} {row.unit}",
-            "" if row.floor is None else number(row.floor),
-        )
-        ratios = (times(row.ratio_to_floor), times(row.ratio_to_best_peer))
-        in_floors, in_peers = (each.removesuffix("x").replace("-", "") for each in ratios)
-        cells = (
-            f"`{row.case}`",
-            ours,
-            floor,
-            in_floors,
-            _best(row),
-            in_peers,
-            met.get(row.met, ""),
-        )
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    told = [f"{value} {TIMES}{key[2:]}" for key, value in row.details.items() if key[:2] == "x "]
+    if row.met is not None:
+        told.append(typeset(row.target) + (": met" if row.met else ": missed"))
+    return (
+        f"`{row.case}`",
+        f"{number(row.ours)} {row.unit}",
+        "" if row.floor is None else number(row.floor),
+        in_floors,
+        _best(row),
+        in_peers,
+        "; ".join(told),
+    )
 
 
 def typeset(target: str) -> str:

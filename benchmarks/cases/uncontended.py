@@ -166,7 +166,7 @@ def many_locks(setting: Setting) -> list[Result]:
     if "redis-py" in samples.costs:
         times = 1 / samples.ratio(OURS, "redis-py")
         row.met = times >= MANY_TARGET
-        row.details["ours / redis-py"] = round(times, 2)
+        row.details["x redis-py"] = round(times, 2)
     return [row]
 
 
