@@ -93,7 +93,9 @@ def test_everything_tells_what_it_is_and_its_name(face):
 
 def test_a_coroutine_that_was_never_awaited_is_named_by_its_class():
     """The warning says no more than that."""
-    kinds = [kind for name in fencelock.__all__ if inspect.isclass(kind := getattr(fencelock, name))]
+    kinds = [
+        kind for name in fencelock.__all__ if inspect.isclass(kind := getattr(fencelock, name))
+    ]
     methods = [
         (name, method.__qualname__.split("."))
         for kind in kinds

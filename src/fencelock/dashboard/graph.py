@@ -24,9 +24,7 @@ class Graph:
     def __init__(self, locks: Sequence[LockStatus]) -> None:
         self.waits: list[Block] = blocks(locks)
         self.people: dict[Unit, dict[str, Any]] = {
-            unit_of(each): person(each)
-            for lock in locks
-            for each in (*lock.waiters, *lock.local_waiters)
+            unit_of(each): person(each) for lock in locks for each in lock.listed_waiters
         }
         holders = {unit_of(each): person(each) for lock in locks for each in lock.holders}
         self.people |= holders

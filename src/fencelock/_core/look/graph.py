@@ -52,7 +52,7 @@ def blocks(locks: Iterable[LockStatus]) -> list[Block]:
         if lock.foreign:
             holders.append((Unit("", 0, "", foreign=lock.name), 0.0, 0))
         needed = 1  # permits must be free: no request overtakes another one
-        for who in () if lock.kept else (*lock.waiters, *lock.local_waiters):
+        for who in () if lock.kept else lock.listed_waiters:
             needed = max(needed, who.permits)
             found += [  # beside what this holder has, so many permits are there
                 Block(unit_of(who), lock.name, holder, who.since, who.waited, held, spare < needed)

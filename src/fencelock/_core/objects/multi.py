@@ -161,12 +161,18 @@ async def _together(
             raise too_late(ttl)
         for attempt, fence in zip(attempts, reply, strict=True):
             begin(port, attempt, Grant(int(fence), asked_at + validity(attempt.ttl), attempt.ttl))
-    elif len(reply) > 1:
-        number, now_us, whose = reply
-        attempts[number - 1].saw(HeldBy.of(now_us, whose))
     seat.began = False
     port.close(seat)
-    return granted or (None if len(reply) == 1 else False)
+    return granted or _refused(attempts, reply)
+
+
+def _refused(attempts: Sequence[Attempt], reply: Reply) -> bool | None:
+    """Note which client holds the lock that is not free; None when each may still be free."""
+    number, *whose = reply
+    if not whose:
+        return None
+    attempts[number - 1].saw(HeldBy.of(*whose))
+    return False
 
 
 async def _in_order(port: Port, attempts: Sequence[Attempt], limit: float | None) -> bool:

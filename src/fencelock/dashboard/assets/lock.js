@@ -1,7 +1,7 @@
 // One lock: its holders, its line, its recent past, and the button that takes it away.
 
 import { h, named, redraw, setText } from "./dom.js";
-import { KINDS, LIVE_SECONDS, count, doing, instant, part, person, process, since, span } from "./format.js";
+import { KINDS, LIVE_SECONDS, doing, instant, part, person, process, since, span, units } from "./format.js";
 import { eventTable } from "./events.js";
 import { words } from "./graph.js";
 import { state } from "./locks.js";
@@ -78,7 +78,7 @@ class Lock {
     const status = { ...data.status, ...data.signal };
     this.data = { ...data, status };
     this.kind = status.kind;
-    const chip = status.waiting ? [" ", h("span", { class: "state wait" }, `${status.waiting} waiting`)] : [];
+    const chip = status.waiting ? [" ", h("span", { class: "state wait" }, `${units(status)} waiting`)] : [];
     const cycle = status.cycle ? [" ", h("a", { class: "state bad", href: "#/graph" }, "in a cycle")] : [];
     redraw(this.state, state(status), ...chip, ...cycle);
     this.button.hidden = !data.revoke || status.holding < 2;
@@ -90,7 +90,8 @@ class Lock {
     for (const table of [this.holders, this.line]) table.node.hidden = data.signal !== null;
     this.waits.hidden = data.waits.edges.length === 0;
     redraw(this.tree, words(data.waits, now));
-    const hidden = status.waiting - status.waiters.length;
+    const listed = [...status.waiters, ...status.inside].reduce((sum, row) => sum + 1 + row.others, 0);
+    const hidden = status.waiting - listed;
     this.lineNote.hidden = hidden <= 0;
     setText(this.lineNote, `and ${hidden} more`);
     redraw(this.plots, plots(data, now, now - age));
@@ -119,7 +120,7 @@ function facts(status, data, now) {
     ["forgotten in", data.signal ? `${span(status.until - now)}, unless it is used` : null],
     ["fence", status.fence ? named(String(status.fence)) : null],
     ["permits", status.kind === "semaphore" ? `${status.taken} of ${status.limit} taken` : null],
-    ["waiting", count(status.waiting, "thread or task", "threads and tasks")],
+    ["waiting", `${units(status)} ${status.waiting === 1 ? "thread or task" : "threads and tasks"}`],
   ];
   return rows.filter(([, value]) => value !== null && value !== "").flatMap(([label, value]) => [
     h("dt", {}, label), h("dd", {}, value)]);
