@@ -9,6 +9,7 @@ import { tenures, waiting, waits } from "./plots.js";
 import { Table } from "./table.js";
 
 const WINDOW = 600;
+const FIRST_OF_LINE = 30; // what is below it shall not be far away
 
 const WHO = [
   { key: "process", label: "Process", lead: true, cell: (row) => process(row) },
@@ -47,7 +48,7 @@ class Lock {
         { key: "part", label: "Wants", cell: (row) => part(this.kind, row) },
         { key: "waited", label: "Has waited", number: true, cell: (row, now) => since(row.since, now) }],
       key: (row) => `${process(row)} ${row.unit} ${row.id} ${row.since}`,
-      empty: "No client waits for it.", label: "Line of waiters", footer: h("h2", {}, "Line"),
+      empty: "No client waits for it.", label: "Line of waiters", first: FIRST_OF_LINE, footer: h("h2", {}, "Line"),
     });
     this.lineNote = h("p", { class: "empty", hidden: true });
     this.line.node.append(this.lineNote);
@@ -56,10 +57,10 @@ class Lock {
     this.plots = h("div");
     this.events = eventTable("History", "The history has nothing about this lock.", false);
     this.nodes = [
-      h("div", { class: "head" }, h("div", {}, h("h1", {}, named(name)), this.state), this.button),
+      h("div", { class: "heading" }, h("div", {}, h("h1", {}, named(name)), this.state), this.button),
       h("div", { class: "two" }, h("section", { class: "card" }, h("h2", {}, "Now"), this.facts),
         h("section", { class: "card" }, h("h2", {}, "Last ten minutes"), this.plots)),
-      this.holders.node, this.line.node, this.waits, this.events.node,
+      this.holders.node, this.waits, this.line.node, this.events.node,
     ];
   }
 
