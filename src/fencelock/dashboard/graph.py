@@ -30,9 +30,7 @@ class Graph:
         waited_for = sorted(locks, key=lambda lock: lock.waiting_units)
         holders = {unit_of(each): person(each) for lock in waited_for for each in lock.holders}
         self.people |= holders
-        self._others = {
-            unit_of(each): each.others for lock in locks for each in lock.listed_waiters
-        }
+        self._others = {wait.waiter: wait.others for wait in self.waits}
         self.holders: frozenset[Unit] = frozenset(holders)
         self.behind: dict[Unit, list[Block]] = defaultdict(list)
         self.ahead: dict[Unit, list[Block]] = defaultdict(list)

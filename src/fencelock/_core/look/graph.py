@@ -39,6 +39,7 @@ class Block(NamedTuple):
     waited: float  # seconds
     held_for: float  # seconds; 0 if that is unknown
     certain: bool  # it cannot be granted while this one holds; else another holder may make room
+    others: int  # for so many more of its client it stands
 
 
 def blocks(locks: Iterable[LockStatus]) -> list[Block]:
@@ -55,7 +56,16 @@ def blocks(locks: Iterable[LockStatus]) -> list[Block]:
         for who in () if lock.kept else lock.listed_waiters:
             needed = max(needed, who.permits)
             found += [  # beside what this holder has, so many permits are there
-                Block(unit_of(who), lock.name, holder, who.since, who.waited, held, spare < needed)
+                Block(
+                    waiter=unit_of(who),
+                    name=lock.name,
+                    holder=holder,
+                    since=who.since,
+                    waited=who.waited,
+                    held_for=held,
+                    certain=spare < needed,
+                    others=who.others,
+                )
                 for holder, held, spare in holders
             ]
     return sorted(found, key=lambda block: -block.waited)
