@@ -285,8 +285,7 @@ def revoke_command(argv: list[str]) -> int:
         was = lost and _lock_summary(lost)
         json_line({"name": args.name, "revoked": lost is not None, "was": was})
     elif lost is None:
-        process = "nobody" if args.only is None else "no such process"
-        say(f"{args.name} was held by {process}")
+        say(f"{args.name} was not held" + (" by such a process" if args.only else ""))
         if near:
             say(arguments.did_you_mean(near))
     else:
