@@ -60,7 +60,9 @@ class Engine:
             return None
         return holder
 
-    async def ask_for(self: Port, attempt: Attempt, until: float, *, listen: bool) -> Reply:
+    async def ask_for(
+        self: Port, attempt: Attempt, _now: float, until: float, *, listen: bool
+    ) -> Reply:
         """Connect an attempt, and send its question."""
         await self.open(attempt, until, listen=listen)
         reply = await self.run(attempt.question(self.now()), attempt.key, until, attempt)

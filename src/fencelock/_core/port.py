@@ -25,9 +25,10 @@ class Port(Tables, Keeper, Protocol):
     def move(self, hold: Hold, when: float) -> None:
         """Schedule a tracked hold for ``when``."""
 
-    async def ask_for(self, attempt: Attempt, until: float, *, listen: bool) -> Reply:
+    async def ask_for(self, attempt: Attempt, now: float, until: float, *, listen: bool) -> Reply:
         """Connect an attempt as ``open`` does, and send its question; ends like ``call``.
 
+        ``now`` was read just before: the lease counts from there unless a connection is opened.
         Takes the connection back at a grant, and from one that does not ``listen``; not where
         replicas must have the grant first.
         """

@@ -118,16 +118,17 @@ class AioPort(ProcessPort):
 
     # -- waiting --------------------------------------------------------------------------------
 
-    async def ask_for(self, attempt: Attempt, until: float, *, listen: bool) -> Reply:
+    async def ask_for(self, attempt: Attempt, at: float, until: float, *, listen: bool) -> Reply:
         """Ask on the connection, registered under the loop's channel for a place in line."""
         mux = self.link.mux
         if self.closing or mux is None or not mux.sound or (listen and not self.link.listening):
             await self.open(attempt, until, listen=listen)
             mux = await self.link.connected(until)
+            at = now()
         elif listen:
             attempt.channel = self.client_channel
             self._waiters[attempt.id] = attempt
-        attempt.origin, request = mux, attempt.question(now())
+        attempt.origin, request = mux, attempt.question(at)
         reply = await mux.run(request, until)
         if type(reply) is ReplyError:
             reply = await mux.refused(reply, request, until)

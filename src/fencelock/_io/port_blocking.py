@@ -83,9 +83,10 @@ class BlockingPort(ProcessPort):
         """Run a packed script call on any connection, or on the waiter's."""
         if waiter is not None:
             return self._connect(waiter).run(request, until)
-        connection = self.pool.idle() or self.pool.take(until)
+        at = now()
+        connection = self.pool.idle(at) or self.pool.take(until)
         try:
-            reply = connection.run(request, until)
+            reply = connection.run(request, until, at)
         except BaseException:
             self.pool.give(connection)
             raise
@@ -94,12 +95,12 @@ class BlockingPort(ProcessPort):
 
     # -- waiting --------------------------------------------------------------------------------
 
-    async def ask_for(self, attempt: Attempt, until: float, *, listen: bool) -> Reply:
+    async def ask_for(self, attempt: Attempt, at: float, until: float, *, listen: bool) -> Reply:
         """Ask on an idle connection, for a place in line on one that listens already.
 
         It is the attempt's own while it asks: an interrupt leaves it there, for the undo.
         """
-        connection: Any = attempt.connection or self.pool.idle()
+        connection: Any = attempt.connection or self.pool.idle(at)
         attempt.connection = connection
         ready = connection is not None and connection.sound and not self.closing
         if ready:
@@ -109,8 +110,8 @@ class BlockingPort(ProcessPort):
                 ready = connection.channel and connection.channel == attempt.channel
         if not ready:
             await self.open(attempt, until, listen=listen)
-            connection = attempt.connection
-        reply = connection.run(attempt.question(now()), until)
+            connection, at = attempt.connection, now()
+        reply = connection.run(attempt.question(at), until, at)
         if self.replicas is None and (type(reply) is bytes or not listen):
             if attempt.owed or self._lent:
                 self.close(attempt)

@@ -51,7 +51,7 @@ def seed(name: str, change: Defect, scenario: Scenario, breaks: str, *, daily: s
 HANDOFF = "hand_over(1, ARGV[2])"
 FREE = "if not owned and call('EXISTS', KEYS[1], KEYS[3]) == 0 then"
 FOREIGN = "if by ~= '' then"
-ASKED = "reply = await port.ask_for(asks, until, listen=listen)"
+ASKED = "reply = await port.ask_for(asks, now, until, listen=listen)"
 ASKED_TWICE = """
 await port.open(asks, until, listen=listen)
 packed = asks.question(port.now())

@@ -183,12 +183,13 @@ async def line_up(
     now = port.now()
     patient = give_up_at == FOR_EVER
     until = now + port.server_timeout if patient else answer_by(port, now, give_up_at)
-    until = min(until, asks.latest)
+    if asks.latest < until:
+        until = asks.latest
     if asks.tries:
         asks.start()
     while True:
         try:
-            reply = await port.ask_for(asks, until, listen=listen)
+            reply = await port.ask_for(asks, now, until, listen=listen)
             asks.asking = False
             if asks.waits_since:
                 reply = asks.judged(reply)
@@ -198,12 +199,13 @@ async def line_up(
         except (NoReply, ServerError) as trouble:
             asks.asking = isinstance(trouble, NoReply) and trouble.sent  # it may arrive later
             until = await _once_more(port, asks, trouble, until, give_up_at)
+            now = port.now()
             continue
         granted = isinstance(reply, bytes)
         if (asks.waits_since or port.replicas is not None) and (granted or not listen):
             port.close(asks)
         if granted:
-            return Grant(int(reply), ends, asks.terms.lease)
+            return tuple.__new__(Grant, (int(reply), ends, asks.terms.lease))  # as Grant(), sooner
         asks.recalls = reply[3] == RECALLABLE
         asks.seen = HeldBy.of(reply[0], reply[4])
         return await _lined_up(port, asks, reply, give_up_at) if listen else None
@@ -408,8 +410,9 @@ async def acquire(
     """
     attempt.arrived_at = port.now()
     attempt.at_once = timeout is not None and timeout <= 0
-    give_up_at = FOR_EVER if timeout is None or timeout < 0 else attempt.arrived_at + timeout
-    attempt.give_up_at = min(give_up_at, attempt.terms.ends)  # nothing is granted after its end
+    attempt.give_up_at = attempt.terms.ends  # nothing is granted after its end
+    if timeout is not None and timeout >= 0:
+        attempt.give_up_at = min(attempt.arrived_at + timeout, attempt.terms.ends)
     if attempt.terms.options.deadlock_after is not None:
         attempt.unit = attempt.who
     try:
@@ -479,15 +482,14 @@ def begin(
     Full leases of one handle that are granted within a sixtieth of their length are due together,
     as their renewals would be: so nearly always it is known when.
     """
-    registry = attempt.registry
-    hold = registry.hold_type(
-        port, attempt, grant.fence, min(grant.deadline, attempt.terms.ends), attempt.who
-    )
+    registry, terms = attempt.registry, attempt.terms
+    deadline = grant.deadline if grant.deadline < terms.ends else terms.ends
+    hold = registry.hold_type(port, attempt, grant.fence, deadline, attempt.who)
     hold.turn = turn
     if asked is not None:
         hold.id, hold.holder_id = asked.id, asked.holder_id
         hold.info, hold.owed = asked.info, asked.owed
-    terms, now = hold.terms, hold.granted_at
+    now = hold.granted_at
     if grant.lease < attempt.ttl - ROUNDING_SECONDS:
         hold.short = True  # it was handed over, and is to grow
     attempt.hold = hold

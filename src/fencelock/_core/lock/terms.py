@@ -80,8 +80,8 @@ class Terms:
     nodes: Sequence[Terms]
 
     __slots__ = (
-        *("_ask", "_free", "_ttl", "_ttl_ms", "_vote", "batch", "client_channel", "cohort"),
-        *("due_at", "due_until", "ends", "keys", "lease", "mark", "nodes", "options", "owned"),
+        *("_ask", "_asked", "_free", "_freed", "_ttl", "_ttl_ms", "_vote", "batch"),
+        *("client_channel", "cohort", "due_at", "due_until", "ends", "keys", "lease", "mark", "nodes", "options", "owned"),
         *("plain", "steady", "ttl", "valid", "words"),
     )
 
@@ -122,6 +122,9 @@ class Terms:
         self._ask = head(script, named, 6 if owned else 5)
         self._ttl = _ttl_words(self.lease)
         self._free = self._vote = self._ttl_ms = b""  # packed when they are first needed
+        # The last question and the last release, with the ids taken out: the next one joins these.
+        self._asked: tuple[bytes, bytes, bytes, int, list[bytes]] = b"", b"", b"", 0, []
+        self._freed: tuple[int, list[bytes]] = 0, []
         # When a full lease that is granted before an instant is due: see ``acquire.begin``.
         self.due_at: float = 0.0
         self.due_until: float = 0.0
@@ -143,13 +146,25 @@ class Terms:
 
     def acquire(self, one: Asked, channel: bytes) -> bytes:
         """Return a call of ``acquire.lua``; the channel is empty for a try."""
-        holder, words, info = one.holder_id, self.words, one.info
-        place = b"%b %b %b " % (one.id, holder, channel) if channel else b""
+        own_id, info, last = one.id, one.info, self._asked
+        if (
+            last[0] is channel
+            and last[1] is info
+            and last[2] is self._ttl
+            and last[3] == len(own_id)
+        ):
+            return own_id.join(last[4])
+        holder, words = one.holder_id, self.words
+        place = b"%b %b %b " % (own_id, holder, channel) if channel else b""
         packed = b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n%b$%d\r\n%b%b\r\n" % (
             self._ask, len(holder), holder, len(place), place,
             self._ttl, len(words) + len(info), words, info,
         )  # fmt: skip
-        return packed + bulk(one.id) if self.owned else packed
+        if self.owned:
+            return packed + bulk(own_id)
+        if packed.count(own_id) == (3 if channel else 1):  # nothing else happens to contain it
+            self._asked = channel, info, self._ttl, len(own_id), packed.split(own_id)
+        return packed
 
     def acquire_next(
         self, one: Asked, channel: bytes, before: Asked | None, waited: float
@@ -218,16 +233,17 @@ class Terms:
         )
 
     def packed_release(self, one: Asked) -> bytes:
-        """Return the same, packed; that of most from a part which was packed once."""
+        """Return the same, packed; that of most from the one before."""
+        holder, last = one.holder_id, self._freed
+        if last[0] == len(holder) and not one.turn:
+            return holder.join(last[1])
         if self.owned or self.options.plain or one.turn:
             script, keys, args = self.release(one)
             return head(script, keys, len(args)) + b"".join(map(bulk, args))  # type: ignore[arg-type]  # none is a number
-        if not self._free:
-            self._free = head(RELEASE, self.keys.derive(), 2)
-        holder, channel = one.holder_id, self.client_channel
-        return b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n" % (
-            self._free, len(holder), holder, len(channel), channel,
-        )  # fmt: skip
+        packed = head(RELEASE, self.keys.derive(), 2) + bulk(holder) + bulk(self.client_channel)
+        if packed.count(holder) == 1:
+            self._freed = len(holder), packed.split(holder)
+        return packed
 
 
 # A lease's part in the request that renews many: a ttl and a holder id, and for these the keys and
@@ -242,13 +258,13 @@ def _cohort_key(keys: LockKeys, options: LeaseOptions) -> Hashable:
     if cohort is None or options.plain:
         return None
     lasts = (options.ttl, options.renew, options.max_hold, options.max_renewals, options.linger)
-    return keys.lock, _shared((*lasts, cohort.turns, cohort.seconds))
+    return b"%b %b" % (keys.lock, _as_text((*lasts, cohort.turns, cohort.seconds)))
 
 
 @lru_cache(maxsize=256)
-def _shared(options: Hashable) -> Hashable:
-    """Return options as one object for all handles that have the same."""
-    return options
+def _as_text(options: Hashable) -> bytes:
+    """Return options as text: a text's hash is kept, and each pair looks it up four times."""
+    return repr(options).encode()
 
 
 @lru_cache(maxsize=256)

@@ -54,7 +54,7 @@ async def take(port: Port, attempt: Attempt) -> Hold | None:
             return await _in_turn(port, attempt, join(port, attempt, cohort))
     attempt.asks = attempt
     grant = await line_up(port, attempt, attempt.give_up_at)
-    if grant is None or min(grant.deadline, terms.ends) <= port.now():
+    if grant is None or not grant.deadline > port.now() < terms.ends:
         grant = await queue(port, attempt, grant)
     if grant is None:
         step_down(port, attempt)
