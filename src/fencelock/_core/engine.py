@@ -61,7 +61,7 @@ class Engine:
         return holder
 
     async def ask_for(
-        self: Port, attempt: Attempt, _now: float, until: float, *, listen: bool
+        self: Port, attempt: Attempt, _at: float, until: float, /, *, listen: bool
     ) -> Reply:
         """Connect an attempt, and send its question."""
         await self.open(attempt, until, listen=listen)
@@ -69,6 +69,12 @@ class Engine:
         if self.replicas is None and (type(reply) is bytes or not listen):
             self.close(attempt)
         return reply
+
+    def track(self: Port, hold: Hold, when: float) -> None:
+        """Put a new hold into the renewal schedule, and attend to it."""
+        with self.mutex:
+            self.renewals.young[hold] = when
+        self.attend(hold, when)
 
     def move(self: Port, hold: Hold, when: float) -> None:
         """Schedule a tracked hold for another instant."""

@@ -80,8 +80,9 @@ class Connection:
     def run(self, request: bytes, until: float, at: float = 0.0) -> Reply:
         """Run a packed script call, or a command; see ``Port.call`` for how it ends.
 
-        ``at``: what the clock said just before, if it was read. It sends and receives in one frame: nearly always the answer is there in this moment. Any
-        exception but a ServerError, even a signal handler's, leaves the connection unsound.
+        It sends and receives in one frame: nearly always the answer is there in this moment. Any
+        exception but a ServerError, even a signal handler's, leaves the connection unsound. ``at``
+        is what the clock said just before, if it was read.
         """
         try:
             self.asked_at = at = at or now()

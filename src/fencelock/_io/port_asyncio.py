@@ -118,7 +118,7 @@ class AioPort(ProcessPort):
 
     # -- waiting --------------------------------------------------------------------------------
 
-    async def ask_for(self, attempt: Attempt, at: float, until: float, *, listen: bool) -> Reply:
+    async def ask_for(self, attempt: Attempt, at: float, until: float, /, *, listen: bool) -> Reply:
         """Ask on the connection, registered under the loop's channel for a place in line."""
         mux = self.link.mux
         if self.closing or mux is None or not mux.sound or (listen and not self.link.listening):
@@ -241,10 +241,8 @@ class AioPort(ProcessPort):
 
     # -- leases ---------------------------------------------------------------------------------
 
-    def track(self, hold: Hold, when: float) -> None:
-        """Put a new hold into the renewal schedule and set the timer for it."""
-        with self.mutex:
-            self.renewals.young[hold] = when
+    def attend(self, hold: Hold, when: float) -> None:
+        """Set the timer for a new hold."""
         if self._timer is None or when < self._timer_at:
             self.attend_by(when)
         if self._ticking is None:

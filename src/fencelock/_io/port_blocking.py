@@ -95,7 +95,7 @@ class BlockingPort(ProcessPort):
 
     # -- waiting --------------------------------------------------------------------------------
 
-    async def ask_for(self, attempt: Attempt, at: float, until: float, *, listen: bool) -> Reply:
+    async def ask_for(self, attempt: Attempt, at: float, until: float, /, *, listen: bool) -> Reply:
         """Ask on an idle connection, for a place in line on one that listens already.
 
         It is the attempt's own while it asks: an interrupt leaves it there, for the undo.
@@ -229,10 +229,8 @@ class BlockingPort(ProcessPort):
 
     # -- leases ---------------------------------------------------------------------------------
 
-    def track(self, hold: Hold, when: float) -> None:
-        """Put a new hold into the renewal schedule and make sure that the renewal thread runs."""
-        with self.mutex:
-            self.renewals.young[hold] = when
+    def attend(self, hold: Hold, when: float) -> None:
+        """Make sure that the renewal thread runs for a new hold."""
         thread = self._renewal_thread
         trouble = None if when >= thread.wakes_at else thread.mind(when)
         options = hold.terms.options

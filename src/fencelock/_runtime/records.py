@@ -32,4 +32,7 @@ else:
         """The base that a record names."""
 
 
-__all__ = ["NamedTuple"]
+# ``new(Record, (each, field))`` is ``Record(each, field)`` in half the time, where many are made.
+new = tuple.__new__
+
+__all__ = ["NamedTuple", "new"]

@@ -326,7 +326,7 @@ SEEDS = (
     ),
     seed(
         "a lease until an instant, and the time in line on top",
-        Statement("attempt.begin", "min(grant.deadline, attempt.terms.ends)", "grant.deadline"),
+        Statement("attempt.begin", "grant.deadline < terms.ends", "True"),
         worlds.INSTANTS[1],
         "N4",
     ),

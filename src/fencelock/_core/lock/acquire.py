@@ -24,6 +24,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from math import inf
 from typing import Any
 
 from fencelock._core import events
@@ -43,6 +44,7 @@ from fencelock._core.retry import again, answer_by, give_up, passes
 from fencelock._core.seat import Stray
 from fencelock._core.types import Call, NoReply, Reply, closed
 from fencelock._runtime.log import log
+from fencelock._runtime.records import new
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
 
 # A timed-out acquire may take this much longer to leave the line by itself: I13 allows 100 ms.
@@ -183,7 +185,7 @@ async def line_up(
     now = port.now()
     patient = give_up_at == FOR_EVER
     until = now + port.server_timeout if patient else answer_by(port, now, give_up_at)
-    if asks.latest < until:
+    if asks.latest < until:  # noqa: PLR1730 - each acquire does it; min() takes ten times as long
         until = asks.latest
     if asks.tries:
         asks.start()
@@ -205,7 +207,7 @@ async def line_up(
         if (asks.waits_since or port.replicas is not None) and (granted or not listen):
             port.close(asks)
         if granted:
-            return tuple.__new__(Grant, (int(reply), ends, asks.terms.lease))  # as Grant(), sooner
+            return new(Grant, (int(reply), ends, asks.terms.lease))
         asks.recalls = reply[3] == RECALLABLE
         asks.seen = HeldBy.of(reply[0], reply[4])
         return await _lined_up(port, asks, reply, give_up_at) if listen else None
@@ -410,9 +412,9 @@ async def acquire(
     """
     attempt.arrived_at = port.now()
     attempt.at_once = timeout is not None and timeout <= 0
-    attempt.give_up_at = attempt.terms.ends  # nothing is granted after its end
-    if timeout is not None and timeout >= 0:
-        attempt.give_up_at = min(attempt.arrived_at + timeout, attempt.terms.ends)
+    give_up_at = FOR_EVER if timeout is None or timeout < 0 else attempt.arrived_at + timeout
+    ends = attempt.terms.ends  # nothing is granted after that
+    attempt.give_up_at = ends if ends < give_up_at else give_up_at  # noqa: FURB136 - as in line_up
     if attempt.terms.options.deadlock_after is not None:
         attempt.unit = attempt.who
     try:
@@ -470,23 +472,30 @@ def tell(port: Port, attempt: Attempt, hold: Hold | None) -> None:
 
 
 def begin(
-    port: Port, attempt: Attempt, grant: Grant, asked: Asked | None = None, turn: int = 0
+    port: Port,
+    attempt: Attempt,
+    grant: Grant,
+    asked: Asked | None = None,
+    turn: int = 0,
+    *,
+    alone: bool = False,
 ) -> Hold:
     """Make a grant a registered hold, and track its lease.
 
     ``asked``: by whose ids the server knows it, if not by the attempt's own. ``turn``: the fence,
-    if it is a turn that another waiter of this client passed on.
+    if it is a turn that another waiter of this client passed on. ``alone``: the attempt stands in
+    its client's table unless others came meanwhile, and its hold does after it.
 
     Whatever it raises, the attempt has the hold: who undoes the attempt ends it.
 
     Full leases of one handle that are granted within a sixtieth of their length are due together,
-    as their renewals would be: so nearly always it is known when.
+    as their renewals would be, and so are the turns of one lease: nearly always it is known when.
     """
     registry, terms = attempt.registry, attempt.terms
-    deadline = grant.deadline if grant.deadline < terms.ends else terms.ends
+    deadline = grant.deadline if grant.deadline < terms.ends else terms.ends  # noqa: FURB136 - as above
     hold = registry.hold_type(port, attempt, grant.fence, deadline, attempt.who)
-    hold.turn = turn
     if asked is not None:
+        hold.turn = turn
         hold.id, hold.holder_id = asked.id, asked.holder_id
         hold.info, hold.owed = asked.info, asked.owed
     now = hold.granted_at
@@ -495,13 +504,21 @@ def begin(
     attempt.hold = hold
     attempt.asks = None  # most are their own question: the collector need not free them
     registry.add(hold)
-    if hold.steady and not (hold.short or turn):
-        if now >= terms.due_until:
-            terms.due_at = first_due(hold, grant.lease, port.jitter(), now)
-            terms.due_until = now + grant.lease / BATCHES
-        port.track(hold, terms.due_at)
-    else:
-        port.track(hold, first_due(hold, grant.lease, port.jitter(), now))
+    end = deadline if hold.short or turn else inf
+    lease, last_end, when, until = terms.due
+    if now >= until or lease != grant.lease or last_end != end or not hold.steady:
+        when = first_due(hold, grant.lease, port.jitter(), now)
+        terms.due = grant.lease, end, when, now + grant.lease / BATCHES
+    if alone:
+        hold.grant = grant
+    with port.mutex:
+        port.renewals.young[hold] = when
+        if alone and attempt.tenure is None:
+            if hold.open and hold.loss is None:
+                port.lines.cohorts[terms.cohort] = hold
+            else:  # another thread released it, or its handle is gone
+                del port.lines.cohorts[terms.cohort]
+    port.attend(hold, when)
     if port.lines.closed:  # while it was granted: nothing would give it back
         raise closed()
     if port.lines.revoked:

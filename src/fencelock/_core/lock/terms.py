@@ -80,8 +80,8 @@ class Terms:
     nodes: Sequence[Terms]
 
     __slots__ = (
-        *("_ask", "_asked", "_free", "_freed", "_ttl", "_ttl_ms", "_vote", "batch"),
-        *("client_channel", "cohort", "due_at", "due_until", "ends", "keys", "lease", "mark", "nodes", "options", "owned"),
+        *("_ask", "_asked", "_freed", "_ttl", "_ttl_ms", "_vote", "batch", "client_channel"),
+        *("cohort", "due", "ends", "keys", "lease", "mark", "nodes", "options", "owned"),
         *("plain", "steady", "ttl", "valid", "words"),
     )
 
@@ -121,13 +121,11 @@ class Terms:
         script, named = question or (ACQUIRE, keys.derive()[:5])
         self._ask = head(script, named, 6 if owned else 5)
         self._ttl = _ttl_words(self.lease)
-        self._free = self._vote = self._ttl_ms = b""  # packed when they are first needed
-        # The last question and the last release, with the ids taken out: the next one joins these.
-        self._asked: tuple[bytes, bytes, bytes, int, list[bytes]] = b"", b"", b"", 0, []
-        self._freed: tuple[int, list[bytes]] = 0, []
-        # When a full lease that is granted before an instant is due: see ``acquire.begin``.
-        self.due_at: float = 0.0
-        self.due_until: float = 0.0
+        self._vote = self._ttl_ms = b""  # packed when they are first needed
+        self._asked, self._freed = NOT_ASKED, NOT_FREED
+        # The length and end of a lease, and when those like it that are granted until an instant
+        # are due: see ``acquire.begin``.
+        self.due: tuple[float, float, float, float] = 0.0, inf, 0.0, 0.0
 
     def _handoff_ttl(self) -> float:
         """Return the lease that a handoff starts with: short when renewal will prolong it."""
@@ -146,25 +144,17 @@ class Terms:
 
     def acquire(self, one: Asked, channel: bytes) -> bytes:
         """Return a call of ``acquire.lua``; the channel is empty for a try."""
-        own_id, info, last = one.id, one.info, self._asked
-        if (
-            last[0] is channel
-            and last[1] is info
-            and last[2] is self._ttl
-            and last[3] == len(own_id)
-        ):
-            return own_id.join(last[4])
-        holder, words = one.holder_id, self.words
-        place = b"%b %b %b " % (own_id, holder, channel) if channel else b""
-        packed = b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n%b$%d\r\n%b%b\r\n" % (
-            self._ask, len(holder), holder, len(place), place,
-            self._ttl, len(words) + len(info), words, info,
-        )  # fmt: skip
+        own_id, info, ttl = one.id, one.info, self._ttl
+        for_channel, of, lasts, length, parts = self._asked
+        if for_channel is channel and of is info and lasts is ttl and length == len(own_id):
+            return self._ask + own_id.join(parts)
+        place = b"%b %b %b " % (own_id, one.holder_id, channel) if channel else b""
+        packed = bulk(one.holder_id) + bulk(place) + ttl + bulk(self.words + info)
         if self.owned:
-            return packed + bulk(own_id)
+            return self._ask + packed + bulk(own_id)
         if packed.count(own_id) == (3 if channel else 1):  # nothing else happens to contain it
-            self._asked = channel, info, self._ttl, len(own_id), packed.split(own_id)
-        return packed
+            self._asked = channel, info, ttl, len(own_id), packed.split(own_id)
+        return self._ask + packed
 
     def acquire_next(
         self, one: Asked, channel: bytes, before: Asked | None, waited: float
@@ -234,14 +224,12 @@ class Terms:
 
     def packed_release(self, one: Asked) -> bytes:
         """Return the same, packed; that of most from the one before."""
-        holder, last = one.holder_id, self._freed
-        if last[0] == len(holder) and not one.turn:
-            return holder.join(last[1])
-        if self.owned or self.options.plain or one.turn:
-            script, keys, args = self.release(one)
-            return head(script, keys, len(args)) + b"".join(map(bulk, args))  # type: ignore[arg-type]  # none is a number
-        packed = head(RELEASE, self.keys.derive(), 2) + bulk(holder) + bulk(self.client_channel)
-        if packed.count(holder) == 1:
+        holder, (length, parts) = one.holder_id, self._freed
+        if length == len(holder) and not one.turn:
+            return holder.join(parts)
+        script, keys, args = self.release(one)
+        packed = head(script, keys, len(args)) + b"".join(map(bulk, args))  # type: ignore[arg-type]  # none is a number
+        if packed.count(holder) == 1 and not (self.owned or one.turn):
             self._freed = len(holder), packed.split(holder)
         return packed
 
@@ -250,6 +238,12 @@ class Terms:
 # the arguments in wire form.
 Renewal = tuple[float, bytes, bytes, bytes]
 NEVER_RENEWED: Renewal = (0.0, b"", b"", b"")
+
+
+# The last question and the last release of a handle: what they are for, and the parts of them that
+# their id stands between. The next one joins these.
+NOT_ASKED: tuple[bytes, bytes, bytes, int, list[bytes]] = b"", b"", b"", 0, []
+NOT_FREED: tuple[int, list[bytes]] = 0, []
 
 
 def _cohort_key(keys: LockKeys, options: LeaseOptions) -> Hashable:

@@ -59,17 +59,8 @@ async def take(port: Port, attempt: Attempt) -> Hold | None:
     if grant is None:
         step_down(port, attempt)
         return None
-    hold = begin(port, attempt, grant)
-    if key is None:
-        return hold
-    hold.grant = grant
-    with port.mutex:
-        tenure: Tenure | None = attempt.tenure
-        if tenure is None:  # it is still alone
-            if hold.open and hold.loss is None:
-                cohorts[key] = hold
-            else:  # another thread released it, or its handle is gone
-                del cohorts[key]
+    hold = begin(port, attempt, grant, alone=key is not None)
+    tenure: Tenure | None = attempt.tenure
     if tenure is not None:
         tenure.begin(port, hold, grant, fresh=True)
     return hold
