@@ -184,8 +184,7 @@ async def _in_turn(port: Port, attempt: Attempt, tenure: Tenure) -> Hold | None:
         hold = begin(port, attempt, grant, attempt.asks)
     else:
         hold = begin(port, attempt, grant, spare.source, 0 if spare.fresh else grant.fence)
-        if spare.unchanged:
-            hold.unchanged = True
+        hold.unchanged = spare.unchanged
     tenure.begin(port, hold, grant, fresh=spare is None or spare.fresh)
     return hold
 
