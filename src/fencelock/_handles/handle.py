@@ -161,10 +161,7 @@ def describe(caller: Caller, label: str | None) -> bytes:
     if acting_for is not None:
         told = _described(*acting_for, None, label)
     elif type(caller) is process.ThreadUnit:
-        made_of = process.pid, caller.thread.name, label
-        if caller.told[0] != made_of:
-            caller.told = made_of, _described(process.pid, made_of[1], caller.number, label)
-        told = caller.told[1]
+        told = _described(process.pid, caller.thread.name, caller.number, label)
     elif isinstance(caller, str):
         told = _described(process.pid, caller, None, label)
     else:

@@ -40,9 +40,8 @@ class MasterConnection(Connection):
         """Run a packed request, but not at a replaced master; its answer's age counts."""
         if self._guard.is_replaced:
             raise self._replaced()
-        at = at or now()
         if not self.fresh:
-            until = min(until, at + SILENT_SECONDS)
+            until = min(until, (at or now()) + SILENT_SECONDS)
         self._reads_until = until
         try:
             reply = super().run(request, until, at)

@@ -25,12 +25,11 @@ if hasattr(os, "register_at_fork"):
 class ThreadUnit:
     """A thread's identity, which is compared, and the thread, which has a name for people."""
 
-    __slots__ = ("number", "thread", "told")
+    __slots__ = ("number", "thread")
 
     def __init__(self) -> None:
         self.thread: threading.Thread = threading.current_thread()
         self.number: int | None = self.thread.ident
-        self.told: tuple[object, bytes] = None, b""  # what its last description is of, and that
 
 
 class _Here(threading.local):

@@ -32,7 +32,4 @@ else:
         """The base that a record names."""
 
 
-# ``new(Record, (each, field))`` is ``Record(each, field)`` in half the time, where many are made.
-new = tuple.__new__
-
-__all__ = ["NamedTuple", "new"]
+__all__ = ["NamedTuple"]

@@ -113,8 +113,7 @@ class MetricsHook:
         if kind in _COUNTED:
             self._record(_COUNTED[kind], 1, labels)
         if kind in events.ENDS:
-            if self._waiting:
-                self._ended(WAITERS, self._waiting, event, labels)
+            self._ended(WAITERS, self._waiting, event, labels)
             self._record(WAIT, event.waited, (*labels, kind))
             if kind == events.GRANTED:
                 self._held.add(event.number)
@@ -139,8 +138,6 @@ class MetricsHook:
 
     def _template(self, template: str) -> str:
         """Return the template; ``(other)`` for those beyond ``templates_max``."""
-        if template not in self._templates:
-            if len(self._templates) >= self._templates_max:
-                return OTHER
+        if template not in self._templates and len(self._templates) < self._templates_max:
             self._templates.add(template)
-        return template
+        return template if template in self._templates else OTHER

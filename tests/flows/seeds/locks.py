@@ -332,7 +332,7 @@ SEEDS = (
     ),
     seed(
         "a grant after the instant at which its lease was to end",
-        Statement("engine.acquire", "ends < give_up_at", "False"),
+        Statement("engine.acquire", "give_up_at < attempt.terms.ends", "True"),
         worlds.INSTANTS[2],
         "N4 I12",
     ),

@@ -24,7 +24,6 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from math import inf
 from typing import Any
 
 from fencelock._core import events
@@ -44,7 +43,6 @@ from fencelock._core.retry import again, answer_by, give_up, passes
 from fencelock._core.seat import Stray
 from fencelock._core.types import Call, NoReply, Reply, closed
 from fencelock._runtime.log import log
-from fencelock._runtime.records import new
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
 
 # A timed-out acquire may take this much longer to leave the line by itself: I13 allows 100 ms.
@@ -207,7 +205,9 @@ async def line_up(
         if (asks.waits_since or port.replicas is not None) and (granted or not listen):
             port.close(asks)
         if granted:
-            return new(Grant, (int(reply), ends, asks.terms.lease))
+            return tuple.__new__(
+                Grant, (int(reply), ends, asks.terms.lease)
+            )  # half as long as Grant()
         asks.recalls = reply[3] == RECALLABLE
         asks.seen = HeldBy.of(reply[0], reply[4])
         return await _lined_up(port, asks, reply, give_up_at) if listen else None
@@ -357,14 +357,8 @@ def _learn(port: Port, line: Line, waiters: list[Attempt], told: Reply, asked_at
     """
     holder, _, pttl_ms, foreign, positions = told
     front = min((place for place in positions if place >= 0), default=0)
-    line.postpone(
-        asked_at,
-        pttl_ms,
-        front,
-        foreign=bool(foreign),
-        jitter=port.jitter(),
-        crowd=port.lines.foreign,
-    )
+    jitter, crowd = port.jitter(), port.lines.foreign
+    line.postpone(asked_at, pttl_ms, front, foreign=bool(foreign), jitter=jitter, crowd=crowd)
     for waiter, position in zip(waiters, positions, strict=True):
         if not waiter.news and (position < 0 or holder == waiter.holder_id):
             waiter.lose_place()
@@ -413,8 +407,8 @@ async def acquire(
     attempt.arrived_at = port.now()
     attempt.at_once = timeout is not None and timeout <= 0
     give_up_at = FOR_EVER if timeout is None or timeout < 0 else attempt.arrived_at + timeout
-    ends = attempt.terms.ends  # nothing is granted after that
-    attempt.give_up_at = ends if ends < give_up_at else give_up_at  # noqa: FURB136 - as in line_up
+    # Nothing is granted after its end.
+    attempt.give_up_at = give_up_at if give_up_at < attempt.terms.ends else attempt.terms.ends  # noqa: FURB136 - as in line_up
     if attempt.terms.options.deadlock_after is not None:
         attempt.unit = attempt.who
     try:
@@ -472,19 +466,13 @@ def tell(port: Port, attempt: Attempt, hold: Hold | None) -> None:
 
 
 def begin(
-    port: Port,
-    attempt: Attempt,
-    grant: Grant,
-    asked: Asked | None = None,
-    turn: int = 0,
-    *,
-    alone: bool = False,
+    port: Port, attempt: Attempt, grant: Grant, asked: Asked | None = None, turn: int = 0
 ) -> Hold:
     """Make a grant a registered hold, and track its lease.
 
     ``asked``: by whose ids the server knows it, if not by the attempt's own. ``turn``: the fence,
-    if it is a turn that another waiter of this client passed on. ``alone``: the attempt stands in
-    its client's table unless others came meanwhile, and its hold does after it.
+    if it is a turn that another waiter of this client passed on. The hold of an attempt that is
+    alone stands in its client's table from here on.
 
     Whatever it raises, the attempt has the hold: who undoes the attempt ends it.
 
@@ -495,29 +483,29 @@ def begin(
     deadline = grant.deadline if grant.deadline < terms.ends else terms.ends  # noqa: FURB136 - as above
     hold = registry.hold_type(port, attempt, grant.fence, deadline, attempt.who)
     if asked is not None:
-        hold.turn = turn
-        hold.id, hold.holder_id = asked.id, asked.holder_id
-        hold.info, hold.owed = asked.info, asked.owed
+        hold.turn, hold.owed = turn, asked.owed
+        hold.id, hold.holder_id, hold.info = asked.id, asked.holder_id, asked.info
     now = hold.granted_at
     if grant.lease < attempt.ttl - ROUNDING_SECONDS:
         hold.short = True  # it was handed over, and is to grow
-    attempt.hold = hold
-    attempt.asks = None  # most are their own question: the collector need not free them
+    attempt.hold, attempt.asks = (
+        hold,
+        None,
+    )  # most are their own question: the collector need not free them
     registry.add(hold)
-    end = deadline if hold.short or turn else inf
+    end = deadline if hold.short or turn else FOR_EVER
     lease, last_end, when, until = terms.due
     if now >= until or lease != grant.lease or last_end != end or not hold.steady:
         when = first_due(hold, grant.lease, port.jitter(), now)
         terms.due = grant.lease, end, when, now + grant.lease / BATCHES
-    if alone:
-        hold.grant = grant
+    hold.grant, cohorts = grant, port.lines.cohorts
     with port.mutex:
         port.renewals.young[hold] = when
-        if alone and attempt.tenure is None:
+        if attempt.tenure is None and cohorts.get(terms.cohort) is attempt:
             if hold.open and hold.loss is None:
-                port.lines.cohorts[terms.cohort] = hold
+                cohorts[terms.cohort] = hold
             else:  # another thread released it, or its handle is gone
-                del port.lines.cohorts[terms.cohort]
+                del cohorts[terms.cohort]
     port.attend(hold, when)
     if port.lines.closed:  # while it was granted: nothing would give it back
         raise closed()

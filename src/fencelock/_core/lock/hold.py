@@ -129,8 +129,7 @@ class Hold(BaseLease):
         *("__dict__", "__weakref__", "_generation", "_unnoticed", "bound", "bucket", "clock"),
         *("deadline", "frame", "grant", "granted_at", "holder_id", "id", "info", "kind", "loss"),
         *("open", "owed", "own_info", "parts", "passes", "port", "released", "renewal", "renewals"),
-        *("server", "steady", "tenure", "terms", "told", "turn", "unchanged"),
-        *("unit",),
+        *("server", "steady", "tenure", "terms", "told", "turn", "unchanged", "unit"),
     )
 
     joint: Any = None  # of a multi, once all are granted: the lease of them all

@@ -62,7 +62,7 @@ from fencelock._core.port import Port
 from fencelock._core.seat import Stray
 from fencelock._core.types import Call
 from fencelock._core.wire import Wire
-from fencelock._runtime.records import NamedTuple, new
+from fencelock._runtime.records import NamedTuple
 from fencelock.options import Cohort
 from fencelock.scripts import ANSWER
 from fencelock.scripts.constants import FENCE_ROOM
@@ -318,8 +318,8 @@ class Tenure:
         port.renewals.discard(hold)
         hold.open, hold.released, hold.passes = False, True, True
         hold.port = None
-        turn = new(Grant, (next_fence(hold.fence), hold.deadline, length))
-        return new(Spare, (hold, turn, False, True))
+        turn = tuple.__new__(Grant, (next_fence(hold.fence), hold.deadline, length))  # as Grant()
+        return tuple.__new__(Spare, (hold, turn, False, True))
 
     def passed(self, hold: Hold) -> bool:
         """Return True if the turn of a hold was passed on, or its lease is kept.
@@ -464,7 +464,6 @@ def found(port: Port, hold: Hold, grant: Grant, cohort: Cohort) -> None:
     with port.mutex:
         if hold.terms.cohort in tenures:
             return
-        hold.grant = grant
         tenure = tenures[hold.terms.cohort] = Tenure.of(port.lines, cohort, hold)
     tenure.begin(port, hold, grant, fresh=True)
 

@@ -122,7 +122,10 @@ class Terms:
         self._ask = head(script, named, 6 if owned else 5)
         self._ttl = _ttl_words(self.lease)
         self._vote = self._ttl_ms = b""  # packed when they are first needed
-        self._asked, self._freed = NOT_ASKED, NOT_FREED
+        # The last question and the last release: what they are for, and the parts that their id
+        # stands between. The next one joins these.
+        self._asked: tuple[bytes, bytes, bytes, int, Sequence[bytes]] = b"", b"", b"", 0, ()
+        self._freed: tuple[int, Sequence[bytes]] = 0, ()
         # The length and end of a lease, and when those like it that are granted until an instant
         # are due: see ``acquire.begin``.
         self.due: tuple[float, float, float, float] = 0.0, inf, 0.0, 0.0
@@ -150,9 +153,9 @@ class Terms:
             return self._ask + own_id.join(parts)
         place = b"%b %b %b " % (own_id, one.holder_id, channel) if channel else b""
         packed = bulk(one.holder_id) + bulk(place) + ttl + bulk(self.words + info)
-        if self.owned:
-            return self._ask + packed + bulk(own_id)
-        if packed.count(own_id) == (3 if channel else 1):  # nothing else happens to contain it
+        packed += bulk(own_id) if self.owned else b""
+        # Nothing else happens to contain it:
+        if packed.count(own_id) == (3 if channel else 1) and not self.owned:
             self._asked = channel, info, ttl, len(own_id), packed.split(own_id)
         return self._ask + packed
 
@@ -238,12 +241,6 @@ class Terms:
 # the arguments in wire form.
 Renewal = tuple[float, bytes, bytes, bytes]
 NEVER_RENEWED: Renewal = (0.0, b"", b"", b"")
-
-
-# The last question and the last release of a handle: what they are for, and the parts of them that
-# their id stands between. The next one joins these.
-NOT_ASKED: tuple[bytes, bytes, bytes, int, list[bytes]] = b"", b"", b"", 0, []
-NOT_FREED: tuple[int, list[bytes]] = 0, []
 
 
 def _cohort_key(keys: LockKeys, options: LeaseOptions) -> Hashable:

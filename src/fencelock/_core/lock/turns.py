@@ -59,10 +59,9 @@ async def take(port: Port, attempt: Attempt) -> Hold | None:
     if grant is None:
         step_down(port, attempt)
         return None
-    hold = begin(port, attempt, grant, alone=key is not None)
-    tenure: Tenure | None = attempt.tenure
-    if tenure is not None:
-        tenure.begin(port, hold, grant, fresh=True)
+    hold = begin(port, attempt, grant)
+    if attempt.tenure is not None:
+        attempt.tenure.begin(port, hold, grant, fresh=True)
     return hold
 
 
