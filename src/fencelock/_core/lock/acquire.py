@@ -183,8 +183,7 @@ async def line_up(
     now = port.now()
     patient = give_up_at == FOR_EVER
     until = now + port.server_timeout if patient else answer_by(port, now, give_up_at)
-    if asks.latest < until:  # noqa: PLR1730 - each acquire does it; min() takes ten times as long
-        until = asks.latest
+    until = asks.latest if asks.latest < until else until  # noqa: FURB136 - min() takes ten times as long
     if asks.tries:
         asks.start()
     while True:

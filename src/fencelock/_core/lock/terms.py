@@ -122,10 +122,10 @@ class Terms:
         self._ask = head(script, named, 6 if owned else 5)
         self._ttl = _ttl_words(self.lease)
         self._vote = self._ttl_ms = b""  # packed when they are first needed
-        # The last question and the last release: what they are for, and the parts that their id
-        # stands between. The next one joins these.
+        # The last question: its channel, description, ttl and length of its id, and what its id
+        # stands between; and the last release: the length of its id, what is before, what after.
         self._asked: tuple[bytes, bytes, bytes, int, Sequence[bytes]] = b"", b"", b"", 0, ()
-        self._freed: tuple[int, Sequence[bytes]] = 0, ()
+        self._freed: tuple[int, bytes, bytes] = 0, b"", b""
         # The length and end of a lease, and when those like it that are granted until an instant
         # are due: see ``acquire.begin``.
         self.due: tuple[float, float, float, float] = 0.0, inf, 0.0, 0.0
@@ -151,13 +151,13 @@ class Terms:
         for_channel, of, lasts, length, parts = self._asked
         if for_channel is channel and of is info and lasts is ttl and length == len(own_id):
             return self._ask + own_id.join(parts)
-        place = b"%b %b %b " % (own_id, one.holder_id, channel) if channel else b""
-        packed = bulk(one.holder_id) + bulk(place) + ttl + bulk(self.words + info)
-        packed += bulk(own_id) if self.owned else b""
-        # Nothing else happens to contain it:
-        if packed.count(own_id) == (3 if channel else 1) and not self.owned:
-            self._asked = channel, info, ttl, len(own_id), packed.split(own_id)
-        return self._ask + packed
+        if self.owned:
+            place = b"%b %b %b " % (own_id, one.holder_id, channel) if channel else b""
+            words = bulk(one.holder_id) + bulk(place) + ttl + bulk(self.words + info)
+            return self._ask + words + bulk(own_id)
+        parts = _between(len(own_id), channel, ttl, self.words, info)
+        self._asked = channel, info, ttl, len(own_id), parts
+        return self._ask + own_id.join(parts)
 
     def acquire_next(
         self, one: Asked, channel: bytes, before: Asked | None, waited: float
@@ -215,25 +215,21 @@ class Terms:
         """
         if self.options.plain:
             return POLL_RELEASE, self.keys.plain, (one.holder_id,)
-        if not self.owned:
-            last = (b"", b"%d" % one.turn) if one.turn else ()
-            return RELEASE, self.keys.all, (one.holder_id, self.client_channel, *last)
-        tenure = b"%d" % one.fence if one.fence else b""
-        return (
-            RELEASE,
-            self.keys.all,
-            (one.holder_id, self.client_channel, asker or one.id, tenure),
-        )
+        last: tuple[bytes, ...] = (b"", b"%d" % one.turn) if one.turn else ()
+        if self.owned:
+            last = asker or one.id, b"%d" % one.fence if one.fence else b""
+        return RELEASE, self.keys.derive(), (one.holder_id, self.client_channel, *last)
 
     def packed_release(self, one: Asked) -> bytes:
         """Return the same, packed; that of most from the one before."""
-        holder, (length, parts) = one.holder_id, self._freed
+        holder, (length, before, after) = one.holder_id, self._freed
         if length == len(holder) and not one.turn:
-            return holder.join(parts)
+            return before + holder + after
         script, keys, args = self.release(one)
         packed = head(script, keys, len(args)) + b"".join(map(bulk, args))  # type: ignore[arg-type]  # none is a number
-        if packed.count(holder) == 1 and not (self.owned or one.turn):
-            self._freed = len(holder), packed.split(holder)
+        if not (self.owned or one.turn):
+            before, _, after = packed.rpartition(b"\r\n%b\r\n" % holder)
+            self._freed = len(holder), before + b"\r\n", b"\r\n" + after
         return packed
 
 
@@ -256,6 +252,16 @@ def _cohort_key(keys: LockKeys, options: LeaseOptions) -> Hashable:
 def _as_text(options: Hashable) -> bytes:
     """Return options as text: a text's hash is kept, and each pair looks it up four times."""
     return repr(options).encode()
+
+
+@lru_cache(maxsize=256)
+def _between(length: int, channel: bytes, ttl: bytes, words: bytes, info: bytes) -> Sequence[bytes]:
+    """Return what the id of a question stands between, as one object for all handles."""
+    rest = ttl + bulk(words + info)
+    if not channel:
+        return b"$%d\r\n" % length, b"\r\n$0\r\n\r\n" + rest
+    place = 2 * length + len(channel) + 3  # two ids and a channel, a space after each
+    return b"$%d\r\n" % length, b"\r\n$%d\r\n" % place, b" ", b" %b \r\n%b" % (channel, rest)
 
 
 @lru_cache(maxsize=256)
