@@ -119,10 +119,10 @@ class Shards(Nodes):
         return PREFIX + self._dice.choice(list(PLAYS[self.play].limits))
 
     def _until_replaced(self, key: str, master: Server, replica: Server) -> None:
-        until(lambda: self.servers.owner(key, replica) is not master, WHOLE_SECONDS, "replaced")
+        until(lambda: self.servers.owner(key, replica) is not master, "replaced", WHOLE_SECONDS)
 
     def _until_whole(self) -> None:
-        until(self._whole, WHOLE_SECONDS, "the Cluster is whole again")
+        until(self._whole, "the Cluster is whole again", WHOLE_SECONDS)
         self.servers.masters = self._masters()
 
     def _whole(self) -> bool:

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import Self
 
 from tests.servers import Refused, Server, ServerBinary
-from tests.topologies.cluster import until
 from tests.topologies.sentinel import SentinelTopology
+from tests.waiting import until
 from verification.runs.fault import Fault
 from verification.runs.network import Span
 from verification.runs.objects import PLAYS
@@ -105,7 +105,7 @@ class Sentinels(Nodes):
         self.servers.until_failed_over(master, FOLLOW_SECONDS)
 
     def _until_all_follow(self) -> None:
-        until(self._all_follow, FOLLOW_SECONDS, "all others follow the master")
+        until(self._all_follow, "all others follow the master", FOLLOW_SECONDS)
 
     def _all_follow(self) -> bool:
         master = self.servers.master
