@@ -199,14 +199,14 @@ lock = client.lock("a", ttl=20)
 lock.acquire()
 thread = client._port._renewal_thread
 until(lambda: thread._pipe)
-pipe = thread._pipe
+numbers = [end.fileno() for end in thread._pipe]
 
 def child():
-    for number in pipe:
+    for number in numbers:
         raises(OSError, lambda: os.fstat(number))
 
 in_child(child)
-for number in pipe:
+for number in numbers:
     os.fstat(number)
 lock.release()
 """
