@@ -140,7 +140,8 @@ def collect_garbage() -> None:
     Repeated collections during the imports would take a tenth of the start.
     """
     if not gc.isenabled():
-        gc.freeze()
+        if hasattr(gc, "freeze"):  # PyPy's collector has no such thing
+            gc.freeze()
         gc.enable()
 
 
