@@ -1,6 +1,7 @@
 """After a fork parent and child each do the right thing; run in programs of their own."""
 
 import os
+from importlib.util import find_spec
 
 import pytest
 
@@ -359,7 +360,7 @@ with asyncio.Runner(loop_factory={module}.new_event_loop) as runner:
     runner.run(main())
 """
 FACES = {name: story + ALONE for name, story in WAITS.items()} | {
-    module: TASKS.format(module=module) for module in ("asyncio", "uvloop")
+    module: TASKS.format(module=module) for module in ("asyncio", "uvloop") if find_spec(module)
 }
 
 
