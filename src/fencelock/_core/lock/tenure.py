@@ -464,6 +464,7 @@ def found(port: Port, hold: Hold, grant: Grant, cohort: Cohort) -> None:
     with port.mutex:
         if hold.terms.cohort in tenures:
             return
+        hold.grant = grant
         tenure = tenures[hold.terms.cohort] = Tenure.of(port.lines, cohort, hold)
     tenure.begin(port, hold, grant, fresh=True)
 
