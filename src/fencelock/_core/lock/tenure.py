@@ -381,7 +381,7 @@ class Tenure:
             return False
         if hold.asked_until > 0 or (hold.reach != inf and hold.limited(port.now())):
             return False
-        return not (hold.owed or hold in port.renewals.under_way) and hold.loss is None
+        return not (hold.owed or port.renewals.is_under_way(hold)) and hold.loss is None
 
     def _watch(self, port: Port, when: float) -> None:
         self.watched = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from math import inf
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.keys import LockKeys
@@ -31,6 +31,8 @@ from fencelock.scripts import (
     head,
 )
 from fencelock.scripts.constants import RECORD_MS
+
+T = TypeVar("T", bound=Hashable)
 
 # A lease with a fixed end is requested with at least this ttl; after its end it is not granted.
 LEAST_SECONDS = 0.001
@@ -113,11 +115,11 @@ class Terms:
         # A lease that its client may keep begins short: so a client that dies or freezes while it
         # keeps one stops the others for a moment only.
         self.lease: float = self._handoff_ttl() if options.linger else ttl
-        self.valid: float = validity(self.lease)  # how much of it may be relied on
+        self.valid: float = _valid(self.lease)  # how much of it may be relied on
         ttl_ms = milliseconds(self.lease) if ends == inf else handoff_ms
         kind = LINGERS if options.linger else owned
         self.mark: bytes = LINGER_MARK if options.linger else b""  # with which holder ids begin
-        self.words: bytes = b"%d %d %d %b " % (ttl_ms, handoff_ms, kind, client_channel)
+        self.words: bytes = _words(ttl_ms, handoff_ms, kind, client_channel)
         script, named = question or (ACQUIRE, keys.derive()[:5])
         self._ask = head(script, named, 6 if owned else 5)
         self._ttl = _ttl_words(self.lease)
@@ -185,12 +187,6 @@ class Terms:
             len(words) + len(info), words, info, len(least), least,
         )  # fmt: skip
 
-    def renewal(self, one: Asked, ttl: float) -> Renewal:
-        """Return the lease's part of a renewal, packed."""
-        keys = self.keys.renew if self.batch == LOCKS else self.keys.renew_owned
-        words = bulk(one.holder_id) + _span(ttl)
-        return ttl, one.holder_id, b"".join(map(bulk, keys)), words
-
     def entry(self, one: Asked, channel: bytes) -> bytes:
         """Return the waiter's entry in the lock's line; see ``_lock.lua``."""
         return b"%b %b %b " % (one.id, one.holder_id, channel) + self.words + one.info
@@ -233,12 +229,6 @@ class Terms:
         return packed
 
 
-# A lease's part in the request that renews many: a ttl and a holder id, and for these the keys and
-# the arguments in wire form.
-Renewal = tuple[float, bytes, bytes, bytes]
-NEVER_RENEWED: Renewal = (0.0, b"", b"", b"")
-
-
 def _cohort_key(keys: LockKeys, options: LeaseOptions) -> Hashable:
     """Return what is the same for all requests that may take turns; None: no others."""
     cohort = options.cohort
@@ -262,6 +252,23 @@ def _between(length: int, channel: bytes, ttl: bytes, words: bytes, info: bytes)
         return b"$%d\r\n" % length, b"\r\n$0\r\n\r\n" + rest
     place = 2 * length + len(channel) + 3  # two ids and a channel, a space after each
     return b"$%d\r\n" % length, b"\r\n$%d\r\n" % place, b" ", b" %b \r\n%b" % (channel, rest)
+
+
+# What is the same for many handles is one object for all: with very many, each object counts.
+
+
+@lru_cache(maxsize=256)
+def shared(options: T) -> T:
+    """Return options as one object for all handles that have the same."""
+    return options
+
+
+_valid = lru_cache(maxsize=256)(validity)
+
+
+@lru_cache(maxsize=256)
+def _words(ttl_ms: int, handoff_ms: int, kind: int, client_channel: bytes) -> bytes:
+    return b"%d %d %d %b " % (ttl_ms, handoff_ms, kind, client_channel)
 
 
 @lru_cache(maxsize=256)
