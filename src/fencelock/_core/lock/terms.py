@@ -128,8 +128,8 @@ class Terms:
         # stands between; and the last release: the length of its id, what is before, what after.
         self._asked: tuple[bytes, bytes, bytes, int, Sequence[bytes]] = b"", b"", b"", 0, ()
         self._freed: tuple[int, bytes, bytes] = 0, b"", b""
-        # The length and end of a lease, and when those like it that are granted until an instant
-        # are due: see ``acquire.begin``.
+        # The length and end of a lease, and when those that are granted until an instant, and end
+        # no sooner, are due: see ``acquire.begin``.
         self.due: tuple[float, float, float, float] = 0.0, inf, 0.0, 0.0
 
     def _handoff_ttl(self) -> float:
