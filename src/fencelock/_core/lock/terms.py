@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from math import inf
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.keys import LockKeys
@@ -31,8 +31,6 @@ from fencelock.scripts import (
     head,
 )
 from fencelock.scripts.constants import RECORD_MS
-
-T = TypeVar("T", bound=Hashable)
 
 # A lease with a fixed end is requested with at least this ttl; after its end it is not granted.
 LEAST_SECONDS = 0.001
@@ -252,15 +250,6 @@ def _between(length: int, channel: bytes, ttl: bytes, words: bytes, info: bytes)
         return b"$%d\r\n" % length, b"\r\n$0\r\n\r\n" + rest
     place = 2 * length + len(channel) + 3  # two ids and a channel, a space after each
     return b"$%d\r\n" % length, b"\r\n$%d\r\n" % place, b" ", b" %b \r\n%b" % (channel, rest)
-
-
-# What is the same for many handles is one object for all: with very many, each object counts.
-
-
-@lru_cache(maxsize=256)
-def shared(options: T) -> T:
-    """Return options as one object for all handles that have the same."""
-    return options
 
 
 _valid = lru_cache(maxsize=256)(validity)
