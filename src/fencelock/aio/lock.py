@@ -76,10 +76,13 @@ class AsyncHolder(ProcessBound):
         """Show name, state and fence, as this process knows them."""
         return self._holds.show(self)  # type: ignore[no-any-return]  # of any kind of holds
 
-    def __del__(self) -> None:
-        """Stop renewing holds that no code can release any more."""
+    def __del__(self, _ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        """Stop renewing holds that no code can release any more.
+
+        Not at the end of the interpreter: the modules that it needs may be gone then.
+        """
         holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
-        if holds is not None and holds.newest() is not None:
+        if holds is not None and not _ending() and holds.newest() is not None:
             self._finalizer = DropFinalizer(holds.dropped)
 
 
@@ -230,7 +233,7 @@ class AsyncLockBase(AsyncHandle):
             port = self._port()
             if port.elsewhere:
                 port = home_of(hold, port)
-            flow = take_and_release(port, partial(holds.take_of_body, body))
+            flow = take_and_release(port, holds.take_of_body, body)
             await run_release(flow, self, port)
 
     async def release(self) -> int | None:
@@ -297,7 +300,7 @@ class AsyncLock(AsyncLockBase):
         port, holds, task = self._port(), self._holds, caller()
         if port.elsewhere:
             port = home_of(holds.lease_for(task), port)
-        await run_release(take_and_release(port, partial(holds.take, task)), self, port)
+        await run_release(take_and_release(port, holds.take, task), self, port)
 
 
 class AsyncRLock(AsyncLockBase):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Never
@@ -73,10 +74,13 @@ class Holder(ProcessBound):
         """Show name, state and fence, as this process knows them."""
         return self._holds.show(self)  # type: ignore[no-any-return]  # of any kind of holds
 
-    def __del__(self) -> None:
-        """Stop renewing holds that no code can release any more."""
+    def __del__(self, _ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        """Stop renewing holds that no code can release any more.
+
+        Not at the end of the interpreter: the modules that it needs may be gone then.
+        """
         holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
-        if holds is not None and holds.newest() is not None:
+        if holds is not None and not _ending() and holds.newest() is not None:
             self._finalizer = DropFinalizer(holds.dropped)
 
 
@@ -227,7 +231,7 @@ class LockBase(Handle):
             port = self._port
             if port.elsewhere:
                 port = home_of(hold, port)
-            flow = take_and_release(port, partial(holds.take_of_body, body))
+            flow = take_and_release(port, holds.take_of_body, body)
             run_release(flow, self, port)
 
     def release(self) -> int | None:
@@ -289,7 +293,7 @@ class Lock(LockBase):
         port, holds, thread = self._port, self._holds, here.unit
         if port.elsewhere:
             port = home_of(holds.lease_for(thread), port)
-        run_release(take_and_release(port, partial(holds.take, thread)), self, port)
+        run_release(take_and_release(port, holds.take, thread), self, port)
 
 
 class RLock(LockBase):
