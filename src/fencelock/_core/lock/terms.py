@@ -43,8 +43,9 @@ LINGER_MARK = b"*"
 TRIES = b"?"
 
 # Kinds of holds: one command renews those of locks (LOCKS), those of their explicit owners (OWNED),
-# those of what many may have at once (SHARES), and one each the plain ones.
-LOCKS, OWNED, PLAIN, SHARES = range(4)
+# those of what many may have at once (SHARES), those in Redisson's layout (REDISSON), and one each
+# the plain ones.
+LOCKS, OWNED, PLAIN, SHARES, REDISSON = range(5)
 
 
 class Asked(Protocol):
@@ -77,6 +78,7 @@ class Terms:
 
     alive = HEARTBEAT
     most_at_once: float = inf  # how long a lease with a fixed end may be when it is granted at once
+    topic: bytes = b""  # a channel of another program's, where releases are announced: no line
     nodes: Sequence[Terms]
 
     __slots__ = (
