@@ -483,10 +483,11 @@ class Holds:
         """Return a handle's repr, in the form of ``threading``'s locks."""
         hold = self.newest()
         state = "locked" if hold is not None and not hold.lost else "unlocked"
-        fence = f" fence={hold.fence}" if hold is not None else ""
+        fence = getattr(hold, "fence", None)  # there is none of some kinds
+        fenced = "" if fence is None else f" fence={fence}"
         kind = type(handle).__qualname__
         return (
-            f"<{state} fencelock.{kind} object name={self.keys.name!r}{fence} at {id(handle):#x}>"
+            f"<{state} fencelock.{kind} object name={self.keys.name!r}{fenced} at {id(handle):#x}>"
         )
 
     def dropped(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, Final
@@ -51,6 +52,18 @@ class Option:
         if value not in self.told.get("choices", (value,)):
             raise BadValueError(text)
         return value
+
+    if sys.version_info[:2] == (3, 14):  # there it would import dataclasses and inspect
+
+        def _set_color(self, _color: object) -> None:
+            self._theme, self._decolor = _NoColors(), str
+
+
+class _NoColors:
+    """A theme of argparse without colours."""
+
+    def __getattr__(self, _role: str) -> str:
+        return ""
 
 
 class Parser:

@@ -43,8 +43,9 @@ LINGER_MARK = b"*"
 TRIES = b"?"
 
 # Kinds of holds: one command renews those of locks (LOCKS), those of their explicit owners (OWNED),
-# those of what many may have at once (SHARES), and one each the plain ones.
-LOCKS, OWNED, PLAIN, SHARES = range(4)
+# those of what many may have at once (SHARES), those in Redisson's layout (REDISSON), and one each
+# the plain ones.
+LOCKS, OWNED, PLAIN, SHARES, REDISSON = range(5)
 
 
 class Asked(Protocol):
@@ -77,6 +78,7 @@ class Terms:
 
     alive = HEARTBEAT
     most_at_once: float = inf  # how long a lease with a fixed end may be when it is granted at once
+    topic: bytes = b""  # a channel of another program's, where releases are announced: no line
     nodes: Sequence[Terms]
 
     __slots__ = (
@@ -126,8 +128,8 @@ class Terms:
         # stands between; and the last release: the length of its id, what is before, what after.
         self._asked: Between = b"", b"", b"", 0, ()
         self._freed: tuple[int, bytes, bytes] = 0, b"", b""
-        # The length and end of a lease, and when those like it that are granted until an instant
-        # are due: see ``acquire.begin``.
+        # The length and end of a lease, and when those that are granted until an instant, and end
+        # no sooner, are due: see ``acquire.begin``.
         self.due: tuple[float, float, float, float] = 0.0, inf, 0.0, 0.0
 
     def _handoff_ttl(self) -> float:

@@ -12,7 +12,7 @@ from functools import partial
 from shlex import quote
 from typing import Final, NamedTuple
 
-from fencelock.cli import COMMANDS, arguments, command_of
+from fencelock.cli import arguments, command_of, offered
 from fencelock.cli.session import Session, configured
 from fencelock.errors import FencelockError
 
@@ -41,12 +41,11 @@ def completion_command(argv: list[str]) -> int:
 
 def _print_names(args: arguments.Arguments) -> None:
     """Print the names of locks that begin with a word; nothing when no server answers quickly."""
-    if not configured(args):
-        from fencelock import embedded
+    from fencelock import embedded
 
-        if not embedded.status().running:
-            return
     try:
+        if not configured(args) and not embedded.status().running:
+            return
         with Session(args) as session:
             session.closing_seconds = 0.0
             session.operator.limit_answers(_SECONDS)
@@ -68,7 +67,7 @@ class _Described(NamedTuple):
 
 
 def _described() -> Iterator[_Described]:
-    for name, summary in COMMANDS.items():
+    for name, summary in offered().items():
         made = arguments.described(partial(command_of(name), [*_WORDS])).full()
         actions = [each for each in made._actions if each.help is not argparse.SUPPRESS]  # noqa: SLF001 - argparse has no public list
         options = {
