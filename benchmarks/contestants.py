@@ -18,7 +18,8 @@ SEMAPHORE = "semaphore"  # ours, as the next
 READER = "reader"
 LINGER = "linger"
 HOOKED = "hooked"
-ALL_OURS = frozenset({OURS, STRICT, SEMAPHORE, READER, LINGER, HOOKED})
+BYTES = "our bytes"  # through the floor's own loop
+ALL_OURS = frozenset({OURS, STRICT, SEMAPHORE, READER, LINGER, HOOKED, BYTES})
 FLOOR = "floor"
 TOKENS = "token list"
 SHARED_FLOOR = "shared floor"
@@ -69,7 +70,8 @@ PLACES = {
     SEMAPHORE: Entry("ours:SemaphoreThreads", "ours:SemaphoreTasks"),
     READER: Entry("ours:ReaderThreads", "ours:ReaderTasks"),
     LINGER: Entry("ours:LingerThreads", "ours:LingerTasks"),
-    HOOKED: Entry("ours:HookedThreads", "for threads"),
+    HOOKED: Entry("ours:HookedThreads", "ours:HookedTasks"),
+    BYTES: Entry("ours:Bytes", "for threads"),
     FLOOR: Entry("floors:Threads", "floors_asyncio:Tasks"),
     TOKENS: Entry("floors:TokenThreads", "floors_asyncio:TokenTasks"),
     SHARED_FLOOR: Entry("for asyncio", "floors_asyncio:SharedTasks"),

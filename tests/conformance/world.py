@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import fencelock
 from fencelock._core.keys import LockKeys
+from fencelock._io.threads import run_blocking
 from fencelock._runtime.clock import now
 from tests.conformance.book import the_book
 from tests.conformance.leftovers import (
@@ -38,7 +39,10 @@ from tests.servers import Refused, Server, ServerBinary
 from tests.waiting import SOON, TICK, Patience, until
 
 if TYPE_CHECKING:
+    from fencelock._core.look.overview import Overview
+    from fencelock.status import LockStatus
     from tests.conformance.book import Book
+
 # uvloop has no wheel for PyPy, nor for Pythons without the GIL.
 FACES = ("threads", "asyncio", "uvloop")[: 3 if find_spec("uvloop") else 2]
 # What the test itself asks, and what servers send to each other.
@@ -336,6 +340,12 @@ class World:
         """Return fencelock's connections to the server."""
         lines = self.server.command("CLIENT", "LIST").splitlines()
         return [line for line in lines if " name=fencelock " in line]
+
+    async def refreshed(self, client: Any, overview: Overview) -> list[LockStatus]:
+        """Return the next look of an overview, taken by a client."""
+        if self.blocking:
+            return run_blocking(overview.refresh(client.inner._port))
+        return await overview.refresh(client._port())
 
     def check_keys(self) -> None:
         """Fail when a key of this test has no expiry, as far as the server still answers."""

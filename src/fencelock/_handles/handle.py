@@ -26,7 +26,7 @@ from fencelock._core.engine import holder_of
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, step_down
-from fencelock._core.lock.terms import Terms
+from fencelock._core.lock.terms import Terms, shared
 from fencelock._core.port import Port
 from fencelock._handles.body import Bodies, Body
 from fencelock._runtime import process
@@ -98,7 +98,8 @@ def lease_options(
     if linger is not None:
         _refuse_linger(chosen)
         chosen = chosen._replace(linger=options.linger(linger, chosen.first_ttl()))
-    return chosen._replace(lone_timeout=bool(chosen.timeout) and ttl is None)
+    chosen = chosen._replace(lone_timeout=bool(chosen.timeout) and ttl is None)
+    return shared(chosen) if chosen.on_lost is None else chosen
 
 
 def options_of(call: Mapping[str, Any]) -> dict[str, Any]:

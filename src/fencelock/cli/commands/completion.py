@@ -29,10 +29,8 @@ def completion_command(argv: list[str]) -> int:
         example='eval "$(fencelock completion bash)"   # in ~/.bashrc; zsh: in ~/.zshrc\n'
         "  fencelock completion fish > ~/.config/fish/completions/fencelock.fish",
     )
-    made.add_argument(
-        "shell", metavar="bash|zsh|fish", choices=("bash", "zsh", "fish", "names"), help="the shell"
-    )
-    made.add_argument("word", nargs="?", default="", help=argparse.SUPPRESS)
+    made.add("shell bash|zsh|fish", "the shell", choices=("bash", "zsh", "fish", "names"))
+    made.add("word WORD", argparse.SUPPRESS, nargs="?", default="")
     args = made.parse_with_server(argv)
     if args.shell == "names":
         _print_names(args)
@@ -70,7 +68,7 @@ class _Described(NamedTuple):
 
 def _described() -> Iterator[_Described]:
     for name, summary in offered().items():
-        made = arguments.described(partial(command_of(name), [*_WORDS]))
+        made = arguments.described(partial(command_of(name), [*_WORDS])).full()
         actions = [each for each in made._actions if each.help is not argparse.SUPPRESS]  # noqa: SLF001 - argparse has no public list
         options = {
             option: _help(each) for each in actions for option in each.option_strings if option[1:2]

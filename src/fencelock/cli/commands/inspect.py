@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from fencelock._core.look.graph import Block, around, blocks
 from fencelock.cli import arguments, wait_tree
-from fencelock.cli.exits import LOST, UsageError
-from fencelock.cli.output import facts, human, json_line, say, table, visible
+from fencelock.cli.exits import LOST, BadValueError, UsageError
+from fencelock.cli.output import did_you_mean, facts, human, json_line, say, table, visible
 from fencelock.cli.session import Session
 from fencelock.cli.shown import LESS, held_by, lease, person, row
 from fencelock.errors import NotAcquired, ServerDenied, ServerUnsuitable
@@ -139,7 +138,7 @@ def show_command(argv: list[str]) -> int:
     elif args.json:
         line = [
             {"place": who.place, **_person(who), "since": round(who.since, 3), **_others_of(who)}
-            for who in (*info.waiters, *info.local_waiters)
+            for who in info.listed_waiters
         ]
         finished = done and {"by": done.who, "fence": done.fence} | {
             name: round(getattr(done, name), 3) for name in ("started", "ended")
@@ -155,13 +154,13 @@ def show_command(argv: list[str]) -> int:
             print("\nwho blocks whom:")
             wait_tree.print_tree(found)
     if near:
-        say(arguments.did_you_mean(near))
+        say(did_you_mean(near))
     return 0
 
 
 def _waits(client: Client, info: LockStatus) -> list[Block]:
     """Return the waits that have to do with a lock; none without the permission for SCAN."""
-    if not info.waiting and not info.local_waiters:
+    if not info.waiting_units:
         return []
     try:
         return around(blocks(client.locks(waiters=_WAITERS)), info.name)
@@ -198,12 +197,12 @@ def _print_lock(info: LockStatus, key: str, done: FinishedOnce | None) -> None:
         rows = [_holder_row(info, each) for each in info.holders]
         table(("HOLDER", "DOING", "HAS", "HELD FOR", "LEASE", "FENCE"), rows)
         _print_more(info.holding - len(info.holders))
-    if info.waiters or info.local_waiters:
+    if info.listed_waiters:
         print()
         header = ("#", "WAITER", "DOING", "WANTS")[: 4 if info.limit else 3]
         line = [
             (str(each.place or "-"), person(each), each.doing, _part(info, each))[: len(header)]
-            for each in (*info.waiters, *info.local_waiters)
+            for each in info.listed_waiters
         ]
         table(header, line)
         _print_more(info.waiting - len(info.waiters))
@@ -285,10 +284,9 @@ def revoke_command(argv: list[str]) -> int:
         was = lost and _lock_summary(lost)
         json_line({"name": args.name, "revoked": lost is not None, "was": was})
     elif lost is None:
-        process = "nobody" if args.only is None else "no such process"
-        say(f"{args.name} was held by {process}")
+        say(f"{args.name} was not held" + (" by such a process" if args.only else ""))
         if near:
-            say(arguments.did_you_mean(near))
+            say(did_you_mean(near))
     else:
         print(visible(f"{args.name} was {held_by(lost)}"))
     return LOST if lost is None else 0
@@ -334,7 +332,7 @@ def _abort_barrier(operator: Operator, info: SignalStatus, args: arguments.Argum
 def _process(text: str) -> tuple[str, int]:
     host, colon, pid = text.rpartition(":")
     if not colon or not host or not pid.isdecimal():
-        raise ArgumentTypeError(f"{text!r} is not HOST:PID as `fencelock show` prints it")
+        raise BadValueError(f"{text!r} is not HOST:PID as `fencelock show` prints it")
     return host, int(pid)
 
 

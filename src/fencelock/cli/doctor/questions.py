@@ -7,7 +7,6 @@ server that serves no command ends the questions to it.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -117,7 +116,7 @@ def _quorum(args: Arguments, labels: Sequence[str]) -> Iterator[Finding]:
     answering: list[Server] = []
     with ExitStack() as stack:
         for url, label in zip(split(configured(args)), labels, strict=True):
-            one = argparse.Namespace(**{**vars(args), "url": url})
+            one = type(args)(**{**vars(args), "url": url})
             node = Server(stack.enter_context(Session(one)), NODE, label)
             yield from _server(node)
             try:
