@@ -18,7 +18,8 @@ SEMAPHORE = "semaphore"  # ours, as the next
 READER = "reader"
 LINGER = "linger"
 HOOKED = "hooked"
-ALL_OURS = frozenset({OURS, STRICT, SEMAPHORE, READER, LINGER, HOOKED})
+REDISSON = "Redisson's lock by fencelock"
+ALL_OURS = frozenset({OURS, STRICT, SEMAPHORE, READER, LINGER, HOOKED, REDISSON})
 FLOOR = "floor"
 TOKENS = "token list"
 SHARED_FLOOR = "shared floor"
@@ -70,6 +71,7 @@ PLACES = {
     READER: Entry("ours:ReaderThreads", "ours:ReaderTasks"),
     LINGER: Entry("ours:LingerThreads", "ours:LingerTasks"),
     HOOKED: Entry("ours:HookedThreads", "for threads"),
+    REDISSON: Entry("ours:RedissonThreads", "for threads"),
     FLOOR: Entry("floors:Threads", "floors_asyncio:Tasks"),
     TOKENS: Entry("floors:TokenThreads", "floors_asyncio:TokenTasks"),
     SHARED_FLOOR: Entry("for asyncio", "floors_asyncio:SharedTasks"),

@@ -8,6 +8,7 @@ from contestants import TTL_SECONDS, Contestant, Pair
 from wire import Address
 
 import fencelock
+from fencelock.compat import redisson
 from fencelock.instrumentation import logging_hook, prometheus_hook, set_hooks
 
 LINGER_SECONDS = 0.05
@@ -60,6 +61,14 @@ class LingerTasks(Tasks):
     """A lock whose lease stays with the client after each release."""
 
     options: ClassVar[dict[str, Any]] = {"linger": LINGER_SECONDS}
+
+
+class RedissonThreads(Threads):
+    """A member of Redisson's lock, renewed as its watchdog does."""
+
+    def pair(self, name: str) -> Pair:
+        lock = redisson.Lock(self._client, name)
+        return Pair(lock.acquire, lock.release)
 
 
 class SemaphoreThreads(Threads):
