@@ -23,7 +23,6 @@ ROOT = Path(__file__).resolve().parents[2]
 THEIRS = "Redisson"
 VERSION = "4.7.0"
 WARM_PAIRS = 20_000  # until the JVM has compiled what a pair enters
-SAMPLE_PAIRS = 200
 PROCESSES, WORKERS = 2, 8
 
 
@@ -54,8 +53,7 @@ def pair(setting: Setting) -> list[Result]:
 
         def measure(name: str) -> float:
             if name == THEIRS:
-                taken = jvms[0].pairs("one", "bench:java:pair", SAMPLE_PAIRS)
-                return float(taken) / SAMPLE_PAIRS / 1e9
+                return float(jvms[0].pairs("one", "bench:java:pair", CHUNK)) / 1e9
             return float(crew.call(0, sample, setting.who(name, THREADS), CHUNK))
 
         theirs = [THEIRS] if jvms else []

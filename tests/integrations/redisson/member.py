@@ -152,6 +152,10 @@ class Program:
     async def do_owned(self, thread, name):
         return await self._face.of(self.last(thread, name).owned())
 
+    async def do_lost(self, thread, name):
+        lease = self.last(thread, name).lease
+        return lease is None or lease.lost
+
     async def do_turns(self, thread, name, folder, total, workers):
         lock = self.handle(thread, name)
         flows = [self._turns(lock, Path(folder), int(total)) for _ in range(int(workers))]
