@@ -47,11 +47,12 @@ PYTHON = VENV / "bin" / "python"
 # Dependency groups of pyproject.toml: what all tests need, and with the frameworks of nightly ones.
 TOOLS, FRAMEWORKS, RELEASE = "test", "integrations", "release"
 
+INSTRUMENTS = tuple(f"verification/{of}" for of in ("simulator", "runs", "soak.py", "failovers.py"))
 LINTS = (
     ("ruff", "check"),
     ("ruff", "format", "--check"),
     ("generate_blocking", "--check"),
-    ("mypy", "--strict", "src", "tests/typing", "verification/simulator"),
+    ("mypy", "--strict", "src", "tests/typing", *INSTRUMENTS),
     ("basedpyright",),  # its settings name what it reads
 )
 # Every public name must have a type that all type checkers agree on, without guessing.

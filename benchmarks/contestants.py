@@ -19,7 +19,8 @@ READER = "reader"
 LINGER = "linger"
 HOOKED = "hooked"
 REDISSON = "Redisson's lock by fencelock"
-ALL_OURS = frozenset({OURS, STRICT, SEMAPHORE, READER, LINGER, HOOKED, REDISSON})
+BYTES = "our bytes"  # through the floor's own loop
+ALL_OURS = frozenset({OURS, STRICT, SEMAPHORE, READER, LINGER, HOOKED, BYTES, REDISSON})
 FLOOR = "floor"
 TOKENS = "token list"
 SHARED_FLOOR = "shared floor"
@@ -70,7 +71,8 @@ PLACES = {
     SEMAPHORE: Entry("ours:SemaphoreThreads", "ours:SemaphoreTasks"),
     READER: Entry("ours:ReaderThreads", "ours:ReaderTasks"),
     LINGER: Entry("ours:LingerThreads", "ours:LingerTasks"),
-    HOOKED: Entry("ours:HookedThreads", "for threads"),
+    HOOKED: Entry("ours:HookedThreads", "ours:HookedTasks"),
+    BYTES: Entry("ours:Bytes", "for threads"),
     REDISSON: Entry("ours:RedissonThreads", "for threads"),
     FLOOR: Entry("floors:Threads", "floors_asyncio:Tasks"),
     TOKENS: Entry("floors:TokenThreads", "floors_asyncio:TokenTasks"),

@@ -33,20 +33,25 @@ class Threads(Contestant):
 
     def pair(self, name: str) -> Pair:
         take, give = lock_commands(self.address, name)
-        line = dial(self.address)
-        send, receive = line.sendall, line.recv
+        return asked(self.address, take, give, b"+OK\r\n")
 
-        def acquire() -> None:
-            send(take)
-            if receive(64) != b"+OK\r\n":
-                raise Wrong("the floor found its lock taken")
 
-        def release() -> None:
-            send(give)
-            if receive(64) != b":1\r\n":
-                raise Wrong("the floor did not hold its lock")
+def asked(address: Address, take: bytes, give: bytes, granted: bytes) -> Pair:
+    """Return the floor's own loop around two packed commands; ``granted`` begins a grant."""
+    line = dial(address)
+    send, receive = line.sendall, line.recv
 
-        return Pair(acquire, release)
+    def acquire() -> None:
+        send(take)
+        if not receive(64).startswith(granted):
+            raise Wrong("the floor found its lock taken")
+
+    def release() -> None:
+        send(give)
+        if receive(64) != b":1\r\n":
+            raise Wrong("the floor did not hold its lock")
+
+    return Pair(acquire, release)
 
 
 def token_commands(name: str) -> tuple[bytes, bytes, bytes]:

@@ -5,21 +5,26 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from wire import Address, Line, dial, pack
 
+KEPT = 16
+_WORD = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _LINE = re.compile(rb'^\+[\d.]+ \[\d+ (\S+)[^\]]*\] "([^"]+)"')
 # The benchmark's own questions, and what a connection says when it is opened.
 OWN = frozenset(
     {"config", "info", "monitor", "echo", "keys"}
     | {"hello", "auth", "select", "client", "script", "subscribe"}
 )
+# Peers whose commands are mostly such.
+UNCOUNTED = {"portalocker": "a pair opens and closes a connection, and these are not counted"}
 _END = "benchmark:end"
 
 
@@ -29,14 +34,27 @@ class Seen:
 
     sent: Counter[str] = field(default_factory=Counter)
     nested: Counter[str] = field(default_factory=Counter)
+    _latest: deque[bytes] = field(default_factory=lambda: deque(maxlen=KEPT))  # of those sent
+
+    def latest(self) -> list[bytes]:
+        """Return the latest commands that clients sent, packed again."""
+        return [
+            pack(*(ast.literal_eval(f"b{word.decode()}") for word in _WORD.findall(line)))
+            for line in self._latest
+        ]
 
     def count(self, line: bytes) -> None:
         match = _LINE.match(line)
         if match is None:
             return
         name = match[2].decode().lower().partition("|")[0]
-        if name not in OWN:
-            (self.nested if match[1].startswith(b"lua") else self.sent)[name] += 1
+        if name in OWN:
+            return
+        if match[1].startswith(b"lua"):
+            self.nested[name] += 1
+        else:
+            self.sent[name] += 1
+            self._latest.append(line)
 
 
 @contextmanager

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from contestants import TTL_SECONDS, Contestant, Pair
+from floors import asked
+from monitor import monitored
 from wire import Address
 
 import fencelock
@@ -103,7 +105,7 @@ class ReaderTasks(Tasks):
         return Pair(side.acquire, side.release)
 
 
-class HookedThreads(Contestant):
+class HookedThreads(Threads):
     """A lock while all that happens is counted, logged and kept: hooks are of the whole process."""
 
     def __init__(self, address: Address) -> None:
@@ -111,6 +113,24 @@ class HookedThreads(Contestant):
         set_hooks([prometheus_hook(), logging_hook()])
         self._client = fencelock.Client(address.url, key_prefix="", history=True)
 
+
+class HookedTasks(Tasks):
+    """A lock while all that happens is counted, logged and kept: hooks are of the whole process."""
+
+    def __init__(self, address: Address) -> None:
+        super().__init__(address)
+        set_hooks([prometheus_hook(), logging_hook()])
+        self._client = fencelock.AsyncClient(address.url, key_prefix="", history=True)
+
+
+class Bytes(Contestant):
+    """The two commands of a lock's pair, as the server saw them, without the client around them."""
+
     def pair(self, name: str) -> Pair:
-        lock = self._client.lock(name, ttl=TTL_SECONDS)
-        return Pair(lock.acquire, lock.release)
+        with fencelock.Client(self.address.url, key_prefix="") as client:
+            lock = client.lock(name, ttl=TTL_SECONDS)
+            for _ in range(2):  # the first also loads the scripts
+                with monitored(self.address) as seen, lock:
+                    pass
+        take, give = seen.latest()
+        return asked(self.address, take, give, b"$")

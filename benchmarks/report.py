@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,8 @@ class Measure:
         return 1 / costs if self.rate else costs
 
 
-MICROSECONDS = Measure("us", 1e6)
+TIMES = "\N{MULTIPLICATION SIGN} "
+MICROSECONDS = Measure("µs", 1e6)
 MILLISECONDS = Measure("ms", 1e3)
 
 
@@ -57,16 +59,14 @@ def result(
     samples: Samples,
     floor: str,
     *,
-    target: str,
-    meets: Callable[[Result], bool],
     absent: Mapping[str, str],
     ours: str = OURS,
 ) -> Result:
-    """Make a row of samples about one contestant of ours; ``meets`` judges it."""
+    """Make a row of samples about one contestant of ours; it has no target yet."""
     peers = [name for name in samples.costs if name not in {*ALL_OURS, floor}]
     ratios = {name: measure.ratio(samples.ratio_to_floor(name)) for name in peers}
     best = (max if measure.rate else min)(peers, key=ratios.__getitem__, default=None)
-    row = Result(
+    return Result(
         case=case,
         unit=measure.unit,
         ours=measure.value(samples.median(ours)),
@@ -74,14 +74,12 @@ def result(
         peers={name: measure.value(samples.median(name)) for name in peers},
         ratio_to_floor=measure.ratio(samples.ratio_to_floor(ours)),
         ratio_to_best_peer=measure.ratio(samples.ratio(ours, best)) if best else None,
-        target=target,
+        target="none",
         met=None,
         best_peer=best,
         peer_ratios=ratios,
         absent=dict(absent),
     )
-    row.met = meets(row)
-    return row
 
 
 def one_of(case: str, measure: Measure, samples: Samples, name: str, floor: str) -> Result:
@@ -97,6 +95,13 @@ def one_of(case: str, measure: Measure, samples: Samples, name: str, floor: str)
         target="none",
         met=None,
     )
+
+
+def judged(row: Result, at_most: float, floor: str = "floor") -> Result:
+    """Return the row with that target, a ratio to its floor."""
+    row.target = f"<= {at_most}x {floor}"
+    row.met = bool(row.ratio_to_floor and row.ratio_to_floor <= at_most)
+    return row
 
 
 # --- for people -----------------------------------------------------------------------------------
@@ -129,17 +134,43 @@ def times(ratio: float | None) -> str:
 
 
 def summary(rows: list[Result]) -> str:
-    """Return the table of all cases, in Markdown."""
-    lines = ["| case | unit | ours | floor | x floor | best peer | x best peer | target | |"]
-    lines.append("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    for row in rows:
-        met = {True: "met", False: "missed", None: ""}[row.met]
-        floor = "-" if row.floor is None else number(row.floor)
-        best = f"{row.best_peer} {number(row.peers[row.best_peer])}" if row.best_peer else "-"
-        cells = [row.case, row.unit, number(row.ours), floor, times(row.ratio_to_floor), best]
-        cells += [times(row.ratio_to_best_peer), row.target, met]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    """Return the table of all cases, as docs/explanation/performance.md has it."""
+    heads = ("case", "fencelock", "floor", f"{TIMES}floor", "best peer", "ours / best peer")
+    table = [(*heads, "target"), *[("---",) * 7], *map(_cells, rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in table)
+
+
+def _cells(row: Result) -> tuple[str, ...]:
+    in_floors, in_peers = (
+        times(each).rstrip("x-") for each in (row.ratio_to_floor, row.ratio_to_best_peer)
+    )
+    told = [f"{value} {TIMES}{key[2:]}" for key, value in row.details.items() if key[:2] == "x "]
+    if row.met is not None:
+        told.append(typeset(row.target) + (": met" if row.met else ": missed"))
+    return (
+        f"`{row.case}`",
+        f"{number(row.ours)} {row.unit}",
+        "" if row.floor is None else number(row.floor),
+        in_floors,
+        _best(row),
+        in_peers,
+        "; ".join(told),
+    )
+
+
+def typeset(target: str) -> str:
+    """Return a target as people write it."""
+    return re.sub(r"(?<=\d)x ", f" {TIMES}", target.replace("<=", "≤").replace(">=", "≥"))
+
+
+def _best(row: Result) -> str:
+    """Return the best peer with its value, and redis-py's beside it."""
+    if row.best_peer is None:
+        return ""
+    told = f"{row.best_peer} {number(row.peers[row.best_peer])}"
+    if row.best_peer != "redis-py" and "redis-py" in row.peers:
+        told += f" (redis-py {number(row.peers['redis-py'])})"
+    return told
 
 
 # --- for programs ---------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import os
 import platform
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -105,15 +106,20 @@ def setting_of(options: argparse.Namespace, server: Server) -> Setting:
     return base._replace(peers=names)
 
 
-def run(names: list[str], setting: Setting) -> list[report.Result]:
-    rows = []
+def run(names: list[str], setting: Setting) -> tuple[list[report.Result], list[str]]:
+    """Return the rows of all cases, and the names of those that failed: they cost no other its."""
+    rows, failed = [], []
     for name in names:
         begin = time.monotonic()
-        for row in CASES[name](setting):
-            print(report.show(row), flush=True)
-            rows.append(row)
+        try:
+            for row in CASES[name](setting):
+                print(report.show(row), flush=True)
+                rows.append(row)
+        except Exception:  # noqa: BLE001  # shown, and the exit status tells it
+            traceback.print_exc()
+            failed.append(name)
         print(f"    ({time.monotonic() - begin:.0f} s)\n", flush=True)
-    return rows
+    return rows, failed
 
 
 def draw(file: Path, rows: list[report.Result], about: dict[str, Any]) -> None:
@@ -137,13 +143,16 @@ def main() -> int:
             "slow_ours_us": options.slow_ours,
         }
         print(", ".join(f"{key} {value}" for key, value in about.items()), end="\n\n")
-        rows = run(names, setting_of(options, server))
-    if options.plot:
+        rows, failed = run(names, setting_of(options, server))
+    if options.plot and SWEPT not in failed:
         draw(options.plot, rows, about)
     print(report.summary(rows))
     if options.json:
         report.write_json(options.json, rows, about)
-    return int(options.check and any(row.met is False for row in rows))
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    missed = any(row.met is False for row in rows)
+    return int(bool(failed) or (options.check and missed))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ from tests.topologies import TOPOLOGIES, Topology
 
 FURTHER_MEANS = ("uvloop", "tcp", "tls")
 # Whose first and second plays run daily: what is most often used again.
-PLAYED_DAILY = frozenset({"barrier", "deadlock", "exclusive", "history", "renewal"})
+PLAYED_DAILY = frozenset({"exclusive", "renewal"})
 
 
 def nightly(item: pytest.Item) -> bool:

@@ -38,7 +38,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     for connection in (connection_blocking, link_asyncio):  # else another one is tried after 1 s
         monkeypatch.setattr(connection, "SILENT_SECONDS", PATIENT_SECONDS)
     # Else no Sentinel has answered, if none did within half a second.
-    monkeypatch.setattr(master_monitor, "ANSWER_SECONDS", SENTINELS_SECONDS)
+    monkeypatch.setattr(master_monitor, "SENTINEL_SECONDS", SENTINELS_SECONDS)
 
 
 @pytest.fixture(autouse=True)

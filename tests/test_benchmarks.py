@@ -13,6 +13,7 @@ from tests.servers import Server
 RUN = Path(__file__).resolve().parent.parent / "benchmarks" / "run.py"
 RUN_SECONDS = 170  # a hang; what it takes on a busy machine is less
 CAPACITY_SECONDS = 180
+WHERE = ("on Sentinel", "on a Cluster")
 CASES = ("uncontended-threads", "cli-startup")
 FIELDS = {
     "case",
@@ -51,7 +52,8 @@ def run(*args, cwd=None):
 
 
 def test_every_case_tells_all_that_is_promised(told):
-    assert [row["case"] for row in told["cases"]] == list(CASES)
+    cases = ["uncontended-threads", "uncontended-threads, our bytes", "cli-startup"]
+    assert [row["case"] for row in told["cases"]] == cases
     for row in told["cases"]:
         assert row.keys() >= FIELDS
         assert row["ours"] > 0
@@ -72,16 +74,19 @@ def test_a_peer_takes_part_or_is_told_with_the_reason(told):
 
 
 @pytest.mark.slow
-def test_semaphores_and_readers_are_told_beside_the_lock(tmp_path):
+def test_what_no_peer_has_is_told_beside_our_lock(tmp_path):
     file = tmp_path / "told.json"
-    cases = "semaphore,rwlock-read,server-cost"
+    cases = "semaphore,rwlock-read,server-cost,elsewhere"
     ran = run("--only", cases, "--json", file, "--peers", "", cwd=tmp_path)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     rows = {row["case"]: row for row in json.loads(file.read_text())["cases"]}
     for case in ("semaphore", "rwlock-read"):
         assert rows[case]["met"] is None
         assert rows[case]["details"]["x our lock"] > 0
-    for case in ("server-cost of a semaphore", "server-cost of a reader"):
+    for case in (
+        *("server-cost of a semaphore", "server-cost of a reader"),
+        *(f"a pair {where}, {face}" for where in WHERE for face in ("threads", "asyncio")),
+    ):
         assert isinstance(rows[case]["met"], bool)
         assert rows[case]["floor"] > 0
     assert {row["ratio_to_floor"] > 0 for row in rows.values()} == {True}
@@ -120,6 +125,32 @@ def test_the_lines_that_look_for_hooks_are_where_the_benchmark_leaves_them_out(m
     hooks = importlib.import_module("hooks")
     with hooks.stripped():
         pass
+
+
+@pytest.mark.slow
+def test_the_account_of_a_pair_a_turn_and_a_handoff_adds_up(tmp_path):
+    """Each column is printed beside that of the tree before, and its rows are all of its time."""
+    before, after = tmp_path / "before.json", tmp_path / "after.json"
+    where = [sys.executable, RUN.parent / "where.py", "--seconds", "0.5", "--json"]
+    for more in ([before], [after, "--before", before]):
+        ran = subprocess.run(
+            [*where, *more], capture_output=True, text=True, timeout=RUN_SECONDS, check=False
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+    tables = ran.stdout.strip().split("\n\n")
+    assert len(tables) == 3
+    for table in tables:
+        head, _, *rows = ([*map(str.strip, row.split("|")[1:-1])] for row in table.splitlines())
+        assert head[1:] == [
+            *("threads, before", "threads, after", "asyncio, before", "asyncio, after")
+        ]
+        cells = {name: [float(cell or 0) for cell in told] for name, *told in rows}
+        clock, total = cells.pop("by the clock"), cells.pop("**all**")
+        assert min(cells["the server"]) > 0
+        for column, shown in enumerate(total):
+            parts = sum(told[column] for told in cells.values())
+            assert parts == pytest.approx(shown, abs=0.05 * (len(cells) + 1))
+            assert 0 < shown < clock[column] * 1.2
 
 
 def test_an_unknown_case_is_refused():

@@ -29,11 +29,13 @@ def made(source):
     return generate_blocking.blocking("x.py", HEAD + source, METHODS)
 
 
+@pytest.mark.nightly  # ``dev.py lint`` asks the same
 def test_the_face_for_threads_is_what_is_generated(faces, capsys):
     assert generate_blocking.main(check=True) == 0
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.nightly
 def test_a_file_that_differs_is_named_and_written_anew(faces, capsys):
     changed, added = faces / "blocking" / "lock.py", faces / "blocking" / "left.py"
     before = changed.read_text()

@@ -294,6 +294,7 @@ def known_wording() -> dict[str, int]:
     return {name: int(count) for count, name in rows}
 
 
+@functools.cache
 def wording_found() -> dict[str, list[str]]:
     found = {inside(path): list(old_wording(path, path.read_text())) for path in worded()}
     return {name: complaints for name, complaints in found.items() if complaints}
@@ -485,6 +486,13 @@ def test_no_file_gets_more_old_wording():
     if more:
         shown = (f"{name}: {text}" for name, complaints in more.items() for text in complaints)
         pytest.fail("\n".join(shown), pytrace=False)
+
+
+def test_no_number_in_the_list_of_old_wording_is_higher_than_needed():
+    found = wording_found()
+    higher = [name for name, count in known_wording().items() if count > len(found.get(name, ()))]
+
+    assert higher == [], "run python -m tests.test_tidy --lower"
 
 
 # --- every rule against what it is there for ------------------------------------------------------

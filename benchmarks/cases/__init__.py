@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from contestants import ALL_OURS, PEERS, CannotRun
 from crew import Crew, Who
+from monitor import UNCOUNTED
 from wire import Address
 
 
@@ -26,6 +27,12 @@ class Setting(NamedTuple):
 
     def rounds(self, full: int, quick: int) -> int:
         return quick if self.quick else full
+
+
+def counted(setting: Setting) -> tuple[Setting, dict[str, str]]:
+    """Return the setting without the peers whose commands cannot be counted, and why."""
+    absent = {name: UNCOUNTED[name] for name in setting.peers if name in UNCOUNTED}
+    return setting._replace(peers=[name for name in setting.peers if name not in absent]), absent
 
 
 def muster(

@@ -46,7 +46,7 @@ def cohort_threads(setting: Setting) -> list[Result]:
 
 def cohort_tasks(setting: Setting) -> list[Result]:
     """100 tasks of one loop, by default: they take turns."""
-    return _case(setting, "cohort-asyncio-100", OURS, Wanted(TASKS, 1, 100, 5.0))
+    return _case(setting, "cohort-asyncio-100", OURS, Wanted(TASKS, 1, 100, 6.0))
 
 
 def _case(setting: Setting, case: str, ours: str, wanted: Wanted) -> list[Result]:
@@ -69,19 +69,9 @@ def _case(setting: Setting, case: str, ours: str, wanted: Wanted) -> list[Result
         plan = Plan(setting.rounds(7, 2), short=False, rarely_every=3, always=always)
         samples = alternate(measure, TOKENS, ours, present, plan)
 
-    def quick_enough(row: Result) -> bool:
-        return bool(row.ratio_to_floor and row.ratio_to_floor >= wanted.at_least)
-
-    row = result(
-        case,
-        RATE,
-        samples,
-        TOKENS,
-        target=f">= {wanted.at_least}x token list",
-        meets=quick_enough,
-        absent=absent,
-        ours=ours,
-    )
+    row = result(case, RATE, samples, TOKENS, absent=absent, ours=ours)
+    row.target = f">= {wanted.at_least}x {TOKENS}"
+    row.met = bool(row.ratio_to_floor and row.ratio_to_floor >= wanted.at_least)
     if not strict:
         row.details["x strict"] = round(1 / samples.ratio(ours, STRICT), 2)
     row.details.update(_overlaps(tallies))

@@ -1,10 +1,8 @@
-"""A pair of one thread with metrics, log and history, beside the same without them."""
+"""A pair of one thread, and of one task, with metrics, log and history, beside the same without."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from contestants import FLOOR, HOOKED, OURS, THREADS
+from contestants import FLOOR, HOOKED, OURS, TASKS, THREADS
 from crew import Crew
 from measure import Plan, alternate
 from report import MICROSECONDS, Result, one_of
@@ -16,20 +14,26 @@ AT_MOST = 1.2  # times the same without
 
 
 def case(setting: Setting) -> list[Result]:
+    """Return a row for each face."""
+    return [_row(setting, face) for face in (THREADS, TASKS)]
+
+
+def _row(setting: Setting, face: str) -> Result:
     """Two processes: hooks are a process's."""
     with Crew(2) as crew, on_one_core(crew, setting):
         for name in (FLOOR, OURS):
-            crew.call(0, probe, 0, setting.who(name, THREADS))
-        crew.call(1, probe, 1, setting.who(HOOKED, THREADS))
+            crew.call(0, probe, 0, setting.who(name, face))
+        crew.call(1, probe, 1, setting.who(HOOKED, face))
 
-        def measure(name: str) -> Any:
+        def measure(name: str) -> float:
             worker = 1 if name == HOOKED else 0
-            return crew.call(worker, sample, setting.who(name, THREADS), CHUNK)
+            taken: float = crew.call(worker, sample, setting.who(name, face), CHUNK)
+            return taken
 
         plan = Plan(setting.rounds(100, 20))
         samples = alternate(measure, FLOOR, OURS, [HOOKED], plan)
-    row = one_of("a pair with hooks", MICROSECONDS, samples, HOOKED, FLOOR)
+    row = one_of(f"a pair with hooks, {face}", MICROSECONDS, samples, HOOKED, FLOOR)
     times = samples.ratio(HOOKED, OURS)
     row.target, row.met = f"<= {AT_MOST}x without", times <= AT_MOST
     row.details["x without"] = round(times, 2)
-    return [row]
+    return row

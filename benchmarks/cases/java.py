@@ -13,7 +13,7 @@ from contest import hold, shared_page
 from contestants import FLOOR, OURS, REDISSON, THREADS, TOKENS
 from crew import Crew
 from measure import Plan, alternate
-from report import MICROSECONDS, Measure, Result, result
+from report import MICROSECONDS, Result, result
 
 from cases import Setting
 from cases.contended import RATE, WARM_SECONDS
@@ -59,7 +59,7 @@ def pair(setting: Setting) -> list[Result]:
         theirs = [THEIRS] if jvms else []
         plan = Plan(setting.rounds(100, 20), always=[OURS])
         samples = alternate(measure, FLOOR, REDISSON, theirs, plan)
-    row = _row("java-pair", MICROSECONDS, samples, FLOOR, absent)
+    row = result("java-pair", MICROSECONDS, samples, FLOOR, absent=absent, ours=REDISSON)
     row.details["x our lock"] = round(samples.ratio(REDISSON, OURS), 2)
     return [row]
 
@@ -91,21 +91,6 @@ def contended(setting: Setting) -> list[Result]:
             measure(name, WARM_SECONDS)
         plan = Plan(setting.rounds(7, 3), short=False)
         samples = alternate(measure, TOKENS, REDISSON, theirs, plan)
-    row = _row("java-2p8t", RATE, samples, TOKENS, absent)
+    row = result("java-2p8t", RATE, samples, TOKENS, absent=absent, ours=REDISSON)
     row.details["mutual exclusion broken, times"] = overlaps
     return [row]
-
-
-def _row(case: str, measure: Measure, samples: Any, floor: str, absent: dict[str, str]) -> Result:
-    row = result(
-        case,
-        measure,
-        samples,
-        floor,
-        target="-",
-        meets=lambda _row: False,
-        absent=absent,
-        ours=REDISSON,
-    )
-    row.met = None  # reported only
-    return row

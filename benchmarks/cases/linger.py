@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contestants import LINGER, TASKS, THREADS
-from report import Result
+from report import Result, judged
 
 from cases import Setting
 from cases.uncontended import beside_our_lock
 
-MOST = {THREADS: 0.3, TASKS: 0.2}  # of the floor
+MOST = {THREADS: 0.16, TASKS: 0.12}  # of the floor
 
 
 def threads(setting: Setting) -> list[Result]:
@@ -27,7 +27,4 @@ def _case(case: str, face: str, setting: Setting) -> Result:
     The first pairs of each sample send commands: others were measured meanwhile. The median leaves
     them out.
     """
-    row = beside_our_lock(case, LINGER, face, setting)
-    row.target = f"<= {MOST[face]}x floor"
-    row.met = bool(row.ratio_to_floor and row.ratio_to_floor <= MOST[face])
-    return row
+    return judged(beside_our_lock(case, LINGER, face, setting), MOST[face])

@@ -17,7 +17,7 @@ from crew import Crew, Who
 from monitor import monitored
 from report import Result
 
-from cases import Setting
+from cases import Setting, counted
 
 LOCKS = (OURS, STRICT)
 SIZES = (2, 16, 100, 1_000)
@@ -33,7 +33,7 @@ Point = dict[str, float]
 def case(setting: Setting) -> list[Result]:
     """Commands that clients send, over all acquisitions of a run, from its start to its end."""
     lines: dict[str, dict[int, Point]] = {}
-    absent: dict[str, str] = {}
+    setting, absent = counted(setting)
     for name, face in contestants(setting):
         label = f"{name} (threads)" if name in LOCKS and face == THREADS else name
         try:

@@ -125,12 +125,12 @@ _APART: dict[str, tuple[str, ...]] = {
 def __getattr__(name: str) -> Any:
     """Import a client on first use: the command line needs neither, and a program just one."""
     if name not in {*__all__, "embedded"}:
-        told = ""
+        hint = ""
         if name in {"Condition", "AsyncCondition"}:
             from fencelock._runtime.hints import CONDITION  # noqa: PLC0415 - only for this error
 
-            told = f": {CONDITION}"
-        raise AttributeError(f"module 'fencelock' has no attribute {name!r}{told}")
+            hint = f": {CONDITION}"
+        raise AttributeError(f"module 'fencelock' has no attribute {name!r}{hint}")
     from importlib import import_module  # noqa: PLC0415 - as the faces
 
     if name == "embedded":

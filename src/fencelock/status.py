@@ -138,13 +138,33 @@ class LockStatus(NamedTuple):
     local_waiters: tuple[WaiterStatus, ...] = ()
 
     @property
-    def waiting_units(self) -> int:
-        """Return how many threads and tasks wait, as far as their clients say: those in line too.
+    def listed_waiters(self) -> tuple[WaiterStatus, ...]:
+        """Return ``waiters``, and then ``local_waiters``."""
+        return *self.waiters, *self.local_waiters
 
-        Without such an answer, those count who waited inside a client when it took its place.
+    @property
+    def waiting_units(self) -> int:
+        """Return how many threads and tasks wait, in line and inside their clients.
+
+        Of a client that does not say so, those count that waited in it when it took its place.
         """
-        inside = sum(1 + who.others for who in self.local_waiters)
-        return self.waiting + (inside or sum(who.others for who in self.waiters))
+        others = sum(who.others for who in self.listed_waiters)
+        return self.waiting + len(self.local_waiters) + others
+
+    @property
+    def waiting_more(self) -> bool:
+        """Return True if more may wait: a longer line has clients that are not listed."""
+        return self.kind == "lock" and len(self.waiters) < self.waiting
+
+    @property
+    def waiting_words(self) -> str:
+        """Return ``waiting_units`` for people; ``"120+"`` says that more may wait."""
+        return f"{self.waiting_units}+" if self.waiting_more else f"{self.waiting_units}"
+
+    @property
+    def longest_wait(self) -> float:
+        """Return how long the listed waiter that came first has waited, in seconds."""
+        return max((who.waited for who in self.listed_waiters), default=0.0)
 
     @property
     def holder(self) -> HolderStatus | None:

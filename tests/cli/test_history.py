@@ -35,6 +35,7 @@ def test_history_tells_who_waited_for_what(shell):
     assert why[0] == "timed"
     *_, entry = shell("history", "orders:42", "--since", "1h", "--json").json
     assert (entry["kind"], entry["outcome"]) == ("wait", "timed_out")
+    assert entry["held_by"]["pid"] == os.getpid()
 
 
 @pytest.mark.slow

@@ -118,7 +118,7 @@ def test_revoke_grants_to_the_next_in_line(shell):
 
 def test_revoke_of_a_free_lock_says_so(shell):
     result = shell("revoke", "x", "--reason", "r", "--yes")
-    assert (result.status, result.err) == (76, "fencelock: x was held by nobody\n")
+    assert (result.status, result.err) == (76, "fencelock: x was not held\n")
     assert shell("revoke", "x", "--reason", "r", "--yes", "--json").json["revoked"] is False
 
 

@@ -106,7 +106,7 @@ def test_revoke_takes_it_from_all_who_hold_and_lets_the_next_in(shell, runs):
 def test_revoke_takes_it_from_one_process_only(shell, runs):
     stuck, fine = runs("x", "--slots", 2), runs("x", "--slots", 2)
     words = ("revoke", "x", "--yes", "--reason", "stuck", "--only")
-    assert "no such process" in shell(*words, f"{os.uname().nodename}:1").err
+    assert "not held by such a process" in shell(*words, f"{os.uname().nodename}:1").err
     result = shell(*words, f"{os.uname().nodename}:{stuck.pid}")
     assert "1 of 2 permits held by" in result.out
     eventually(lambda: stuck.popen.poll() is not None, "it ended")

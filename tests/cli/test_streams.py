@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fencelock.cli.output import fitted
 from tests.cli.shell import FENCELOCK
 
 NAMES = {0: "<&-", 1: ">&-", 2: "2>&-"}
@@ -124,6 +125,11 @@ def test_ls_fits_any_terminal_and_a_program_reads_names_whole(shell):
         assert all("held" in line and "WAITING" in lines[0] for line in lines[1:])
         assert width != 60 or "FENCE" not in lines[0]
         assert width != 120 or "FENCE" in lines[0]
+
+
+def test_an_instant_is_whole_however_narrow_the_terminal_is():
+    lines = [["NAME", "WHEN", "WHO"], ["orders:42", "11-26 03:12:04", "web-1:4121"]]
+    assert fitted(lines, 30)[1] == ["ord…42", "11-26 03:12:04", "web…21"]
 
 
 def on_terminal(shell, width, *words):

@@ -149,7 +149,7 @@ class _Walk:
 
 def _attributes(thing: Any) -> Iterator[tuple[str, Any]]:
     """Yield what an object has, not what its class has."""
-    yield from getattr(thing, "__dict__", {}).items()
+    yield from list(getattr(thing, "__dict__", {}).items())  # a thread of the client may add some
     for kind in type(thing).__mro__:
         slots = kind.__dict__.get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:

@@ -100,7 +100,8 @@ async def test_beyond_the_bound_the_others_come_first(world, bound):
     jobs += await waiters(world, lock, 2, order, "ours, later")
     await lock.release()
     await all_of(jobs)
-    assert [client for client, *_ in order] == ["ours", "ours", "theirs", *["ours, later"] * 2]
+    wanted = ["ours", "ours", "theirs", *["ours, later"] * 2]
+    assert [client for client, *_ in order] == wanted, order  # with fences: who was granted when
     fences = [fence for *_, fence in order]
     assert fences == sorted(set(fences))
 

@@ -745,6 +745,11 @@ async def several_timed_out(client, _world):
         await entered(client.multi(["a", "b"], timeout=0.05))
 
 
+async def several_tried(client, _world):
+    async with client.lock("a"):
+        await entered(client.multi(["a", "b"], timeout=0))
+
+
 async def locked_twice(client, _world):
     lock = client.lock("a", strict=True)
     async with lock:
@@ -829,7 +834,7 @@ async def broken(client, _world):
 
 
 HELD = {
-    AcquireTimeout: (timed_out, several_timed_out, not_done),
+    AcquireTimeout: (timed_out, several_timed_out, several_tried, not_done),
     NotAcquired: (not_in_one_try, locked_twice, reads_and_writes, called_within_itself),
     NotHeld: (
         *(released_twice, several_released_twice, too_many_permits, resigned_twice),

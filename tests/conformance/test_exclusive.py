@@ -310,7 +310,7 @@ async def test_an_instant_is_kept_by_a_lease_that_was_waited_for(world, kind):
     end = instant.timestamp()
     assert abs(lease.expires_at() - end) < 0.5
     left = (instant - datetime.now(UTC)).total_seconds()
-    assert world.pttl("a") <= left * 1000 + 100
+    assert world.pttl("a") <= left * 1000 + 500  # and while its request was under way
     if kind != "multi":
         await lease.renew(60)
         assert lease.expires_at() <= end + 0.1

@@ -8,7 +8,6 @@ from fencelock import Deadlock, History, LeaseLost
 from fencelock._core import events
 from fencelock._core.look.history import INDEX_NAMES, parsed
 from fencelock._core.look.overview import Overview
-from fencelock._io.threads import run_blocking
 from fencelock._runtime.clock import now
 from tests.conformance.world import SOON
 
@@ -37,14 +36,6 @@ async def kept(world, client, number):
 
 def stream(world):
     return world.server.command("XRANGE", f"{world.prefix}~history", "-", "+")
-
-
-async def refreshed(world, client, overview):
-    port = client.inner._port if world.blocking else client._port()
-    flow = overview.refresh(port)
-    if world.blocking:
-        return run_blocking(flow)
-    return await flow
 
 
 @pytest.mark.slow
@@ -174,7 +165,7 @@ async def test_without_the_option_nothing_is_kept_and_no_hook_is_there(world):
     async with client.lock("a"):
         assert not await client.lock("a").acquire(timeout=0.02)
     assert await client.history() == []
-    assert await refreshed(world, client, Overview(world.prefix, scan_every=None)) == []
+    assert await world.refreshed(client, Overview(world.prefix, scan_every=None)) == []
 
 
 @pytest.mark.one_server
@@ -209,16 +200,16 @@ async def test_an_overview_finds_noted_locks_without_a_scan(world):
     holder = other.lock("held")
     assert await holder.acquire()
     overview = Overview(world.prefix, scan_every=None)
-    assert await refreshed(world, other, overview) == []
+    assert await world.refreshed(other, overview) == []
     assert not await client.lock("held").acquire(timeout=0.03)
     await client.aclose()
     await other.status("held")  # from then on the server knows the script
     with world.commands() as sent:
-        (status,) = await refreshed(world, other, overview)
+        (status,) = await world.refreshed(other, overview)
     assert (status.name, status.held) == ("held", True)
     assert (sent.scripts, sent["scan"], sent["zrevrangebyscore"]) == (1, 0, 1)
     await holder.release()
-    assert await refreshed(world, other, overview) == []
+    assert await world.refreshed(other, overview) == []
 
 
 async def test_an_overview_finds_the_locks_of_other_clients_by_a_scan(world):
@@ -227,9 +218,9 @@ async def test_an_overview_finds_the_locks_of_other_clients_by_a_scan(world):
     lock = client.lock("a:1")
     assert await lock.acquire()
     assert await client.lock("b:1").acquire()
-    assert [each.name for each in await refreshed(world, client, overview)] == ["a:1"]
+    assert [each.name for each in await world.refreshed(client, overview)] == ["a:1"]
     await lock.release()
-    assert await refreshed(world, client, overview) == []
+    assert await world.refreshed(client, overview) == []
 
 
 @pytest.mark.one_server
@@ -246,7 +237,7 @@ async def test_the_index_is_bounded_and_what_is_no_name_is_left_out(world):
     assert not await client.lock("held").acquire(timeout=0.03)
     await client.aclose()
     assert world.server.command("ZCARD", index) == INDEX_NAMES
-    (status,) = await refreshed(world, other, Overview(world.prefix, scan_every=None))
+    (status,) = await world.refreshed(other, Overview(world.prefix, scan_every=None))
     assert status.name == "held"
     await holder.release()
 

@@ -5,7 +5,9 @@ import time
 import pytest
 
 from fencelock import Cohort
+from fencelock._core.look import clients
 from fencelock._core.look.graph import blocks, cycles
+from fencelock._core.look.overview import Overview
 
 SOON = 0.3  # a client hears what is meant for it once a lease has lasted for 0.2 s
 
@@ -112,6 +114,35 @@ async def test_nobody_is_asked_for_a_look_without_waiters(world):
         with world.commands() as sent:
             await other.status("a", waiters=0)
     assert sent["publish"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.one_server
+async def test_a_look_that_is_repeated_asks_some_clients_and_knows_what_the_others_said(
+    world, monkeypatch
+):
+    other, overview = world.client(), Overview(world.prefix)
+    ends = []
+    for name in "abc":
+        client = world.client()
+        ends.append(await holding(world, client.lock(name), client.lock(f"first {name}")))
+
+    async def looks():
+        found = {each.name: each for each in await world.refreshed(other, overview)}
+        return [found[name] for name in "abc"]
+
+    over = time.monotonic() + 8
+    while [each.waiting_units for each in await looks()] != [1, 1, 1]:
+        assert time.monotonic() < over
+    monkeypatch.setattr(clients, "ASKED_MAX", 2)
+    before = await looks()
+    with world.commands() as sent:
+        after = await looks()
+    assert sent["publish"] == 4, "two questions and two answers"
+    assert [each.waiting_units for each in after] == [1, 1, 1]
+    assert all(old.longest_wait < new.longest_wait for old, new in zip(before, after, strict=True))
+    for end in ends:
+        await end()
 
 
 @pytest.mark.slow

@@ -238,13 +238,13 @@ async def test_a_grant_that_comes_while_the_client_is_closed_is_given_back(world
     async with lock:
         pass
     port = port_of(client)
-    track = port.track
+    attend = port.attend
 
     def closes(hold, when):
-        track(hold, when)
+        attend(hold, when)
         port.lines.closed = port.closing = True
 
-    monkeypatch.setattr(port, "track", closes)
+    monkeypatch.setattr(port, "attend", closes)
     with pytest.raises(ClientClosed, match="closed"):
         await lock.acquire()
     await world.until(lambda: world.holder("a") is None, "it is given back")

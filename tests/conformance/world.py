@@ -23,6 +23,7 @@ import uvloop
 
 import fencelock
 from fencelock._core.keys import LockKeys
+from fencelock._io.threads import run_blocking
 from fencelock._runtime.clock import now
 from tests.conformance.book import the_book
 from tests.conformance.leftovers import (
@@ -39,7 +40,10 @@ from tests.servers import Refused, Server, ServerBinary
 from tests.waiting import SOON, TICK, Patience, until
 
 if TYPE_CHECKING:
+    from fencelock._core.look.overview import Overview
+    from fencelock.status import LockStatus
     from tests.conformance.book import Book
+
 FACES = ("threads", "asyncio", "uvloop")
 # What the test itself asks, and what servers send to each other.
 NOISE = {"info", "replconf", "ping"}
@@ -334,6 +338,12 @@ class World:
         """Return fencelock's connections to the server."""
         lines = self.server.command("CLIENT", "LIST").splitlines()
         return [line for line in lines if " name=fencelock " in line]
+
+    async def refreshed(self, client: Any, overview: Overview) -> list[LockStatus]:
+        """Return the next look of an overview, taken by a client."""
+        if self.blocking:
+            return run_blocking(overview.refresh(client.inner._port))
+        return await overview.refresh(client._port())
 
     def check_keys(self) -> None:
         """Fail when a key of this test has no expiry, as far as the server still answers."""

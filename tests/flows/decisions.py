@@ -17,7 +17,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
         "verification.simulator.port:SimulatedPort.notify_loss",
         "_io.process_ports:ProcessPort.notify_loss",
     ),
-    "wire.track": tuple(f"{port}.track" for port in PORTS),
+    "wire.track": "_core.engine:Engine.track",
     "wire.wake": tuple(f"{port}.wake" for port in PORTS),
     "wire.passes": "_core.retry:passes",
     # The options of a handle's leases, and its requests in wire form.

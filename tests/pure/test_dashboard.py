@@ -157,6 +157,23 @@ def test_the_costliest_blocker_comes_first():
     assert [(row["unit"], row["seconds"]) for row in found] == [("x", 100.0), ("y", 1.0)]
 
 
+def test_those_for_whom_a_waiter_stands_are_counted_wherever_it_is():
+    """Of a client that names a hundred waiters the last stands for the others."""
+    stands = [waiter(f"w{n}") for n in range(ALONE_MAX)] + [waiter("last")._replace(others=49)]
+    graph = Graph([lock("a", ["x"], stands), lock("b", [waiter("w1").unit], ["y"])])
+    (found,) = (row for row in graph.blockers(NOW) if row["unit"] == "x")
+    assert (found["direct"], found["all"], found["seconds"]) == (54, 55, 55 * 5.0)
+    assert [node["all"] for node in graph.drawing()["nodes"] if node.get("unit") == "x"] == [55]
+    crowd = Graph([lock("a", ["x"], stands)]).drawing()["nodes"][0]
+    assert crowd["crowd"] == 54
+
+
+def test_a_holder_of_several_locks_has_the_label_of_the_one_that_most_wait_for():
+    first, other = (holder("x")._replace(label=label) for label in ("export", "idle"))
+    (found,) = Graph([lock("a", [first], ["y"]), lock("b", [other])]).blockers(NOW)
+    assert found["label"] == "export"
+
+
 def test_many_waiters_are_drawn_as_one_box():
     drawn = Graph([lock("a", ["x"], [f"w{n}" for n in range(ALONE_MAX + 1)])]).drawing()
 

@@ -1,5 +1,6 @@
 """``import fencelock``: each face is there when it is asked for, and not before."""
 
+import inspect
 import pickle
 import subprocess
 import sys
@@ -88,3 +89,19 @@ def test_everything_tells_what_it_is_and_its_name(face):
         assert f"fencelock.{type(handle).__name__} " in repr(handle)
         names = handle.names if hasattr(handle, "names") else [handle.name]
         assert all(repr(name) in repr(handle) for name in names)
+
+
+def test_a_coroutine_that_was_never_awaited_is_named_by_its_class():
+    """The warning says no more than that."""
+    kinds = [
+        kind for name in fencelock.__all__ if inspect.isclass(kind := getattr(fencelock, name))
+    ]
+    methods = [
+        (name, method.__qualname__.split("."))
+        for kind in kinds
+        for name, method in inspect.getmembers(kind, inspect.iscoroutinefunction)
+        if name[0] != "_"
+    ]
+    assert len(methods) > 50
+    for name, (owner, *said) in methods:
+        assert (owner in fencelock.__all__, said) == (True, [name])

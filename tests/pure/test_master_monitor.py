@@ -17,10 +17,10 @@ from fencelock._io.threads import run_inline
 from fencelock._runtime.clock import now
 from fencelock._topology.master_monitor import MasterGuard, MasterMonitor, Round
 from fencelock._topology.sentinel import (
-    ANSWER_SECONDS,
     FRESH_SECONDS,
     GRACE_SECONDS,
     REPLACING_SECONDS,
+    SENTINEL_SECONDS,
     SLOW_SECONDS,
     SUSPECT_SECONDS,
     MasterState,
@@ -31,7 +31,7 @@ from fencelock.errors import ServerUnreachable, ServerUnsuitable
 
 SERVICE = from_url("redis+sentinel://a,b,c/s", asynchronous=False)
 OLD, NEW = SentinelReply(1, "10.0.0.1", 6379), SentinelReply(2, "10.0.0.2", 6379)
-QUICK, SLOW, LATE = 0.001, ANSWER_SECONDS - 0.01, ANSWER_SECONDS + 1.0
+QUICK, SLOW, LATE = 0.001, SENTINEL_SECONDS - 0.01, SENTINEL_SECONDS + 1.0
 SILENT = (inf, None)
 # What Sentinels find of the master when a round counts for so long.
 FLAGS = {
@@ -172,7 +172,7 @@ def test_a_round_ends_although_its_callers_have_left():
     io, monitor = monitored((QUICK, OLD), (QUICK, OLD), SILENT)
     run_inline(monitor.refresh(100.0, 100.0 + GRACE_SECONDS / 2))
     assert monitor.state.asked_at < 100.0
-    io.pass_to(100.0 + ANSWER_SECONDS)
+    io.pass_to(100.0 + SENTINEL_SECONDS)
     run_inline(monitor.refresh(100.0, 100.0 + LONG))
     assert (io.asked, monitor.state.asked_at) == (3, 100.0)
 
@@ -210,7 +210,7 @@ def test_what_sentinels_refuse_is_reported():
     io, monitor = monitored((QUICK, ServerUnsuitable("no Sentinel")), *[SILENT] * 2)
     with pytest.raises(ServerUnreachable, match="no Sentinel"):
         run_inline(monitor.connect(100.0 + LONG, None))
-    assert io.clock == pytest.approx(100.0 + ANSWER_SECONDS)
+    assert io.clock == pytest.approx(100.0 + SENTINEL_SECONDS)
 
 
 # --- what counts ----------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """_core/look/show.py and its command: what people are shown of holders and waiters."""
 
-from fencelock._core.look.show import Shown, _only, describe
+from fencelock._core.look.clients import Row
+from fencelock._core.look.show import Shown, _only, _with_local, describe
 
 NOW = 1_700_000_000_000_000  # microseconds
 SECOND = 1_000_000
@@ -34,3 +35,17 @@ def test_of_one_process_the_holder_whose_lease_ends_first_is_named():
     assert [each.remaining for each in only.holders] == [20, 40]
     assert (only.holder, only.remaining, only.holder.held_for) == (info.holders[1], 20, 2)
     assert (only.holding, only.taken) == (2, 2)
+
+
+def test_those_inside_a_client_count_once_by_its_own_word_or_else_by_that_of_the_server():
+    """Of two clients in line one says now who waits inside it; the line has two more places."""
+    line = []
+    for client, others in ((b"spoke", 7), (b"silent", 5)):
+        told = b'{"host":"h","pid":1,"others":%d}' % others
+        line += [b"1 home 9000 7000 0 w %s %s" % (client, told), b"%d" % (NOW - 3 * SECOND)]
+    shown = Shown(NOW, [b"string", b"x", 9000, b"1 x 9000 7000 0 holder {}", 4, line])
+    inside = [Row("a", "{}", 9.0, holds=False), Row("a", '{"others":20}', 1.0, holds=False)]
+    status = _with_local(describe("a", shown), [(b"spoke", row) for row in inside], shown)
+    assert status.waiting_units == 4 + (1 + 1 + 20) + 5
+    assert (status.waiting_words, status.longest_wait) == ("31+", 9.0)
+    assert status._replace(waiting=2).waiting_words == "29"

@@ -3,6 +3,9 @@
 import pytest
 
 from fencelock import ServerDenied, ServerError, ServerReadOnly, ServerUnreachable, ServerUnsuitable
+from fencelock._core.keys import LockKeys
+from fencelock._core.lock.attempt import Attempt
+from fencelock._core.lock.terms import Terms
 from fencelock._io.wire import (
     INCOMPLETE,
     Push,
@@ -13,7 +16,9 @@ from fencelock._io.wire import (
     reader,
     server_error,
 )
-from fencelock.scripts import ACQUIRE
+from fencelock.options import LeaseOptions
+from fencelock.scripts import ACQUIRE, RELEASE
+from fencelock.scripts.constants import RECORD_MS
 
 # As Redis 6.2 wraps what happens inside a script, and as 7.0 and Valkey mark it.
 WRAPPED = "ERR Error running script (call to f_0123): @user_script:94: {} "
@@ -112,6 +117,30 @@ def test_a_script_is_called_by_digest_or_with_its_source():
     tail = b"$1\r\n2\r\n$2\r\nk1\r\n$2\r\nk2\r\n$1\r\na\r\n$1\r\n5\r\n"
     assert by_digest.endswith(tail)
     assert with_source.endswith(tail)
+
+
+def parsed(packed):
+    parser = reader()
+    parser.feed(packed)
+    return parser.gets()
+
+
+def test_a_handle_asks_and_releases_in_the_same_words_each_time():
+    """Later requests are joined from what an earlier one left, with another id."""
+    keys, options = LockKeys("p:", "a"), LeaseOptions(ttl=30.0, renew=True)
+    terms = Terms(keys=keys, options=options, client_channel=b"h", ttl=30.0)
+    for own_id in (b"w1", b"w2", b"w2'", b"w1"):
+        one = Attempt(terms, own_id, b'{"unit":"w1"}')
+        for channel in (b"h.1", b"h.22", b"", b"h.1"):
+            place = b"%b %b %b " % (own_id, own_id, channel) if channel else b""
+            told = [own_id, place, b"30000", b"%d" % (30000 + RECORD_MS), terms.words + one.info]
+            asked = [b"EVALSHA", ACQUIRE.digest, b"5", *keys.all[:5], *told]
+            assert parsed(terms.acquire(one, channel)) == asked
+        for turn in (0, 7, 0):
+            one.turn = turn
+            last = [b"", b"7"] if turn else []
+            freed = [b"EVALSHA", RELEASE.digest, b"6", *keys.all, own_id, b"h", *last]
+            assert parsed(terms.packed_release(one)) == freed
 
 
 def test_replies_are_told_from_pushes_and_errors():

@@ -299,11 +299,19 @@ def server(request):
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize(("kind", "steps"), [(Sequence, 4000), (ShareSequence, 2000)])
+@pytest.mark.parametrize(
+    ("kind", "steps"),
+    [
+        (Sequence, range(1000)),
+        (ShareSequence, range(500)),
+        pytest.param(Sequence, range(1000, 4000), marks=pytest.mark.nightly),
+        pytest.param(ShareSequence, range(500, 2000), marks=pytest.mark.nightly),
+    ],
+)
 def test_scripts_and_commands_answer_as_on_a_real_server(server, kind, steps):
     simulated = Simulated()
     with contextlib.closing(Real(server)) as real:
-        for seed in range(steps // PER_EXAMPLE):
+        for seed in steps[::PER_EXAMPLE]:
             server.flushall()
             simulated.space.clear()
             simulated.heard.clear()

@@ -18,12 +18,13 @@ class Column(NamedTuple):
     face: str
     place: str
     acquire: str  # the operation that takes the lock, by the names of tests/faults/proxy.py
-    release: str
+    release: str  # empty: it sends none
     key: str
     disowns: tuple[str, ...]  # errors that say: this lock is not yours
     use: str
     wakes: tuple[str, str] | None = None  # the operation that wakes a waiter, and how it is lost
     timed: bool = True  # acquire takes a timeout; False: a number of tries
+    channel: bool = False  # the key is that of a channel: who subscribes to it holds the lock
 
     @property
     def name(self) -> str:
@@ -72,6 +73,12 @@ COLUMNS = (
         use=REDLOCK.format("Redlock") + "; `extend()` every third of the ttl where renewal is on",
     ),
     Column(
+        *("portalocker", THREADS, "portalocker_:Threads", "subscribe", "", "{}", ()),
+        use="`RedisLock` with `on_lost=`; a lock lasts as long as its connection, without a ttl; "
+        "`fail_when_locked=True` for a single try",
+        channel=True,
+    ),
+    Column(
         *("fencelock", TASKS, "fencelock_:Tasks", *OURS),
         use="`AsyncClient.lock`; renews automatically unless the row says no renewal",
         wakes=("granted", "drop_push"),
@@ -102,6 +109,14 @@ COLUMNS = (
         *("coredis", TASKS, "coredis_:Tasks", *SET, "{}"),
         disowns=("LockReleaseError",),
         use="`coredis.patterns.lock.Lock`; `extend()` every third of the ttl where renewal is on",
+    ),
+    Column(
+        *("redis-fifo-lock", TASKS, "redis_fifo_lock_:Tasks", "evalsha", "evalsha", "{{{}}}:h"),
+        disowns=("LeaseLost",),
+        use="`FifoLock`; renews automatically, and where the row says no renewal with the shortest "
+        "`max_hold_ms`, a millisecond more than the ttl; `timeout=0` for a single try; its waiters "
+        "wait for a signal, and without one look every 30 s, its default `poll_ms`",
+        wakes=("blpop", "drop_reply"),
     ),
 )
 

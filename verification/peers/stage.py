@@ -124,7 +124,10 @@ class User:
         return self.ask(do, **options).result(ANSWER_SECONDS)
 
     def must_acquire(self) -> dict[str, Any]:
+        """Acquire; a second time where a waiter only notices at its next call that it is free."""
         answer = self.tell("acquire")
+        if answer.get("result") is False:
+            answer = self.tell("acquire")
         if not answer.get("result"):
             raise RuntimeError(f"a free lock was not acquired: {answer}")
         return answer
@@ -175,11 +178,16 @@ class Stage:
         return User(process, str(self._users), name, use)
 
     def value(self, name: str = "") -> Any:
-        """Return what lies at the lock's key; None without one."""
-        return self.server.command("GET", self.column.key.format(name or self.name))
+        """Return what lies at the lock's key, or how many subscribe to it; None without any."""
+        key = self.column.key.format(name or self.name)
+        if self.column.channel:
+            return self.server.command("PUBSUB", "NUMSUB", key)[1] or None
+        return self.server.command("GET", key)
 
     def left(self, name: str = "") -> float:
         """Return for how long the key stays; 0 without one, infinite without a ttl."""
+        if self.column.channel:
+            return FOR_EVER if self.value(name) else 0.0
         left = self.server.command("PTTL", self.column.key.format(name or self.name))
         return {-2: 0.0, -1: FOR_EVER}.get(left, left / 1000)
 

@@ -10,7 +10,7 @@ from tests.servers import binaries
 NAMES = {"redis": "redis-py"}
 LIBRARIES = (
     *("fencelock", "redis", "python-redis-lock", "pottery", "redlock-ng"),
-    *("aioredlock", "aioredis", "coredis"),
+    *("aioredlock", "aioredis", "coredis", "redis-fifo-lock", "portalocker"),
 )
 
 

@@ -14,6 +14,9 @@ from tests.faults import world
 class _Shared:
     """Keeps no handle, unlike the faces of the tests: a client lives long and makes many."""
 
+    client: Any
+    _wrapped: Any
+
     def _make(self, handle: Any) -> Any:
         return self._wrapped(handle)
 
@@ -91,4 +94,4 @@ async def _serve(calls: asyncio.Queue[Any]) -> None:
             future.set_exception(error)
 
 
-FACES = {face.name: face for face in (Threads, Tasks)}
+FACES: dict[str, Any] = {face.name: face for face in (Threads, Tasks)}

@@ -35,7 +35,7 @@ def library(name: str) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="fencelock-shim-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     built = folder / f"{name}.so"
-    compile_it = ["cc", "-shared", "-fPIC", "-O1", "-Wall", "-o", built, HERE / f"{name}.c"]
+    compile_it = ["cc", "-shared", "-fPIC", "-O1", "-Wall", "-o", str(built), f"{HERE}/{name}.c"]
     subprocess.run(compile_it, check=True)
     return built
 

@@ -50,8 +50,8 @@ class Verdict:
             self.overlaps += checker.overlaps(tenures, limit)
             back = checker.fences_that_went_back(tenures, limit, exclusive=self.covered)
             self.fences_back += back
-            gap, _ = checker.longest_gap([one.start for one in tenures], begun, ended)
-            self.gaps[on] = max(self.gaps[on], gap)
+            seconds, _ = checker.longest_gap([one.start for one in tenures], begun, ended)
+            self.gaps[on] = max(self.gaps[on], seconds)
             self._linearize(on, limit, of(history.ops.values(), on), history, doubts)
         self.stale_accepted += checker.stale_accepted(history.writes)
         self.refused_though_proved += checker.refused_though_proved(history.writes)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 BUDGET = 200_000
 
@@ -44,12 +44,14 @@ class Call:
 class Model(Protocol):
     """A sequential object."""
 
-    start: Hashable
+    @property
+    def start(self) -> Hashable:
+        """Return the state before all calls."""
 
-    def step(self, state: Hashable, call: Call) -> Hashable | None:
+    def step(self, state: Any, call: Call) -> Hashable | None:
         """Return the state after a call with its answer, or None when it cannot be answered so."""
 
-    def over(self, state: Hashable, call: Call) -> bool:
+    def over(self, state: Any, call: Call) -> bool:
         """Return True if a call without end can do nothing any more, from this state on."""
 
 

@@ -345,9 +345,8 @@ class SimulatedPort(Engine):
 
     # -- leases and clean-ups -------------------------------------------------------------------
 
-    def track(self, hold: Hold, when: float) -> None:
-        """Put a hold into the book; the keeper sees it by itself."""
-        self.renewals.young[hold] = when
+    def attend(self, hold: Hold, when: float) -> None:
+        """Do nothing: the keeper sees a new hold by itself."""
 
     @property
     def hears(self) -> bool:

@@ -61,13 +61,21 @@ class Engine:
             return None
         return holder
 
-    async def ask_for(self: Port, attempt: Attempt, until: float, *, listen: bool) -> Reply:
+    async def ask_for(
+        self: Port, attempt: Attempt, _at: float, until: float, /, *, listen: bool
+    ) -> Reply:
         """Connect an attempt, and send its question."""
         await self.open(attempt, until, listen=listen)
         reply = await self.run(attempt.question(self.now()), attempt.key, until, attempt)
         if self.replicas is None and (type(reply) is bytes or not listen):
             self.close(attempt)
         return reply
+
+    def track(self: Port, hold: Hold, when: float) -> None:
+        """Put a new hold into the renewal schedule, and attend to it."""
+        with self.mutex:
+            self.renewals.young[hold] = when
+        self.attend(hold, when)
 
     def move(self: Port, hold: Hold, when: float) -> None:
         """Schedule a tracked hold for another instant."""

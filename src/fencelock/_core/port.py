@@ -20,14 +20,18 @@ class Port(Tables, Keeper, Protocol):
     """One client: its wire, its tables, and what it does with its locks; see ``engine.py``."""
 
     def track(self, hold: Hold, when: float) -> None:
-        """Put a new hold into the renewal schedule; have ``maintain`` run by ``when``."""
+        """Put a new hold into the renewal schedule, and attend to it."""
+
+    def attend(self, hold: Hold, when: float) -> None:
+        """Have ``maintain`` run by ``when``; give back all if the client was closed meanwhile."""
 
     def move(self, hold: Hold, when: float) -> None:
         """Schedule a tracked hold for ``when``."""
 
-    async def ask_for(self, attempt: Attempt, until: float, *, listen: bool) -> Reply:
+    async def ask_for(self, attempt: Attempt, at: float, until: float, /, *, listen: bool) -> Reply:
         """Connect an attempt as ``open`` does, and send its question; ends like ``call``.
 
+        ``at`` was read just before: the lease counts from there unless a connection is opened.
         Takes the connection back at a grant, and from one that does not ``listen``; not where
         replicas must have the grant first.
         """

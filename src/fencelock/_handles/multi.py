@@ -13,7 +13,7 @@ from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
 from fencelock.options import LeaseOptions
 
 # One script takes them all, and the server serves no other client meanwhile.
-NAMES_MAX: Final = 100
+LOCKS_MAX: Final = 100
 
 
 def parts_of(
@@ -28,8 +28,8 @@ def parts_of(
     parts = [
         named(each) if isinstance(each, str) else _held_by(each, port, kinds) for each in value
     ]
-    if not 1 <= len(parts) <= NAMES_MAX:
-        raise ValueError(f"names must be 1 to {NAMES_MAX} names, not {len(parts)}")
+    if not 1 <= len(parts) <= LOCKS_MAX:
+        raise ValueError(f"names must be 1 to {LOCKS_MAX} names, not {len(parts)}")
     names = [each.keys.name for each in parts]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

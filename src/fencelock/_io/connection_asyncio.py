@@ -142,7 +142,8 @@ class AsyncConnection(asyncio.BufferedProtocol):
             transport.write(packed)
         asked_at = now()
         self._slots.append((answer, until, asked_at))
-        due = until if self.fresh else min(until, asked_at + self.silence)
+        late = asked_at + self.silence
+        due = until if self.fresh or until < late else late
         if self._watch is None or due < self._watch_at:
             self._watch_until(due)
         return answer

@@ -79,16 +79,17 @@ class Connection:
         """Run a plain command, for a flow of both faces."""
         return self.command(args, until)
 
-    def run(self, request: bytes, until: float) -> Reply:
+    def run(self, request: bytes, until: float, at: float = 0.0) -> Reply:
         """Run a packed script call, or a command; see ``Port.call`` for how it ends.
 
         It sends and receives in one frame: nearly always the answer is there in this moment. Any
-        exception but a ServerError, even a signal handler's, leaves the connection unsound.
+        exception but a ServerError, even a signal handler's, leaves the connection unsound. ``at``
+        is what the clock said just before, if it was read.
         """
         try:
-            self.asked_at = asked_at = now()
-            if not self.fresh and until > asked_at + SILENT_SECONDS:
-                until = asked_at + SILENT_SECONDS
+            self.asked_at = at = at or now()
+            if not self.fresh and until > at + SILENT_SECONDS:
+                until = at + SILENT_SECONDS
             self.owed += 1
             try:
                 self._sock.sendall(request)

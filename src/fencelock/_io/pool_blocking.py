@@ -53,8 +53,8 @@ class Pool:
             connection = self.dial(until)
         return connection
 
-    def idle(self) -> Connection | None:
-        """Return an idle connection that the server has not closed.
+    def idle(self, at: float = 0.0) -> Connection | None:
+        """Return an idle connection that the server has not closed; ``at`` is as in its ``run``.
 
         One that was used just before is not checked: in a loop of calls that would cost more than
         the rare second try.
@@ -65,7 +65,7 @@ class Pool:
             except IndexError:
                 return None
             connection.fresh = False
-            if now() - connection.asked_at < FRESH_SECONDS or connection.settle():
+            if (at or now()) - connection.asked_at < FRESH_SECONDS or connection.settle():
                 return connection
             self.drop()
             connection.close()

@@ -118,16 +118,17 @@ class AioPort(ProcessPort):
 
     # -- waiting --------------------------------------------------------------------------------
 
-    async def ask_for(self, attempt: Attempt, until: float, *, listen: bool) -> Reply:
+    async def ask_for(self, attempt: Attempt, at: float, until: float, /, *, listen: bool) -> Reply:
         """Ask on the connection, registered under the loop's channel for a place in line."""
         mux, deaf = self.link.mux, bool(attempt.topic) or not self.link.listening
         if self.closing or mux is None or not mux.sound or (listen and deaf):
             await self.open(attempt, until, listen=listen)
             mux = await self.link.connected(until)
+            at = now()
         elif listen:
             attempt.channel = self.client_channel
             self._waiters[attempt.id] = attempt
-        attempt.origin, request = mux, attempt.question(now())
+        attempt.origin, request = mux, attempt.question(at)
         reply = await mux.run(request, until)
         if type(reply) is ReplyError:
             reply = await mux.refused(reply, request, until)
@@ -254,10 +255,8 @@ class AioPort(ProcessPort):
 
     # -- leases ---------------------------------------------------------------------------------
 
-    def track(self, hold: Hold, when: float) -> None:
-        """Put a new hold into the renewal schedule and set the timer for it."""
-        with self.mutex:
-            self.renewals.young[hold] = when
+    def attend(self, hold: Hold, when: float) -> None:
+        """Set the timer for a new hold."""
         if self._timer is None or when < self._timer_at:
             self.attend_by(when)
         if self._ticking is None:

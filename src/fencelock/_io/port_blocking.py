@@ -13,7 +13,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import Any
@@ -84,9 +83,10 @@ class BlockingPort(ProcessPort):
         """Run a packed script call on any connection, or on the waiter's."""
         if waiter is not None:
             return self._connect(waiter).run(request, until)
-        connection = self.pool.idle() or self.pool.take(until)
+        at = now()
+        connection = self.pool.idle(at) or self.pool.take(until)
         try:
-            reply = connection.run(request, until)
+            reply = connection.run(request, until, at)
         except BaseException:
             self.pool.give(connection)
             raise
@@ -95,12 +95,12 @@ class BlockingPort(ProcessPort):
 
     # -- waiting --------------------------------------------------------------------------------
 
-    async def ask_for(self, attempt: Attempt, until: float, *, listen: bool) -> Reply:
+    async def ask_for(self, attempt: Attempt, at: float, until: float, /, *, listen: bool) -> Reply:
         """Ask on an idle connection, for a place in line on one that listens already.
 
         It is the attempt's own while it asks: an interrupt leaves it there, for the undo.
         """
-        connection: Any = attempt.connection or self.pool.idle()
+        connection: Any = attempt.connection or self.pool.idle(at)
         attempt.connection = connection
         ready = connection is not None and connection.sound and not self.closing
         if ready:
@@ -111,8 +111,8 @@ class BlockingPort(ProcessPort):
                 ready = ready and not attempt.topic
         if not ready:
             await self.open(attempt, until, listen=listen)
-            connection = attempt.connection
-        reply = connection.run(attempt.question(now()), until)
+            connection, at = attempt.connection, now()
+        reply = connection.run(attempt.question(at), until, at)
         if self.replicas is None and (type(reply) is bytes or not listen):
             if attempt.owed or self._lent or attempt.topic:
                 self.close(attempt)
@@ -216,15 +216,17 @@ class BlockingPort(ProcessPort):
         bell.acquire()
         waiter.connection = bell
         while not waiter.news and (left := until - now()) > 0:
-            if bell.acquire(timeout=min(left, REST_SECONDS)):
+            if bell.acquire(timeout=left if left < REST_SECONDS else REST_SECONDS):  # noqa: FURB136 - quicker
                 return
 
     def wake(self, waiter: Seat) -> None:
         """Wake a thread that waits for others of this client; others block on their own sockets."""
         bell = waiter.connection
         if waiter.local and bell is not None:
-            with suppress(RuntimeError):  # it is rung already
+            try:  # noqa: SIM105 - ``suppress`` would cost more than the rest
                 bell.release()
+            except RuntimeError:  # it is rung already
+                pass
 
     def pushed(self, connection: Connection, message: list[bytes]) -> None:
         """Take a push; the waiter it may be for is the one that reads."""
@@ -240,10 +242,8 @@ class BlockingPort(ProcessPort):
 
     # -- leases ---------------------------------------------------------------------------------
 
-    def track(self, hold: Hold, when: float) -> None:
-        """Put a new hold into the renewal schedule and make sure that the renewal thread runs."""
-        with self.mutex:
-            self.renewals.young[hold] = when
+    def attend(self, hold: Hold, when: float) -> None:
+        """Make sure that the renewal thread runs for a new hold."""
         thread = self._renewal_thread
         trouble = None if when >= thread.wakes_at else thread.mind(when)
         options = hold.terms.options

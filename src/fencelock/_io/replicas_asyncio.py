@@ -19,7 +19,7 @@ from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply, closed
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.link_asyncio import Link
-from fencelock._io.replicas_blocking import ANSWER_SECONDS, LATE_SECONDS, mark, refused, wait
+from fencelock._io.replicas_blocking import ACK_SECONDS, LATE_SECONDS, mark, refused, wait
 from fencelock._io.wire import ReplyError
 from fencelock._runtime.clock import now
 from fencelock.errors import FencelockError
@@ -53,7 +53,7 @@ class Rounds:
         self._acks.append(ack)
         if not self.asking:
             self._task = self._loop.create_task(self._run(), name="fencelock-acknowledge")
-        timer = self._loop.call_later(until + ANSWER_SECONDS - now(), _reply, ack, 0)
+        timer = self._loop.call_later(until + ACK_SECONDS - now(), _reply, ack, 0)
         try:
             return await ack.answer
         finally:
@@ -94,7 +94,7 @@ class Rounds:
 
     def _judge(self, acks: list[AckRequest], count: int) -> None:
         """Answer requests with enough replicas or no time left; the others share the next round."""
-        enough, soon = count >= self._wanted, now() + ANSWER_SECONDS
+        enough, soon = count >= self._wanted, now() + ACK_SECONDS
         for ack in acks:
             if enough or ack.until <= soon:
                 _reply(ack, count)

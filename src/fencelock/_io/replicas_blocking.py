@@ -24,7 +24,7 @@ from fencelock.options import Acknowledgement
 # Servers up to Redis 7 end a WAIT up to 0.1 s late: so it gets only a part of the time, and its
 # answer may be a little late.
 PART = 0.9
-ANSWER_SECONDS = 0.025
+ACK_SECONDS = 0.025
 LATE_SECONDS = 0.25
 
 
@@ -65,9 +65,9 @@ class BlockingReplicas:
         try:
             connection.asked_at = now()
             connection.send(mark(waiter.keys) + wait(self.wanted, until), 2)
-            reply = connection.answer(until + ANSWER_SECONDS)
+            reply = connection.answer(until + ACK_SECONDS)
             if type(reply) is not ReplyError:
-                reply = connection.answer(until + ANSWER_SECONDS)
+                reply = connection.answer(until + ACK_SECONDS)
         except BaseException as broken:
             connection.sound = False
             if isinstance(broken, NoReply) and broken.undo_connection is not None:

@@ -18,7 +18,7 @@ from fencelock._io.connection_asyncio import AsyncConnection, Pushed, Slot, dial
 from fencelock._io.io_asyncio import AsyncioIo
 from fencelock._io.wire import ReplyError, server_error
 from fencelock._runtime.clock import now
-from fencelock._topology.sentinel import ANSWER_SECONDS, FRESH_SECONDS
+from fencelock._topology.sentinel import FRESH_SECONDS, SENTINEL_SECONDS
 
 if TYPE_CHECKING:
     from fencelock._io.sources.kinds import One
@@ -99,7 +99,7 @@ class AsyncMasterConnection(AsyncConnection):
         if not self._slots or not self.sound:
             return
         if now() - self._slots[0][2] > FRESH_SECONDS / 2:
-            proving = partial(self._guard.still_master, now() + ANSWER_SECONDS)
+            proving = partial(self._guard.still_master, now() + SENTINEL_SECONDS)
             self._io.spawn(partial(self._quietly, proving), TASK)
         self._late_timer = self.loop.call_later(FRESH_SECONDS, self._look_for_late)
 

@@ -36,15 +36,15 @@ class MasterConnection(Connection):
         self._guard = guard
         self._reads_until = 0.0
 
-    def run(self, request: bytes, until: float) -> Reply:
+    def run(self, request: bytes, until: float, at: float = 0.0) -> Reply:
         """Run a packed request, but not at a replaced master; its answer's age counts."""
         if self._guard.is_replaced:
             raise self._replaced()
         if not self.fresh:
-            until = min(until, now() + SILENT_SECONDS)
+            until = min(until, (at or now()) + SILENT_SECONDS)
         self._reads_until = until
         try:
-            reply = super().run(request, until)
+            reply = super().run(request, until, at)
         except ServerError as error:
             self._ask_guard(self._guard.refused(error, self.asked_at, until))
             raise

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from functools import wraps
+from functools import update_wrapper, wraps
 from types import FunctionType
 from typing import Any, Final, Never, TypeVar
 
@@ -185,12 +185,29 @@ def made_by_clients(function: Function) -> Function:
 
 
 def unnamed(cls: Kind) -> Kind:
-    """Decorate a private base class: its name does not stand in the errors of its methods."""
+    """Decorate a private base class: errors of its methods name the public class, or none.
+
+    So does Python's warning about a coroutine that was never awaited.
+    """
     for name, member in vars(cls).items():
         while isinstance(member, FunctionType):
             member.__qualname__ = name
             member = getattr(member, "__wrapped__", None)  # noqa: PLW2901 - what a decorator calls
+    cls.__init_subclass__ = classmethod(_name_methods)  # type: ignore[assignment]  # so it is made
     return cls
+
+
+def _name_methods(cls: type) -> None:
+    """Give a public class the methods of its private bases, under its own name."""
+    for name in dir(cls) if cls.__name__.removeprefix("Async") in MAKERS else ():
+        member = getattr(cls, name, None) if name[0] != "_" else None  # some only give hints
+        if isinstance(member, FunctionType) and member.__qualname__ == name:
+            code, known = member.__code__, member.__globals__
+            own = FunctionType(code, known, name, member.__defaults__, member.__closure__)
+            update_wrapper(own, member)
+            own.__kwdefaults__, own.__qualname__ = member.__kwdefaults__, f"{cls.__name__}.{name}"
+            del vars(own)["__wrapped__"]  # it is the same code
+            setattr(cls, name, own)
 
 
 CONDITION: Final = (

@@ -31,11 +31,11 @@ class LateLogger(Logger):
 
 log: LateLogger = LateLogger()
 
-NAMES_MAX = 10  # in one line
+NAMED_MAX = 10  # in one line
 
 
 def listed(names: Iterable[str]) -> str:
     """Return names for a log line: the first ten, and how many more there are."""
     each = sorted(names)
-    more = f" and {len(each) - NAMES_MAX} more" if len(each) > NAMES_MAX else ""
-    return ", ".join(map(repr, each[:NAMES_MAX])) + more
+    more = f" and {len(each) - NAMED_MAX} more" if len(each) > NAMED_MAX else ""
+    return ", ".join(map(repr, each[:NAMED_MAX])) + more

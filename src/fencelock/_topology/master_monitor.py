@@ -21,10 +21,10 @@ from typing import Any, Protocol
 from fencelock._core.types import NoReply
 from fencelock._topology.io import Flow, Io
 from fencelock._topology.sentinel import (
-    ANSWER_SECONDS,
     CONNECT_SECONDS,
     GRACE_SECONDS,
     PUSH_SECONDS,
+    SENTINEL_SECONDS,
     MasterState,
     Outcome,
     SentinelReply,
@@ -69,7 +69,7 @@ class Round:
         self._majority, self._done = io.latch(), io.latch()
         self._unanswered = len(service.sentinels)
         self.began = io.now()
-        self._ends = self.began + ANSWER_SECONDS
+        self._ends = self.began + SENTINEL_SECONDS
         self.outcomes: list[Outcome] = [None] * self._unanswered
 
     def ask(self) -> None:
@@ -101,7 +101,7 @@ class Round:
             self._state.end_round(self.began, self.outcomes)
 
     async def _ask(self, at: int) -> None:
-        outcome = await self._said(self._service.sentinels[at], self.began + ANSWER_SECONDS)
+        outcome = await self._said(self._service.sentinels[at], self.began + SENTINEL_SECONDS)
         with self._io.mutex():
             complete, majority = self._take(at, outcome)
         if complete:

@@ -110,10 +110,10 @@ async def identify(
     """
     asked_at = now()
     try:
-        told = await command((b"INFO", b"server"), until)
+        info = await command((b"INFO", b"server"), until)
     except BaseException as error:
         connection.close()
         if isinstance(error, NoReply):
             raise NoReply(str(error), sent=False) from error.__cause__
         raise
-    saw(*parse_info(told), asked_at)
+    saw(*parse_info(info), asked_at)

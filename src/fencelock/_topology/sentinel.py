@@ -21,7 +21,7 @@ from fencelock._core.types import NoReply
 from fencelock.errors import ServerDenied, ServerError, ServerUnreachable, ServerUnsuitable
 
 # Each Sentinel gets this long to answer.
-ANSWER_SECONDS = 0.5
+SENTINEL_SECONDS = 0.5
 # Once most have answered, the others get this much longer: a dead host would cost half a second.
 GRACE_SECONDS = 0.1
 # How long a round counts: no failover completes sooner after a Sentinel has found nothing wrong.
@@ -37,7 +37,7 @@ SHARED_SECONDS = 0.1
 # A silent master gets this long to greet; then the Sentinels are asked again.
 CONNECT_SECONDS = 1.0
 # A push waits for its proof this long: for the round that is under way, and for one after it.
-PUSH_SECONDS = 2 * ANSWER_SECONDS
+PUSH_SECONDS = 2 * SENTINEL_SECONDS
 # A caller whose time is up leaves a last question this much, within the 100 ms of I13.
 _LAST_SECONDS = 0.05
 # Sentinels that were set up again count epochs from 0: the old count is forgotten after this.

@@ -50,7 +50,7 @@ SILENT_SECONDS: Final = 5.0
 # One node's time to tell the map, before another one is asked.
 MAP_SECONDS: Final = 0.5
 # One attempt's time for an answer. Then the map is read again: the node may have been replaced.
-ANSWER_SECONDS: Final = 1.1
+NODE_SECONDS: Final = 1.1
 # Redirects that one attempt follows: more come only while slots move to and fro.
 REDIRECTS_MAX: Final = 5
 
@@ -207,13 +207,13 @@ class SlotMap:
         yield from (node for node in everyone if node not in self._doubted)
         yield from doubted
 
-    def learn(self, reply: Any, told_by: NodeAddress) -> None:
+    def learn(self, reply: Any, asked: NodeAddress) -> None:
         """Take an answer to CLUSTER SLOTS."""
         owners: list[NodeAddress | None] = [None] * SLOTS
         masters: dict[NodeAddress, None] = {}
         followers: dict[NodeAddress, tuple[NodeAddress, ...]] = {}
         for first, last, *nodes in reply:
-            found = [node for node in (self._named(each, told_by) for each in nodes) if node]
+            found = [node for node in (self._named(each, asked) for each in nodes) if node]
             if not found:
                 continue
             owners[first : last + 1] = [found[0]] * (last + 1 - first)
@@ -242,14 +242,14 @@ class SlotMap:
             self.doubtful = True  # rarely has only one slot moved
         return Redirect(node, error.code == "ASK")
 
-    def named(self, error: ServerError, told_by: NodeAddress) -> NodeAddress | None:
+    def named(self, error: ServerError, asked: NodeAddress) -> NodeAddress | None:
         """Return the master of the slot that a node was asked about, according to its refusal.
 
         Only a master says WRONGTYPE and ASK: it owns a migrating slot until that has moved.
         """
         if error.code == "MOVED":
             return self._target(error)[1]
-        return told_by if error.code in {"ASK", "WRONGTYPE"} else None
+        return asked if error.code in {"ASK", "WRONGTYPE"} else None
 
     def _target(self, error: ServerError) -> tuple[int, NodeAddress]:
         """Return slot and node of a redirect; without a host, the same host is meant."""
@@ -258,10 +258,10 @@ class SlotMap:
         owner = self.owners[int(number)] or self._seeds[0]
         return int(number), self._reached(NodeAddress(host.strip("[]") or owner.host, int(port)))
 
-    def _named(self, told: Sequence[Any], told_by: NodeAddress) -> NodeAddress | None:
-        host = (told[0] or b"").decode()
+    def _named(self, address: Sequence[Any], asked: NodeAddress) -> NodeAddress | None:
+        host = (address[0] or b"").decode()
         return (
-            None if host == "?" else self._reached(NodeAddress(host or told_by.host, int(told[1])))
+            None if host == "?" else self._reached(NodeAddress(host or asked.host, int(address[1])))
         )
 
     def _reached(self, node: NodeAddress) -> NodeAddress:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
-from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fencelock._core.lock.hold import joined
@@ -36,13 +35,13 @@ in_loop_of: Callable[..., Any] = tasks.in_loop_of
 later: Callable[[Any, float, Callable[[], None]], bool] = tasks.later
 
 # Of the methods whose caller matters, where ``wait_for`` runs them in a task of its own.
-_by_caller: set[CodeType] = set()
+_by_caller: set[int] = set()  # the ids of their code, whose own hash takes long
 
 
 def by_caller(method: Method) -> Method:
     """Decorate a method that acquires or releases: around it, ``wait_for`` changes nothing."""
     if sys.version_info < (3, 12):
-        _by_caller.add(method.__code__)
+        _by_caller.add(id(method.__code__))
     return method
 
 
@@ -59,7 +58,7 @@ def caller() -> asyncio.Task[Any]:
         task = None
     if task is None:
         raise RuntimeError("fencelock's asyncio face must be used from a task")
-    if _by_caller and getattr(task.get_coro(), "cr_code", None) in _by_caller:
+    if _by_caller and id(getattr(task.get_coro(), "cr_code", None)) in _by_caller:
         return _who_waits_for(task)
     return task
 

@@ -230,7 +230,7 @@ class AsyncLockBase(AsyncHandle):
             port = self._port()
             if port.elsewhere:
                 port = home_of(hold, port)
-            flow = take_and_release(port, partial(holds.take_of_body, body))
+            flow = take_and_release(port, holds.take_of_body, body)
             await run_release(flow, self, port)
 
     async def release(self) -> int | None:
@@ -297,7 +297,7 @@ class AsyncLock(AsyncLockBase):
         port, holds, task = self._port(), self._holds, caller()
         if port.elsewhere:
             port = home_of(holds.lease_for(task), port)
-        await run_release(take_and_release(port, partial(holds.take, task)), self, port)
+        await run_release(take_and_release(port, holds.take, task), self, port)
 
 
 class AsyncRLock(AsyncLockBase):

@@ -227,7 +227,7 @@ class LockBase(Handle):
             port = self._port
             if port.elsewhere:
                 port = home_of(hold, port)
-            flow = take_and_release(port, partial(holds.take_of_body, body))
+            flow = take_and_release(port, holds.take_of_body, body)
             run_release(flow, self, port)
 
     def release(self) -> int | None:
@@ -289,7 +289,7 @@ class Lock(LockBase):
         port, holds, thread = self._port, self._holds, here.unit
         if port.elsewhere:
             port = home_of(holds.lease_for(thread), port)
-        run_release(take_and_release(port, partial(holds.take, thread)), self, port)
+        run_release(take_and_release(port, holds.take, thread), self, port)
 
 
 class RLock(LockBase):

@@ -14,6 +14,7 @@ _DAY: Final = 86400
 _EXACT_BELOW: Final = 10
 _GAP: Final = "  "
 _CELL_MIN: Final = 24  # columns are left out before a cell is cut below this
+_NUMBERS: Final = {"WHEN", "FOR", "HELD FOR", "LEASE", "WAITING", "KEPT FOR", "LONGEST WAIT", "#"}
 _PADDED_MAX: Final = 40  # no cell is padded to more for programs
 
 
@@ -73,7 +74,7 @@ def fitted(lines: list[list[str]], width: int, less: Sequence[str] = ()) -> list
     """Return the lines of a table, its header first, cut to a width.
 
     Columns of ``less`` are left out, the first ones first, until the others have enough room. Then
-    the longest cells are cut in the middle: names differ at either end.
+    the longest cells are cut in the middle: names differ at either end. Numbers stay whole.
     """
     for name in less:
         if sum(min(n, _CELL_MIN) + len(_GAP) for n in _widths(lines)) - len(_GAP) <= width:
@@ -81,9 +82,12 @@ def fitted(lines: list[list[str]], width: int, less: Sequence[str] = ()) -> list
         if name in lines[0]:
             place = lines[0].index(name)
             lines = [line[:place] + line[place + 1 :] for line in lines]
-    widths = _widths(lines)
-    while sum(widths) + len(_GAP) * (len(widths) - 1) > width and max(widths) > 1:
-        widths[widths.index(max(widths))] -= 1
+    widths, names = _widths(lines), [n for n, each in enumerate(lines[0]) if each not in _NUMBERS]
+    while sum(widths) + len(_GAP) * (len(widths) - 1) > width:
+        longest = max(names, key=lambda n: widths[n])
+        if widths[longest] == 1:
+            break
+        widths[longest] -= 1
     return [[_cut(cell, n) for cell, n in zip(line, widths, strict=True)] for line in lines]
 
 

@@ -149,7 +149,7 @@ def row(lock: LockStatus) -> dict[str, str]:
         "HELD FOR": human(who.held_for) if who else "-",
         "LEASE": lease(lock.remaining) if lock.held else "-",
         "FENCE": str(lock.fence) if lock.fence else "-",
-        "WAITING": str(lock.waiting_units),
+        "WAITING": lock.waiting_words,
     }
 
 

@@ -14,7 +14,9 @@ def print_tree(found: Sequence[Block]) -> None:
     for branch in tree(found):
         text = f"{'  ' * branch.depth}{branch.unit}"
         if branch.block is not None:
-            text += f" waits for {branch.block.name}, {human(branch.block.waited)}"
+            others = branch.block.others
+            text += f" and {others} more in turns wait" if others else " waits"
+            text += f" for {branch.block.name}, {human(branch.block.waited)}"
             text += "" if branch.block.certain else ", or for another holder"
         print(visible(f"{text} (see above)" if branch.again else text))
     for circle in cycles(found):
@@ -31,7 +33,7 @@ def summary(block: Block) -> dict[str, Any]:
         "holder": _told(block.holder),
         "held_for": round(block.held_for, 3),
         "certain": block.certain,
-    }
+    } | ({"others": block.others} if block.others else {})
 
 
 def _told(unit: Unit) -> dict[str, Any] | None:

@@ -47,7 +47,7 @@ _LATE_SECONDS: Final = 10.0
 class ServerSource:
     """What is asked of a client's server. Raises what the client raises.
 
-    Two commands a look, and sometimes one or two more.
+    Two commands a look, sometimes one or two more, and a message to each client; see overview.py.
     """
 
     def __init__(self, client: Client) -> None:

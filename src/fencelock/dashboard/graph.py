@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from fencelock._core.look.graph import Block, Unit, blocks, in_cycles, unit_of
@@ -24,12 +24,13 @@ class Graph:
     def __init__(self, locks: Sequence[LockStatus]) -> None:
         self.waits: list[Block] = blocks(locks)
         self.people: dict[Unit, dict[str, Any]] = {
-            unit_of(each): person(each)
-            for lock in locks
-            for each in (*lock.waiters, *lock.local_waiters)
+            unit_of(each): person(each) for lock in locks for each in lock.listed_waiters
         }
-        holders = {unit_of(each): person(each) for lock in locks for each in lock.holders}
+        # Of one that holds several locks the label of the one that most wait for is shown.
+        waited_for = sorted(locks, key=lambda lock: lock.waiting_units)
+        holders = {unit_of(each): person(each) for lock in waited_for for each in lock.holders}
         self.people |= holders
+        self._others = {wait.waiter: wait.others for wait in self.waits}
         self.holders: frozenset[Unit] = frozenset(holders)
         self.behind: dict[Unit, list[Block]] = defaultdict(list)
         self.ahead: dict[Unit, list[Block]] = defaultdict(list)
@@ -60,6 +61,10 @@ class Graph:
                     left.append(wait.waiter)
         return found
 
+    def number(self, units: Iterable[Unit]) -> int:
+        """Return for how many threads and tasks these waiters stand."""
+        return sum(1 + self._others[unit] for unit in units)
+
     def blockers(self, now: float) -> list[dict[str, Any]]:
         """Return every holder that others wait for, the one that costs them most first."""
         rows = [self._blocker(unit, now) for unit in self.behind]
@@ -67,11 +72,12 @@ class Graph:
 
     def _blocker(self, unit: Unit, now: float) -> dict[str, Any]:
         blocked = self.blocked_by(unit)
+        waited = ((now - since) * self.number([each]) for each, since in blocked.items())
         return self.person(unit) | {
             "holds": sorted({wait.name for wait in self.behind[unit]}),
-            "direct": len({wait.waiter for wait in self.behind[unit]} - {unit}),
-            "all": len(blocked),
-            "seconds": round(sum(max(0.0, now - since) for since in blocked.values()), 3),
+            "direct": self.number({wait.waiter for wait in self.behind[unit]} - {unit}),
+            "all": self.number(blocked),
+            "seconds": round(sum(max(0.0, each) for each in waited), 3),
             "cycle": unit in self.ring,
         }
 
@@ -94,7 +100,7 @@ class Graph:
         With ``name`` only those that have to do with that lock.
         """
         shown = self.behind if name is None else self.around(name) & self.behind.keys()
-        counts = {unit: len(self.blocked_by(unit)) for unit in shown}
+        counts = {unit: self.number(self.blocked_by(unit)) for unit in shown}
         order = sorted(counts, key=lambda unit: (unit not in self.ring, -counts[unit]))
         drawn = _Drawing(self, counts)
         left_out = sum(not drawn.add(unit) for unit in order)
@@ -129,7 +135,7 @@ class _Drawing:
                 first = min(crowd, key=lambda wait: wait.since)
                 box: dict[str, Any] = {
                     "id": len(self.nodes),
-                    "crowd": len(crowd),
+                    "crowd": self._graph.number({wait.waiter for wait in crowd}),
                     "waits": first.name,
                 }
                 self.nodes.append(box | {"all": 0, "cycle": False})

@@ -101,12 +101,12 @@ class Recent:
             del self._pasts[next(iter(self._pasts))]
 
     def _charge(self, locks: Sequence[LockStatus], now: float, passed: float) -> None:
-        """Add the time since the last look to each holder's cost, for each client that waits."""
+        """Add the time since the last look to each holder's cost, for all that wait."""
         if not 0 < passed <= GAP_MAX:
             return
         minute = self._minutes.setdefault(int(now // 60), {})
         for lock in locks:
-            for who in lock.holders if lock.waiting and not lock.kept else ():
+            for who in lock.holders if lock.waiting_units and not lock.kept else ():
                 _add(minute, _holder(who), lock.name, passed * lock.waiting_units)
         for old in [each for each in self._minutes if each <= now // 60 - MINUTES_KEPT]:
             del self._minutes[old]

@@ -45,7 +45,8 @@ def row(lock: LockStatus, now: float, *, cycle: bool = False) -> Row:
         "more": max(0, lock.holding - 1),
         "until": None if until is None else round(now + until, 2),
         "waiting": lock.waiting_units,
-        "oldest": min((each.since for each in lock.waiters), default=None),
+        "waiting_more": lock.waiting_more,
+        "oldest": min((each.since for each in lock.listed_waiters), default=None),
         "fence": lock.fence,
         "cycle": cycle,
     }

@@ -202,9 +202,9 @@ def _code(error: Exception) -> str:
 
 def _parsed(key: str, text: bytes, etag: str) -> _Pointer:
     try:
-        told = json.loads(text) if len(text) <= _POINTER_BYTES_MAX else None
+        pointer = json.loads(text) if len(text) <= _POINTER_BYTES_MAX else None
     except ValueError:
-        told = None
-    if not (isinstance(told, dict) and told.get("kind") == _KIND):
+        pointer = None
+    if not (isinstance(pointer, dict) and pointer.get("kind") == _KIND):
         raise ValueError(f"the key {key!r} stores no pointer: it was written without the guard")
-    return _Pointer(told["lock"], told["fence"], told["data"], etag)
+    return _Pointer(pointer["lock"], pointer["fence"], pointer["data"], etag)

@@ -106,7 +106,10 @@ class MetricsHook:
 
     def __call__(self, event: LockEvent, /) -> None:
         """Measure what an event tells."""
-        kind, labels = event.kind, (self._template(event), event.object)
+        kind = event.kind
+        if kind == events.REQUESTED:  # measured when it ends
+            return
+        labels = self._template(event.template), event.subject.kind
         if kind in _COUNTED:
             self._record(_COUNTED[kind], 1, labels)
         if kind in events.ENDS:
@@ -133,8 +136,8 @@ class MetricsHook:
             counted.discard(event.number)
             self._record(gauge, -1, labels)
 
-    def _template(self, event: LockEvent) -> str:
+    def _template(self, template: str) -> str:
         """Return the template; ``(other)`` for those beyond ``templates_max``."""
-        if len(self._templates) < self._templates_max:
-            self._templates.add(event.template)
-        return event.template if event.template in self._templates else OTHER
+        if template not in self._templates and len(self._templates) < self._templates_max:
+            self._templates.add(template)
+        return template if template in self._templates else OTHER

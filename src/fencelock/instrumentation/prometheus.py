@@ -19,13 +19,16 @@ def hook(registry: Any, templates_max: int) -> MetricsHook:
     if registry not in _made:
         _made[registry] = {each: _metric(prometheus, each, registry) for each in MEASURES}
     made = _made[registry]
+    # What adds to each, by its name and labels, which are of a bounded number: to look it up in the
+    # package takes longer than to add.
+    known: dict[tuple[str, tuple[str, ...]], Any] = {}
 
     def record(measure: Measure, value: float, labels: tuple[str, ...]) -> None:
-        metric = made[measure].labels(*labels)
-        if measure.form == SPAN:
-            metric.observe(value)
-        else:
-            metric.inc(value)
+        key = measure.prometheus, labels
+        if key not in known:
+            metric = made[measure].labels(*labels)
+            known[key] = metric.observe if measure.form == SPAN else metric.inc
+        known[key](value)
 
     return MetricsHook(record, templates_max)
 

@@ -17,7 +17,7 @@ from tests.flows.sowing import (
 )
 from tests.flows.worlds import cohorts as worlds
 
-ENOUGH = "validity(length) * self.part <= hold.deadline - now <= validity(length)"
+ENOUGH = "valid * self.part <= hold.deadline - now <= valid"
 NOT_THE_HOLDER = "if redis.pcall('GET', KEYS[1]) ~= holder then"
 
 
@@ -54,7 +54,7 @@ SEEDS = (
     ),
     seed(
         "a turn with too little of the lease",
-        Statement("tenure.may_pass", ENOUGH, ENOUGH.replace("validity(length) * self.part", "0.0")),
+        Statement("tenure.may_pass", ENOUGH, ENOUGH.replace("valid * self.part", "0.0")),
         worlds.FIXED_LONG,
         "L",
     ),
@@ -81,7 +81,7 @@ SEEDS = (
         Statement(
             "tenure.may_pass",
             ENOUGH,
-            ENOUGH.removesuffix(" <= validity(length)"),
+            ENOUGH.removesuffix(" <= valid"),
         ),
         worlds.LENGTHENED,
         "L",

@@ -21,8 +21,8 @@ SEEDS = (
         "a lock that is held is taken",
         script(
             "multi_acquire",
-            "if current and current ~= holder then\n    return recall",
-            "if false then\n    return recall",
+            "if current and current ~= holder then\n    if recall",
+            "if false then\n    if recall",
         ),
         multis.TWO,
         "I1 I4 I8 L",

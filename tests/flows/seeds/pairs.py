@@ -80,8 +80,8 @@ SEEDS = (
         "a turn that is longer than its holder asked for",
         Statement(
             "tenure.may_pass",
-            "validity(length) * self.part <= hold.deadline - now <= validity(length)",
-            "validity(length) * self.part <= hold.deadline - now",
+            "valid * self.part <= hold.deadline - now <= valid",
+            "valid * self.part <= hold.deadline - now",
         ),
         world("renew", "renew longer", "in turns"),
         "L",

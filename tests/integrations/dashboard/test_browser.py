@@ -258,6 +258,8 @@ def test_names_that_differ_at_their_end_are_told_apart(board, client):
             assert end.inner_text() == name[-12:]
             inner, outer = end.bounding_box(), cell(board, name, "name").bounding_box()
             assert inner["x"] + inner["width"] <= outer["x"] + outer["width"]
+            start = row(board, name).locator(".c-name .head").bounding_box()
+            assert abs(start["y"] - inner["y"]) < 4, "not on one line"
 
 
 def test_an_event_is_shown_as_one(board, client):

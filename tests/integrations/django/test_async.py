@@ -188,27 +188,23 @@ def test_all_caches_of_a_server_share_a_client(cache):
     assert first.redis is other.redis
 
 
-class OfDjangoRedis:
-    """A cache as django-redis makes it: ``client`` has the connections."""
-
-    def __init__(self, redis):
-        self.client = self
-        self.redis = redis
-
-    def get_client(self, *, write):
-        assert write
-        return self.redis
-
-    def make_key(self, key, version=None):
-        return f"shop:{version or 1}:{key}"
-
-
-def test_a_cache_of_django_redis_gets_the_method_too(cache):
+@pytest.mark.parametrize(
+    "kind", ["default.DefaultClient", "herd.HerdClient", "sharded.ShardClient"]
+)
+def test_a_cache_of_django_redis_gets_the_method_too(server, kind):
+    """It excludes the lock that django-redis itself has, and the other way round."""
+    django_redis = pytest.importorskip("django_redis.cache")
     from fencelock.contrib.django.cache import CacheLocks  # noqa: PLC0415  # after the set-up
 
-    class Cache(CacheLocks, OfDjangoRedis):
+    class Cache(CacheLocks, django_redis.RedisCache):
         pass
 
-    made = Cache(cache._cache.get_client(write=True))
-    with made.lock("report", timeout=20):
-        assert not cache.lock("report").acquire(blocking=False)
+    options = {"CLIENT_CLASS": f"django_redis.client.{kind}"}
+    setting = server.tcp_url, {"KEY_PREFIX": "shop", "VERSION": 3, "OPTIONS": options}
+    ours, theirs = Cache(*setting), django_redis.RedisCache(*setting)
+    with ours.lock("report", timeout=20) as held:
+        assert held.lease.fence > 0
+        assert not theirs.lock("report", timeout=20).acquire(blocking=False)
+    with theirs.lock("report", timeout=20):
+        assert not ours.lock("report").acquire(blocking=False)
+    theirs.close()

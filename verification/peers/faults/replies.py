@@ -93,6 +93,8 @@ def release_request_lost(stage: Stage) -> Seen:
 
 
 def _release_lost(stage: Stage, action: str) -> Seen:
+    if not stage.column.release:
+        raise NotImplementedError("a release closes a connection: there is no request")
     seen = Seen()
     user = stage.user("holder", Use(LONG), proxied=True)
     user.must_acquire()

@@ -248,7 +248,8 @@ def entered(port: Tables, attempt: Attempt, asks: Attempt) -> UnitWait:
         wait = UnitWait(port, attempt, asks, port.now() + after)
         wait.patient = attempt.give_up_at == inf
         # The holder of a cohort is known: its waiters see by themselves whether it is their own.
-        known = asks.tenure is not None and isinstance(asks.tenure.front, Hold) and asks.local
+        # It is the front, or about to be: then no other tenure has the lock.
+        known = asks.local and (asks.tenure.spare or isinstance(asks.tenure.front, Hold))
         if wait.patient and not known and _is_held_by_itself(port, attempt, wait):
             wait.due, wait.pause = port.now(), OWN_AGAIN_SECONDS
         if not asks.local:

@@ -183,12 +183,12 @@ async def line_up(
     now = port.now()
     patient = give_up_at == FOR_EVER
     until = now + port.server_timeout if patient else answer_by(port, now, give_up_at)
-    until = min(until, asks.latest)
+    until = asks.latest if asks.latest < until else until  # noqa: FURB136 - min() takes ten times as long
     if asks.tries:
         asks.start()
     while True:
         try:
-            reply = await port.ask_for(asks, until, listen=listen)
+            reply = await port.ask_for(asks, now, until, listen=listen)
             asks.asking = False
             if asks.waits_since:
                 reply = asks.judged(reply)
@@ -198,12 +198,15 @@ async def line_up(
         except (NoReply, ServerError) as trouble:
             asks.asking = isinstance(trouble, NoReply) and trouble.sent  # it may arrive later
             until = await _once_more(port, asks, trouble, until, give_up_at)
+            now = port.now()
             continue
         granted = isinstance(reply, bytes)
         if (asks.waits_since or port.replicas is not None) and (granted or not listen):
             port.close(asks)
         if granted:
-            return Grant(int(reply), ends, asks.terms.lease)
+            return tuple.__new__(
+                Grant, (int(reply), ends, asks.terms.lease)
+            )  # half as long as Grant()
         asks.recalls = reply[3] == RECALLABLE
         asks.seen = HeldBy.of(reply[0], reply[4])
         return await _lined_up(port, asks, reply, give_up_at) if listen else None
@@ -353,14 +356,8 @@ def _learn(port: Port, line: Line, waiters: list[Attempt], told: Reply, asked_at
     """
     holder, _, pttl_ms, foreign, positions = told
     front = min((place for place in positions if place >= 0), default=0)
-    line.postpone(
-        asked_at,
-        pttl_ms,
-        front,
-        foreign=bool(foreign),
-        jitter=port.jitter(),
-        crowd=port.lines.foreign,
-    )
+    jitter, crowd = port.jitter(), port.lines.foreign
+    line.postpone(asked_at, pttl_ms, front, foreign=bool(foreign), jitter=jitter, crowd=crowd)
     for waiter, position in zip(waiters, positions, strict=True):
         if not waiter.news and (position < 0 or holder == waiter.holder_id):
             waiter.lose_place()
@@ -409,7 +406,8 @@ async def acquire(
     attempt.arrived_at = port.now()
     attempt.at_once = timeout is not None and timeout <= 0
     give_up_at = FOR_EVER if timeout is None or timeout < 0 else attempt.arrived_at + timeout
-    attempt.give_up_at = min(give_up_at, attempt.terms.ends)  # nothing is granted after its end
+    # Nothing is granted after its end.
+    attempt.give_up_at = give_up_at if give_up_at < attempt.terms.ends else attempt.terms.ends  # noqa: FURB136 - as in line_up
     if attempt.terms.options.deadlock_after is not None:
         attempt.unit = attempt.who
     try:
@@ -472,34 +470,42 @@ def begin(
     """Make a grant a registered hold, and track its lease.
 
     ``asked``: by whose ids the server knows it, if not by the attempt's own. ``turn``: the fence,
-    if it is a turn that another waiter of this client passed on.
+    if it is a turn that another waiter of this client passed on. The hold of an attempt that is
+    alone stands in its client's table from here on.
 
     Whatever it raises, the attempt has the hold: who undoes the attempt ends it.
 
     Full leases of one handle that are granted within a sixtieth of their length are due together,
-    as their renewals would be: so nearly always it is known when.
+    as their renewals would be, and so are the turns of one lease: nearly always it is known when.
     """
-    registry = attempt.registry
-    hold = registry.hold_type(
-        port, attempt, grant.fence, min(grant.deadline, attempt.terms.ends), attempt.who
-    )
-    hold.turn = turn
+    registry, terms = attempt.registry, attempt.terms
+    deadline = grant.deadline if grant.deadline < terms.ends else terms.ends  # noqa: FURB136 - as above
+    hold = registry.hold_type(port, attempt, grant.fence, deadline, attempt.who)
     if asked is not None:
-        hold.id, hold.holder_id = asked.id, asked.holder_id
-        hold.info, hold.owed = asked.info, asked.owed
-    terms, now = hold.terms, hold.granted_at
+        hold.turn, hold.owed = turn, asked.owed
+        hold.id, hold.holder_id, hold.info = asked.id, asked.holder_id, asked.info
+    now = hold.granted_at
     if grant.lease < attempt.ttl - ROUNDING_SECONDS:
         hold.short = True  # it was handed over, and is to grow
-    attempt.hold = hold
-    attempt.asks = None  # most are their own question: the collector need not free them
+    attempt.hold, attempt.asks = (
+        hold,
+        None,
+    )  # most are their own question: the collector need not free them
     registry.add(hold)
-    if hold.steady and not (hold.short or turn):
-        if now >= terms.due_until:
-            terms.due_at = first_due(hold, grant.lease, port.jitter(), now)
-            terms.due_until = now + grant.lease / BATCHES
-        port.track(hold, terms.due_at)
-    else:
-        port.track(hold, first_due(hold, grant.lease, port.jitter(), now))
+    end = deadline if hold.short or turn else FOR_EVER
+    lease, last_end, when, until = terms.due
+    if now >= until or lease != grant.lease or last_end != end or not hold.steady:
+        when = first_due(hold, grant.lease, port.jitter(), now)
+        terms.due = grant.lease, end, when, now + grant.lease / BATCHES
+    hold.grant, cohorts = grant, port.lines.cohorts
+    with port.mutex:
+        port.renewals.young[hold] = when
+        if attempt.tenure is None and cohorts.get(terms.cohort) is attempt:
+            if hold.open and hold.loss is None:
+                cohorts[terms.cohort] = hold
+            else:  # another thread released it, or its handle is gone
+                del cohorts[terms.cohort]
+    port.attend(hold, when)
     if port.lines.closed:  # while it was granted: nothing would give it back
         raise closed()
     if port.lines.revoked:

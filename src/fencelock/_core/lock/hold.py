@@ -129,13 +129,12 @@ class Hold(BaseLease):
         *("__dict__", "__weakref__", "_generation", "_unnoticed", "bound", "bucket", "clock"),
         *("deadline", "frame", "grant", "granted_at", "holder_id", "id", "info", "kind", "loss"),
         *("open", "owed", "own_info", "parts", "passes", "port", "released", "renewal", "renewals"),
-        *("server", "steady", "tenure", "terms", "told", "turn", "unit"),
+        *("server", "steady", "tenure", "terms", "told", "turn", "unchanged", "unit"),
     )
 
     joint: Any = None  # of a multi, once all are granted: the lease of them all
     observer: Observer | None = None
     end: str = "expired"  # the reason, when the deadline comes
-    unchanged: bool = False  # see ``BaseLease.unchanged``
     body: Any = None  # that a loss cancels
     count: int = 1  # re-entries of an implicit owner
     short: bool = False  # it was handed over, and has not grown to its full length yet
@@ -178,6 +177,7 @@ class Hold(BaseLease):
         self.unit: Any = unit  # the thread id or task that acquired it
         self.bound: bool = False  # only that thread or task can release it
         self.frame: object = None  # of the ``with`` that holds it; see body.py of the handles
+        self.unchanged: bool = False  # see ``BaseLease.unchanged``
         self.open: bool = True  # False once released or given up: never renewed again (I11)
         self.renewals: int = 0
         # The acquisitions whose grant was reported to hooks, until the end is; see events.py.

@@ -17,7 +17,7 @@ from fencelock.errors import ServerError
 from fencelock.scripts import ASK
 
 # How long an answer may take.
-ANSWER_SECONDS = 0.25
+CLIENT_SECONDS = 0.25
 
 
 async def is_idle(port: Port, keys: LockKeys, holder: bytes) -> bool:
@@ -28,7 +28,7 @@ async def is_idle(port: Port, keys: LockKeys, holder: bytes) -> bool:
     if known is not None:  # it is this client's
         return known
     asks = [(keys, lambda waiter: (ASK, keys.renew, (holder, waiter.channel, waiter.id)))]
-    (waiter,) = await answered(port, asks, ANSWER_SECONDS, far=0.0)
+    (waiter,) = await answered(port, asks, CLIENT_SECONDS, far=0.0)
     return waiter.idle
 
 

@@ -44,7 +44,7 @@ from fencelock.scripts import ELECTION_ANNOUNCE
 
 # Moves a hold from where it is kept into a list, and appends it there first: a signal handler may
 # raise between any two bytecodes, and a hold in neither place would never be released.
-Take = Callable[[list[Hold]], object]
+Take = Callable[..., object]
 # How many releases are sent before the time is looked at again.
 AT_ONCE = 50
 # Of release.lua: the owner holds, but this acquisition of it was released already.
@@ -56,17 +56,18 @@ async def release(port: Port, hold: Hold) -> int:
     return await take_and_release(port, lambda taken: taken.append(hold))
 
 
-async def take_and_release(port: Port, take: Take) -> int:
+async def take_and_release(port: Port, take: Take, *of: object) -> int:
     """Release the hold that ``take`` takes out, and return how many an explicit owner has left.
 
-    Raises what ``take`` raises, LeaseLost when the lease had ended before, and OutcomeUnknown or
-    ServerUnreachable when no answer came: then, as after a cancellation, the release is repeated in
-    the background, and the lease expires at the latest.
+    ``take`` is called with ``of``, and then the list. Raises what ``take`` raises, LeaseLost when
+    the lease had ended before, and OutcomeUnknown or ServerUnreachable when no answer came: then,
+    as after a cancellation, the release is repeated in the background, and the lease expires at the
+    latest.
     """
     taken: list[Hold] = []
     log = Seat()
     try:
-        take(taken)
+        take(*of, taken)
         left = await port.give_back(taken[0], log)
     except BaseException as error:
         for hold in taken:

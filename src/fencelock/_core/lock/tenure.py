@@ -293,13 +293,13 @@ class Tenure:
 
     def _may_pass(self, port: Port, hold: Hold, length: float) -> bool:
         """Return True if the next waiter may have a turn without asking the server."""
-        now = port.now()
+        now, valid = port.now(), validity(length)
         return (
             bool(self.waiting)
             and not self.recalled
             and self.turns < self.bound.turns
             and now < self._until()
-            and validity(length) * self.part <= hold.deadline - now <= validity(length)
+            and valid * self.part <= hold.deadline - now <= valid
             and self._is_undisturbed(port, hold)
         )
 
@@ -319,7 +319,8 @@ class Tenure:
         port.renewals.discard(hold)
         hold.open, hold.released, hold.passes = False, True, True
         hold.port = None
-        return Spare(hold, Grant(next_fence(hold.fence), hold.deadline, length))
+        turn = tuple.__new__(Grant, (next_fence(hold.fence), hold.deadline, length))  # as Grant()
+        return tuple.__new__(Spare, (hold, turn, False, True))
 
     def passed(self, hold: Hold) -> bool:
         """Return True if the turn of a hold was passed on, or its lease is kept.
@@ -377,11 +378,11 @@ class Tenure:
 
     def _is_undisturbed(self, port: Port, hold: Hold) -> bool:
         """Return True if the tenure was not revoked, and no request can still change its lease."""
-        holder = hold.holder_id
-        revoked = self.revoked is not None and self.revoked[0] == holder
-        limited, asked = hold.limited(port.now()), hold.asked_until > 0
-        renewing = limited or asked or hold in port.renewals.under_way
-        return not (revoked or renewing or hold.owed) and hold.loss is None
+        if self.revoked is not None and self.revoked[0] == hold.holder_id:
+            return False
+        if hold.asked_until > 0 or (hold.reach != inf and hold.limited(port.now())):
+            return False
+        return not (hold.owed or hold in port.renewals.under_way) and hold.loss is None
 
     def _watch(self, port: Port, when: float) -> None:
         self.watched = True
@@ -464,7 +465,6 @@ def found(port: Port, hold: Hold, grant: Grant, cohort: Cohort) -> None:
     with port.mutex:
         if hold.terms.cohort in tenures:
             return
-        hold.grant = grant
         tenure = tenures[hold.terms.cohort] = Tenure.of(port.lines, cohort, hold)
     tenure.begin(port, hold, grant, fresh=True)
 

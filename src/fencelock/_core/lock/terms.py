@@ -82,8 +82,8 @@ class Terms:
     nodes: Sequence[Terms]
 
     __slots__ = (
-        *("_ask", "_free", "_ttl", "_ttl_ms", "_vote", "batch", "client_channel", "cohort"),
-        *("due_at", "due_until", "ends", "keys", "lease", "mark", "nodes", "options", "owned"),
+        *("_ask", "_asked", "_freed", "_ttl", "_ttl_ms", "_vote", "batch", "client_channel"),
+        *("cohort", "due", "ends", "keys", "lease", "mark", "nodes", "options", "owned"),
         *("plain", "steady", "ttl", "valid", "words"),
     )
 
@@ -123,10 +123,14 @@ class Terms:
         script, named = question or (ACQUIRE, keys.derive()[:5])
         self._ask = head(script, named, 6 if owned else 5)
         self._ttl = _ttl_words(self.lease)
-        self._free = self._vote = self._ttl_ms = b""  # packed when they are first needed
-        # When a full lease that is granted before an instant is due: see ``acquire.begin``.
-        self.due_at: float = 0.0
-        self.due_until: float = 0.0
+        self._vote = self._ttl_ms = b""  # packed when they are first needed
+        # The last question: its channel, description, ttl and length of its id, and what its id
+        # stands between; and the last release: the length of its id, what is before, what after.
+        self._asked: tuple[bytes, bytes, bytes, int, Sequence[bytes]] = b"", b"", b"", 0, ()
+        self._freed: tuple[int, bytes, bytes] = 0, b"", b""
+        # The length and end of a lease, and when those like it that are granted until an instant
+        # are due: see ``acquire.begin``.
+        self.due: tuple[float, float, float, float] = 0.0, inf, 0.0, 0.0
 
     def _handoff_ttl(self) -> float:
         """Return the lease that a handoff starts with: short when renewal will prolong it."""
@@ -145,13 +149,17 @@ class Terms:
 
     def acquire(self, one: Asked, channel: bytes) -> bytes:
         """Return a call of ``acquire.lua``; the channel is empty for a try."""
-        holder, words, info = one.holder_id, self.words, one.info
-        place = b"%b %b %b " % (one.id, holder, channel) if channel else b""
-        packed = b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n%b$%d\r\n%b%b\r\n" % (
-            self._ask, len(holder), holder, len(place), place,
-            self._ttl, len(words) + len(info), words, info,
-        )  # fmt: skip
-        return packed + bulk(one.id) if self.owned else packed
+        own_id, info, ttl = one.id, one.info, self._ttl
+        for_channel, of, lasts, length, parts = self._asked
+        if for_channel is channel and of is info and lasts is ttl and length == len(own_id):
+            return self._ask + own_id.join(parts)
+        if self.owned:
+            place = b"%b %b %b " % (own_id, one.holder_id, channel) if channel else b""
+            words = bulk(one.holder_id) + bulk(place) + ttl + bulk(self.words + info)
+            return self._ask + words + bulk(own_id)
+        parts = _between(len(own_id), channel, ttl, self.words, info)
+        self._asked = channel, info, ttl, len(own_id), parts
+        return self._ask + own_id.join(parts)
 
     def acquire_next(
         self, one: Asked, channel: bytes, before: Asked | None, waited: float
@@ -209,27 +217,22 @@ class Terms:
         """
         if self.options.plain:
             return POLL_RELEASE, self.keys.plain, (one.holder_id,)
-        if not self.owned:
-            last = (b"", b"%d" % one.turn) if one.turn else ()
-            return RELEASE, self.keys.all, (one.holder_id, self.client_channel, *last)
-        tenure = b"%d" % one.fence if one.fence else b""
-        return (
-            RELEASE,
-            self.keys.all,
-            (one.holder_id, self.client_channel, asker or one.id, tenure),
-        )
+        last: tuple[bytes, ...] = (b"", b"%d" % one.turn) if one.turn else ()
+        if self.owned:
+            last = asker or one.id, b"%d" % one.fence if one.fence else b""
+        return RELEASE, self.keys.derive(), (one.holder_id, self.client_channel, *last)
 
     def packed_release(self, one: Asked) -> bytes:
-        """Return the same, packed; that of most from a part which was packed once."""
-        if self.owned or self.options.plain or one.turn:
-            script, keys, args = self.release(one)
-            return head(script, keys, len(args)) + b"".join(map(bulk, args))  # type: ignore[arg-type]  # none is a number
-        if not self._free:
-            self._free = head(RELEASE, self.keys.derive(), 2)
-        holder, channel = one.holder_id, self.client_channel
-        return b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n" % (
-            self._free, len(holder), holder, len(channel), channel,
-        )  # fmt: skip
+        """Return the same, packed; that of most from the one before."""
+        holder, (length, before, after) = one.holder_id, self._freed
+        if length == len(holder) and not one.turn:
+            return before + holder + after
+        script, keys, args = self.release(one)
+        packed = head(script, keys, len(args)) + b"".join(map(bulk, args))  # type: ignore[arg-type]  # none is a number
+        if not (self.owned or one.turn):
+            before, _, after = packed.rpartition(b"\r\n%b\r\n" % holder)
+            self._freed = len(holder), before + b"\r\n", b"\r\n" + after
+        return packed
 
 
 # A lease's part in the request that renews many: a ttl and a holder id, and for these the keys and
@@ -244,13 +247,23 @@ def _cohort_key(keys: LockKeys, options: LeaseOptions) -> Hashable:
     if cohort is None or options.plain:
         return None
     lasts = (options.ttl, options.renew, options.max_hold, options.max_renewals, options.linger)
-    return keys.lock, _shared((*lasts, cohort.turns, cohort.seconds))
+    return b"%b %b" % (keys.lock, _as_text((*lasts, cohort.turns, cohort.seconds)))
 
 
 @lru_cache(maxsize=256)
-def _shared(options: Hashable) -> Hashable:
-    """Return options as one object for all handles that have the same."""
-    return options
+def _as_text(options: Hashable) -> bytes:
+    """Return options as text: a text's hash is kept, and each pair looks it up four times."""
+    return repr(options).encode()
+
+
+@lru_cache(maxsize=256)
+def _between(length: int, channel: bytes, ttl: bytes, words: bytes, info: bytes) -> Sequence[bytes]:
+    """Return what the id of a question stands between, as one object for all handles."""
+    rest = ttl + bulk(words + info)
+    if not channel:
+        return b"$%d\r\n" % length, b"\r\n$0\r\n\r\n" + rest
+    place = 2 * length + len(channel) + 3  # two ids and a channel, a space after each
+    return b"$%d\r\n" % length, b"\r\n$%d\r\n" % place, b" ", b" %b \r\n%b" % (channel, rest)
 
 
 @lru_cache(maxsize=256)

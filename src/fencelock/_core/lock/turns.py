@@ -54,24 +54,14 @@ async def take(port: Port, attempt: Attempt) -> Hold | None:
             return await _in_turn(port, attempt, join(port, attempt, cohort))
     attempt.asks = attempt
     grant = await line_up(port, attempt, attempt.give_up_at, listen=not terms.topic)
-    if grant is None or min(grant.deadline, terms.ends) <= port.now():
+    if grant is None or not grant.deadline > port.now() < terms.ends:
         grant = await queue(port, attempt, grant)
     if grant is None:
         step_down(port, attempt)
         return None
     hold = begin(port, attempt, grant)
-    if key is None:
-        return hold
-    hold.grant = grant
-    with port.mutex:
-        tenure: Tenure | None = attempt.tenure
-        if tenure is None:  # it is still alone
-            if hold.open and hold.loss is None:
-                cohorts[key] = hold
-            else:  # another thread released it, or its handle is gone
-                del cohorts[key]
-    if tenure is not None:
-        tenure.begin(port, hold, grant, fresh=True)
+    if attempt.tenure is not None:
+        attempt.tenure.begin(port, hold, grant, fresh=True)
     return hold
 
 
@@ -193,8 +183,7 @@ async def _in_turn(port: Port, attempt: Attempt, tenure: Tenure) -> Hold | None:
         hold = begin(port, attempt, grant, attempt.asks)
     else:
         hold = begin(port, attempt, grant, spare.source, 0 if spare.fresh else grant.fence)
-        if spare.unchanged:
-            hold.unchanged = True
+        hold.unchanged = spare.unchanged
     tenure.begin(port, hold, grant, fresh=spare is None or spare.fresh)
     return hold
 

@@ -6,6 +6,8 @@ Rules of this file:
   nothing is sent while no person looks.
 - An answer has a bound: it begins with the lock that was asked about.
 - Without an answer, in a moment, the client may be frozen: only what the server knows is shown.
+- A look asks a bounded number of clients. One that is repeated asks those first that spoke longest
+  ago, and remembers what the others said.
 """
 
 from __future__ import annotations
@@ -31,6 +33,10 @@ FAR_SECONDS = 0.03
 # How long clients may take to say who waits inside them, and how many are asked at once.
 LOCAL_SECONDS = 0.1
 AT_ONCE = 16
+# So many are asked in a look that is repeated. A client in which some waited is asked before others
+# that were asked up to so many seconds earlier.
+ASKED_MAX = 64
+BUSY_SECONDS = 10.0
 # How much one says of them.
 ANSWER_BYTES_MAX = 32_768
 ROWS_MAX = 100
@@ -106,22 +112,47 @@ def _text(raw: bytes) -> str:
 # -- asking ----------------------------------------------------------------------------------------
 
 
-async def local_rows(port: Port, clients: Mapping[bytes, LockKeys], until: float) -> Sequence[Row]:
-    """Return who waits inside the clients of these channels, each asked about one lock first."""
-    found: list[Row] = []
+class Said(NamedTuple):
+    """What a client said of itself, or, without rows, that it did not answer."""
+
+    at: float  # by our clock
+    rows: Sequence[Row]
+
+
+async def local_rows(
+    port: Port, clients: Mapping[bytes, LockKeys], until: float, known: dict[bytes, Said]
+) -> Mapping[bytes, Sequence[Row]]:
+    """Return who waits inside the clients of these channels, each asked about one lock first.
+
+    ``known`` has what they said in earlier looks, and gets what they say now. If there is any, no
+    more than some clients are asked, and what the others said before still counts.
+    """
+    most = ASKED_MAX if known else len(clients)
+    for gone in known.keys() - clients.keys():
+        del known[gone]
     if port.client_channel in clients:
-        found += rows(port, clients[port.client_channel].lock)
-    asks = [
-        (keys, partial(_who_waits, client_channel, keys))
-        for client_channel, keys in clients.items()
-        if client_channel != port.client_channel
-    ]
-    for at in range(0, len(asks), AT_ONCE):
+        known[port.client_channel] = Said(port.now(), rows(port, clients[port.client_channel].lock))
+    others = sorted(clients.keys() - {port.client_channel}, key=lambda each: _rank(known.get(each)))
+    del others[most:]
+    for at in range(0, len(others), AT_ONCE):
         if port.now() < until:
-            some = asks[at : at + AT_ONCE]
-            for waiter in await answered(port, some, LOCAL_SECONDS, far=FAR_SECONDS):
-                found += unpack(waiter.said) or ()
-    return found
+            some = others[at : at + AT_ONCE]
+            asks = [(clients[each], partial(_who_waits, each, clients[each])) for each in some]
+            answers = await answered(port, asks, LOCAL_SECONDS, far=FAR_SECONDS)
+            for client_channel, waiter in zip(some, answers, strict=True):
+                known[client_channel] = Said(port.now(), unpack(waiter.said) or ())
+    now = port.now()
+    return {
+        client_channel: [row._replace(seconds=row.seconds + now - told.at) for row in told.rows]
+        for client_channel, told in known.items()
+    }
+
+
+def _rank(told: Said | None) -> float:
+    """Return which client is asked first: the one that spoke longest ago, or never."""
+    if told is None:
+        return -inf
+    return told.at - (BUSY_SECONDS if told.rows else 0.0)
 
 
 def _who_waits(client_channel: bytes, keys: LockKeys, waiter: Seat) -> Call:

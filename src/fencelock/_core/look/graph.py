@@ -39,6 +39,7 @@ class Block(NamedTuple):
     waited: float  # seconds
     held_for: float  # seconds; 0 if that is unknown
     certain: bool  # it cannot be granted while this one holds; else another holder may make room
+    others: int  # for so many more of its client it stands
 
 
 def blocks(locks: Iterable[LockStatus]) -> list[Block]:
@@ -52,10 +53,19 @@ def blocks(locks: Iterable[LockStatus]) -> list[Block]:
         if lock.foreign:
             holders.append((Unit("", 0, "", foreign=lock.name), 0.0, 0))
         needed = 1  # permits must be free: no request overtakes another one
-        for who in () if lock.kept else (*lock.waiters, *lock.local_waiters):
+        for who in () if lock.kept else lock.listed_waiters:
             needed = max(needed, who.permits)
             found += [  # beside what this holder has, so many permits are there
-                Block(unit_of(who), lock.name, holder, who.since, who.waited, held, spare < needed)
+                Block(
+                    waiter=unit_of(who),
+                    name=lock.name,
+                    holder=holder,
+                    since=who.since,
+                    waited=who.waited,
+                    held_for=held,
+                    certain=spare < needed,
+                    others=who.others,
+                )
                 for holder, held, spare in holders
             ]
     return sorted(found, key=lambda block: -block.waited)

@@ -88,12 +88,12 @@ class Recorder:
 
     def __call__(self, event: LockEvent) -> None:
         """Note an event, if it is one of this client's and worth it."""
-        channel = event.client
         kind = _KINDS.get(event.kind)
-        if event.kind in _WAITED and event.waited >= self._options.threshold:
+        if event.waited >= self._options.threshold and event.kind in _WAITED:
             kind = WAIT
         if kind is None and event.kind not in _IN_USE:
             return
+        channel = event.client
         ports = [port for each in self._ports if (port := each()) is not None]
         if not ports:  # the client was dropped without being closed
             events.uninstall(self)

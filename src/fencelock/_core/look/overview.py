@@ -10,6 +10,7 @@ from math import inf
 
 from fencelock._core.keys import LockKeys, index_key
 from fencelock._core.look import LISTED
+from fencelock._core.look.clients import Said
 from fencelock._core.look.show import matches, names, show_all
 from fencelock._core.port import Port
 from fencelock._core.retry import command
@@ -34,8 +35,9 @@ class Overview:
     """The locks of a prefix that match, as often as they are asked for.
 
     A refresh is one command for the index, one for every 500 locks, and a message to each client
-    that holds or waits, which says who waits inside it. ``scan_every`` is how often
-    it also looks through all keys, in seconds, or sooner where that costs little; None: never.
+    that holds or waits, to 64 of them at most, which says who waits inside it. ``scan_every`` is
+    how often it also looks through all keys, in seconds, or sooner where that costs little; None:
+    never.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Overview:
         self._scan_at = inf if scan_every is None else -inf
         self._noted_us = 0.0  # when the newest noted name was noted, by the server's clock
         self._names: set[str] = set()
+        self._told: dict[bytes, Said] = {}  # by the channel of a client
 
     async def refresh(self, port: Port) -> list[LockStatus]:
         """Return the locks that are held or waited for, by name; raises as ``show`` does.
@@ -71,7 +74,7 @@ class Overview:
                 log.warning("locks of clients without a history are not found: %s", error)
                 self._scan_at = inf
         keys = [LockKeys(self._prefix, name) for name in sorted(self._names)[:LOCKS_MAX]]
-        shown = await show_all(port, keys, self._waiters, asks=False)
+        shown = await show_all(port, keys, self._waiters, asks=False, known=self._told)
         active = [status for status in shown if status.active]
         self._names = {status.name for status in active}
         return active

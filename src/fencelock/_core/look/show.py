@@ -15,7 +15,7 @@ from fencelock._core.keys import RESERVED, LockKeys, SignalKeys, lock_key
 from fencelock._core.lock.idle import is_idle
 from fencelock._core.lock.terms import may_linger
 from fencelock._core.look import LISTED
-from fencelock._core.look.clients import Row, local_rows
+from fencelock._core.look.clients import Row, Said, local_rows
 from fencelock._core.look.history import note_revocation
 from fencelock._core.port import Port
 from fencelock._core.quorum.membership import agreed, known_as
@@ -48,13 +48,18 @@ async def show(port: Port, keys: LockKeys, waiters: int = LISTED) -> LockStatus:
 
 @describes_errors
 async def show_all(
-    port: Port, found: Sequence[LockKeys], waiters: int = LISTED, *, asks: bool = True
+    port: Port,
+    found: Sequence[LockKeys],
+    waiters: int = LISTED,
+    *,
+    asks: bool = True,
+    known: dict[bytes, Said] | None = None,
 ) -> list[LockStatus]:
     """Return what is known of several locks, in their order; one command for many of them.
 
     With ``asks`` the clients of leases that may be idle are asked whether they are, for at most a
     second: a lease for which that stays unknown is shown as held. In any case clients are asked who
-    waits inside them, if waiters are to be listed.
+    waits inside them, if waiters are to be listed; ``known`` is what they said in earlier looks.
     """
     # No lease of a quorum is kept while it is idle, and each waiter stands in a node's line.
     looks_inside = waiters and port.needed == 1
@@ -73,12 +78,14 @@ async def show_all(
         for keys, (answer, *_) in zip(found, answers, strict=True):
             for client_channel in clients_of(answer):
                 clients.setdefault(client_channel, keys)
-        rows: dict[str, list[Row]] = {}
-        for row in await local_rows(port, clients, until):
-            rows.setdefault(row.lock, []).append(row)
+        rows: dict[str, list[tuple[bytes, Row]]] = {}
+        told = await local_rows(port, clients, until, {} if known is None else known)
+        for client_channel, said in told.items():
+            for row in said:
+                rows.setdefault(row.lock, []).append((client_channel, row))
         for at, keys in enumerate(found):
             of_lock = rows.get(keys.lock.decode(errors="replace"), ())
-            shown[at] = _with_local(shown[at], of_lock, answers[at][0].now_us)
+            shown[at] = _with_local(shown[at], of_lock, answers[at][0])
     return shown
 
 
@@ -339,14 +346,21 @@ def clients_of(shown: Shown) -> list[bytes]:
     """Return the channels of the clients that hold a lock or stand in its line."""
     if not shown.holder or is_shares(shown.record):  # no client passes permits on by itself
         return []
-    entries = (entry.split(b" ", 7) for entry, _ in _pairs(shown.reply[5]))
-    return [*shown.record.split(b" ", 6)[5:6], *(each[6] for each in entries)]
+    return [*shown.record.split(b" ", 6)[5:6], *_clients_in_line(shown)]
 
 
-def _with_local(status: LockStatus, rows: Sequence[Row], now_us: int) -> LockStatus:
-    """Return the status with what the clients themselves say of a lock."""
-    since = now_us / 1e6
-    for row in rows:
+def _clients_in_line(shown: Shown) -> list[bytes]:
+    return [entry.split(b" ", 7)[6] for entry, _ in _pairs(shown.reply[5])]
+
+
+def _with_local(status: LockStatus, rows: Sequence[tuple[bytes, Row]], shown: Shown) -> LockStatus:
+    """Return the status with what the clients of these channels themselves say of a lock."""
+    since, spoke = shown.now_us / 1e6, {client for client, _ in rows}
+    if spoke:  # those inside are listed, or counted in the last that is
+        line = zip(status.waiters, _clients_in_line(shown), strict=True)
+        counted = (who._replace(others=0) if client in spoke else who for who, client in line)
+        status = status._replace(waiters=tuple(counted))
+    for _, row in rows:
         who = told(row.info.encode())
         if not row.holds:
             waiter = WaiterStatus(**who, since=since - row.seconds, waited=row.seconds)

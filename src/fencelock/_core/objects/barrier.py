@@ -33,7 +33,7 @@ from fencelock.errors import BarrierBroken, FencelockError
 from fencelock.scripts import BARRIER_ARRIVE, BARRIER_CHANGE, BARRIER_CHECK
 
 # With a timeout of 0 the party still arrives first: the last one passes.
-AT_ONCE = 1e-9
+SHORTEST_SECONDS = 1e-9
 
 WHY = {
     "timeout": "the timeout of a party ended",
@@ -139,7 +139,7 @@ async def wait_at(
             watcher.verdict = await _act(port, spec, watcher, action, give_up_at)
 
     while True:
-        left = None if timeout is None else max(AT_ONCE, give_up_at - port.now())
+        left = None if timeout is None else max(SHORTEST_SECONDS, give_up_at - port.now())
         outcome = await state_wait.wait_for(port, spec, left, then)
         if outcome is None:  # the server is far away: it gets the request later
             outcome = PartyResult("broken", b"timeout")

@@ -236,6 +236,6 @@ def _leader(reply: Reply) -> Leader | None:
 
 
 def _told(info: bytes) -> Leader:
-    told = described(info)
-    host, pid = str(told.get("host", "")), int(told.get("pid", 0))
-    return Leader(str(told.get("candidate", f"{host}:{pid}")), 0, 0.0, host, pid)
+    person = described(info)
+    host, pid = str(person.get("host", "")), int(person.get("pid", 0))
+    return Leader(str(person.get("candidate", f"{host}:{pid}")), 0, 0.0, host, pid)

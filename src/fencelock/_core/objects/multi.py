@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 
 from fencelock._core import events
 from fencelock._core.deadlines import validity
+from fencelock._core.description import HeldBy
 from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.acknowledge import confirm
 from fencelock._core.lock.acquire import FOR_EVER, LEAVING_SECONDS, acquire, begin, tell
@@ -144,7 +145,7 @@ async def _together(
         seat.begin()
         asked_at = port.now()
         reply = await port.call(*_request(attempts), until, seat)
-        if not isinstance(reply, int):
+        if isinstance(reply[0], bytes):
             await confirm(port, seat, asked_at + validity(ttl), give_up_at)
         return asked_at, reply
 
@@ -153,8 +154,8 @@ async def _together(
     except ServerError as error:
         if error.code != APART:
             raise
-        asked_at, reply = 0.0, -1
-    granted = not isinstance(reply, int)
+        asked_at, reply = 0.0, [-1]
+    granted = isinstance(reply[0], bytes)
     if granted:
         if asked_at + validity(ttl) <= port.now():
             raise too_late(ttl)
@@ -162,7 +163,16 @@ async def _together(
             begin(port, attempt, Grant(int(fence), asked_at + validity(attempt.ttl), attempt.ttl))
     seat.began = False
     port.close(seat)
-    return granted or (None if reply < 0 else False)
+    return granted or _refused(attempts, reply)
+
+
+def _refused(attempts: Sequence[Attempt], reply: Reply) -> bool | None:
+    """Note which client holds the lock that is not free; None when each may still be free."""
+    number, *whose = reply
+    if not whose:
+        return None
+    attempts[number - 1].saw(HeldBy.of(*whose))
+    return False
 
 
 async def _in_order(port: Port, attempts: Sequence[Attempt], limit: float | None) -> bool:

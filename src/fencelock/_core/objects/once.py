@@ -193,8 +193,8 @@ def parsed(kept: bytes) -> FinishedOnce:
     try:
         fence, _, started, ended, form, size, rest = kept.split(b" ", 6)
         info, value = rest[: int(size)], rest[int(size) :]
-        told = json.loads(info)
-        who = f"{told['host']}:{told['pid']}" if "host" in told else ""
+        person = json.loads(info)
+        who = f"{person['host']}:{person['pid']}" if "host" in person else ""
         times = int(started) / 1e6, int(ended) / 1e6
         return FinishedOnce(int(fence), *times, form.decode(), who, value)
     except (ValueError, TypeError, KeyError) as error:

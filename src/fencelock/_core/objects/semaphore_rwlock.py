@@ -87,15 +87,13 @@ class ShareTerms(Terms):
         """Return the request that releases all its permits."""
         return self.keeping(one, 0)
 
-    def packed_release(self, one: Asked) -> bytes:
-        """Return the same, packed."""
-        if not self._free:
-            self._free = head(SHARES_RELEASE, self.keys.derive(), 3)
-        return self._free + b"".join(map(bulk, (one.holder_id, self.client_channel, b"0")))
-
     def keeping(self, one: Asked, permits: int) -> Call:
         """Return the request that releases all permits except the given number."""
-        return SHARES_RELEASE, self.keys.all, (one.holder_id, self.client_channel, b"%d" % permits)
+        return (
+            SHARES_RELEASE,
+            self.keys.derive(),
+            (one.holder_id, self.client_channel, b"%d" % permits),
+        )
 
 
 def lost_nested(port: Port, hold: Hold) -> LeaseLost:

@@ -29,15 +29,10 @@ _HEADER: Final = (
 _BESIDE: Final = 4  # columns of the terminal that the table's edges and its scrollbar take
 
 
-def longest_wait(lock: LockStatus) -> float:
-    """Return how long the first of the listed waiters has waited, in seconds."""
-    return max((each.waited for each in lock.waiters), default=0.0)
-
-
 # By the name of an order: what people call it, and what a lock is sorted by.
 ORDERS: Final[dict[str, tuple[str, Callable[[LockStatus], tuple[float, ...]]]]] = {
-    "waiters": ("most waiters", lambda lock: (-lock.waiting_units, -longest_wait(lock))),
-    "wait": ("longest wait", lambda lock: (-longest_wait(lock), -lock.waiting_units)),
+    "waiters": ("most waiters", lambda lock: (-lock.waiting_units, -lock.longest_wait)),
+    "wait": ("longest wait", lambda lock: (-lock.longest_wait, -lock.waiting_units)),
     "held": ("held longest", lambda lock: (-max((w.held_for for w in lock.holders), default=0.0),)),
     "name": ("name", lambda _: ()),
 }
@@ -48,7 +43,7 @@ def chosen(locks: Iterable[LockStatus], order: str, text: str = "") -> list[Lock
     sought = text.casefold()
 
     def matches(lock: LockStatus) -> bool:
-        people: list[HolderStatus | WaiterStatus] = [*lock.holders, *lock.waiters]
+        people: list[HolderStatus | WaiterStatus] = [*lock.holders, *lock.listed_waiters]
         told = [lock.name, *(f"{each.host}:{each.pid} {each.called}" for each in people)]
         return any(sought in each.casefold() for each in told)
 
@@ -144,7 +139,7 @@ class TopApp(App[None]):
         parts = [
             self._operator.server,
             f"{shown} of {len(self._locks)} locks",
-            f"{waiting} waiting",
+            f"{waiting}{'+' if any(lock.waiting_more for lock in self._locks) else ''} waiting",
             f"by {ORDERS[self._order][0]}",
         ]
         parts += [f"with {self._text!r}"] if self._text else []
@@ -211,5 +206,5 @@ class TopApp(App[None]):
 def _cells(lock: LockStatus) -> list[str]:
     cells = row(lock)
     cells["BLOCKED BY"] = cells["HOLDER"]
-    cells["LONGEST WAIT"] = human(longest_wait(lock)) if lock.waiters else "-"
+    cells["LONGEST WAIT"] = human(lock.longest_wait) if lock.listed_waiters else "-"
     return [visible(cells[column]) for column in _HEADER]

@@ -113,7 +113,7 @@ def lines(client: Client, name: str) -> Iterator[str]:
     except ServerError as error:  # without the permission the lock can still be shown
         history, no_history = [], str(error)
     yield f"{lock.name}: {held_by(lock)}"
-    yield f"fence {lock.fence or 'unknown'}, {lock.waiting_units} waiting"
+    yield f"fence {lock.fence or 'unknown'}, {lock.waiting_words} waiting"
     held = [
         f"{_who(each)}, lease {lease(each.remaining)}, held for {human(each.held_for)}"
         for each in lock.holders

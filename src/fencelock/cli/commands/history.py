@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fencelock.cli import arguments
 from fencelock.cli.output import human, json_line, say, table
@@ -33,7 +33,7 @@ def history_command(argv: list[str]) -> int:
         entries = session.client.history(args.name, within=args.since, limit=limit)
         known = session.operator.near(args.name) if args.name and not entries else []
     if args.json:
-        json_line([each._asdict() for each in entries])
+        json_line([_all_of(each) for each in entries])
     elif entries:
         table(_HEADER, [_row(each) for each in entries], wraps=True)
     else:
@@ -42,6 +42,13 @@ def history_command(argv: list[str]) -> int:
             told += f" of the last {human(args.since)}"
         say(f"{told}: {arguments.did_you_mean(known)}" if known else told)
     return 0
+
+
+def _all_of(entry: HistoryEntry) -> dict[str, Any]:
+    """Return all that is known of an entry, and of the holders that it names, by name."""
+    whole = entry._asdict()
+    whom = {name: whole[name] for name in ("held_by", "first_held_by")}
+    return whole | {name: who and who._asdict() for name, who in whom.items()}
 
 
 def _row(entry: HistoryEntry) -> tuple[str, ...]:

@@ -139,7 +139,7 @@ def show_command(argv: list[str]) -> int:
     elif args.json:
         line = [
             {"place": who.place, **_person(who), "since": round(who.since, 3), **_others_of(who)}
-            for who in (*info.waiters, *info.local_waiters)
+            for who in info.listed_waiters
         ]
         finished = done and {"by": done.who, "fence": done.fence} | {
             name: round(getattr(done, name), 3) for name in ("started", "ended")
@@ -161,7 +161,7 @@ def show_command(argv: list[str]) -> int:
 
 def _waits(client: Client, info: LockStatus) -> list[Block]:
     """Return the waits that have to do with a lock; none without the permission for SCAN."""
-    if not info.waiting and not info.local_waiters:
+    if not info.waiting_units:
         return []
     try:
         return around(blocks(client.locks(waiters=_WAITERS)), info.name)
@@ -198,12 +198,12 @@ def _print_lock(info: LockStatus, key: str, done: FinishedOnce | None) -> None:
         rows = [_holder_row(info, each) for each in info.holders]
         table(("HOLDER", "DOING", "HAS", "HELD FOR", "LEASE", "FENCE"), rows)
         _print_more(info.holding - len(info.holders))
-    if info.waiters or info.local_waiters:
+    if info.listed_waiters:
         print()
         header = ("#", "WAITER", "DOING", "WANTS")[: 4 if info.limit else 3]
         line = [
             (str(each.place or "-"), person(each), each.doing, _part(info, each))[: len(header)]
-            for each in (*info.waiters, *info.local_waiters)
+            for each in info.listed_waiters
         ]
         table(header, line)
         _print_more(info.waiting - len(info.waiters))
@@ -285,8 +285,7 @@ def revoke_command(argv: list[str]) -> int:
         was = lost and _lock_summary(lost)
         json_line({"name": args.name, "revoked": lost is not None, "was": was})
     elif lost is None:
-        process = "nobody" if args.only is None else "no such process"
-        say(f"{args.name} was held by {process}")
+        say(f"{args.name} was not held" + (" by such a process" if args.only else ""))
         if near:
             say(arguments.did_you_mean(near))
     else:

@@ -54,12 +54,12 @@ def acquire_command(argv: list[str]) -> int:
             lease = lock.lease
             if lease is None:
                 raise not_granted(session, lock.name, arguments.within(args))
-            told = {"name": lease.name, "holder": lease.holder, "fence": lease.fence}
+            fields = {"name": lease.name, "holder": lease.holder, "fence": lease.fence}
             until = _until(lease)
             if args.json or args.format == "json":
-                json_line(told | {"ttl": lease.ttl, "until": until})
+                json_line(fields | {"ttl": lease.ttl, "until": until})
             else:
-                for name, value in (told | {"until": until}).items():
+                for name, value in (fields | {"until": until}).items():
                     print(f"FENCELOCK_{name.upper()}={shlex.quote(str(value))}", flush=True)
         except BaseException:  # the script does not have the holder id, so it could not release
             if lock.lease is not None:

@@ -8,7 +8,7 @@ from fencelock._io.sentinel_blocking import BlockingDialer
 from fencelock._io.threads import run_inline
 from fencelock._runtime.clock import now
 from fencelock._topology.master_monitor import survey
-from fencelock._topology.sentinel import ANSWER_SECONDS, SentinelReply
+from fencelock._topology.sentinel import SENTINEL_SECONDS, SentinelReply
 from fencelock.cli.doctor.report import Answer, fail, ok, unknown, warn
 from fencelock.cli.doctor.server import Facts, Server, mapped, number
 
@@ -152,7 +152,7 @@ def agreement(server: Server) -> Answer:
     service = server.session.operator.sentinels
     if service is None:
         return []
-    said = run_inline(survey(BlockingDialer(), service, now() + ANSWER_SECONDS))
+    said = run_inline(survey(BlockingDialer(), service, now() + SENTINEL_SECONDS))
     replies = [each for each in said if isinstance(each, SentinelReply)]
     named = sorted({f"{each.host}:{each.port}, epoch {each.epoch}" for each in replies})
     found = f"{len(replies)} of {len(said)} answer: {'; '.join(named) or 'no master'}"

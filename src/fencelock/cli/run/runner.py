@@ -86,9 +86,9 @@ class CommandRun:
             lease, fence = self.lease, self.lease.fence if self.lease else None
             waited = (self.granted_at if lease else now()) - self.began
             held = now() - self.granted_at if lease else 0.0
-            told: dict[str, Any] = {"name": self.args.name, "fence": fence, "outcome": self.outcome}
-            told |= {"waited": round(waited, 3), "held": round(held, 3), "exit": status}
-            to_stderr(json_text(told) + "\n")
+            summary = {"name": self.args.name, "fence": fence, "outcome": self.outcome}
+            summary |= {"waited": round(waited, 3), "held": round(held, 3), "exit": status}
+            to_stderr(json_text(summary) + "\n")
         return status
 
     # -- before ---------------------------------------------------------------------------------

@@ -100,8 +100,8 @@ class SupervisorClient:
                     data = b""
                 if not data:
                     return None
-                *told, self._unread = (self._unread + data).split(b"\n")
-                for word, *numbers in map(bytes.split, told):
+                *lines, self._unread = (self._unread + data).split(b"\n")
+                for word, *numbers in map(bytes.split, lines):
                     if word == b"started":
                         self.command_pid = int(numbers[0])
                     elif word == b"ended":

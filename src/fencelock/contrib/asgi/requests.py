@@ -91,12 +91,12 @@ class RequestLock:
 
     async def _busy(self, name: str) -> HTTPException:
         """Return the answer to a request that does not get the lock: how long it has been held."""
-        told: dict[str, Any] = {"error": "busy", "retry_after": self._pause}
+        detail: dict[str, Any] = {"error": "busy", "retry_after": self._pause}
         with suppress(FencelockError):  # then that is not known
             found = await self._client.status(name, waiters=0)
             if found.holder is not None:
-                told["held_for"] = round(found.holder.held_for, 1)
-        return HTTPException(self._status, told, {"Retry-After": str(self._pause)})
+                detail["held_for"] = round(found.holder.held_for, 1)
+        return HTTPException(self._status, detail, {"Retry-After": str(self._pause)})
 
 
 # FastAPI reads it, and cannot look up the names in the annotations of an object.

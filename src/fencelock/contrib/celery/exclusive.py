@@ -277,15 +277,15 @@ class Run:
             return gone
         if not info.held:
             return gone
-        told: dict[str, Any] = {"remaining": info.remaining or 0.0, "held_for": 0.0}
+        fields: dict[str, Any] = {"remaining": info.remaining or 0.0, "held_for": 0.0}
         if info.holder is None:
-            return TaskBusy(f"{self._name!r} is held by a program that is not fencelock", told)
+            return TaskBusy(f"{self._name!r} is held by a program that is not fencelock", fields)
         who = info.holder
-        told |= {"held_for": who.held_for, "host": who.host, "pid": who.pid, "unit": who.unit}
-        told |= {"label": who.label, "task_id": task_id_of(who.label)}
+        fields |= {"held_for": who.held_for, "host": who.host, "pid": who.pid, "unit": who.unit}
+        fields |= {"label": who.label, "task_id": task_id_of(who.label)}
         label = f" ({who.label})" if who.label else ""
         process = f"{who.host}:{who.pid}{label}"
-        return TaskBusy(f"{self._name!r} is held by {process} for {who.held_for:.1f} s", told)
+        return TaskBusy(f"{self._name!r} is held by {process} for {who.held_for:.1f} s", fields)
 
 
 def label_of(task: Any, request: Any) -> str:

@@ -56,9 +56,9 @@ class TaskLeaseLost(LeaseLost):
     """
 
     def __init__(self, message: str, loss: Mapping[str, Any] | None = None) -> None:
-        told = {"name": "", "fence": 0, "reason": "expired", "since": 0.0, **(loss or {})}
-        super().__init__(**told)
-        self.args: tuple[Any, ...] = (message, told)
+        fields = {"name": "", "fence": 0, "reason": "expired", "since": 0.0, **(loss or {})}
+        super().__init__(**fields)
+        self.args: tuple[Any, ...] = (message, fields)
 
     def __str__(self) -> str:
         """Return the message."""
@@ -69,5 +69,5 @@ def as_task_error(error: LeaseLost) -> TaskLeaseLost:
     """Return a loss in the form that a result backend can store."""
     if isinstance(error, TaskLeaseLost):
         return TaskLeaseLost(*error.args)
-    told = ("name", "fence", "reason", "since", "detail", "server")
-    return TaskLeaseLost(str(error), {each: getattr(error, each) for each in told})
+    fields = ("name", "fence", "reason", "since", "detail", "server")
+    return TaskLeaseLost(str(error), {each: getattr(error, each) for each in fields})

@@ -48,9 +48,10 @@ class CacheLocks:
             TypeError, ValueError: an argument that cannot work.
         """
         cache: Any = self
+        full_key = cache.make_key(key, version=version)
         return Lock(
-            client or _client_of(cache),
-            cache.make_key(key, version=version),
+            client or _client_of(cache, full_key),
+            full_key,
             timeout=timeout,
             sleep=sleep,
             blocking=blocking,
@@ -59,11 +60,14 @@ class CacheLocks:
         )
 
 
-def _client_of(cache: Any) -> Any:
+def _client_of(cache: Any, key: str) -> Any:
     """Return the redis-py client that the locks of this cache's server share."""
     of_django_redis = getattr(cache, "client", None)
     maker = cache._cache if of_django_redis is None else of_django_redis  # noqa: SLF001 - Django has no other name for it
-    client = maker.get_client(write=True)
+    by_key = getattr(
+        maker, "get_server", None
+    )  # of several servers, django-redis has one for each key
+    client = maker.get_client(write=True) if by_key is None else by_key(key)
     pool = client.connection_pool
     where = tuple(pool.connection_kwargs.get(each) for each in ADDRESS)
     with _guard:

@@ -31,6 +31,11 @@ export function count(number, one, many = `${one}s`) {
   return `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
 }
 
+// How many threads and tasks wait. Of a line that is longer than what was listed, more may wait.
+export function units(row) {
+  return row.waiting.toLocaleString("en") + (row.waiting_more ? "+" : "");
+}
+
 export function process(who) {
   if (!who) return "";
   return who.foreign ? "not a fencelock client" : `${who.host}:${who.pid}`;

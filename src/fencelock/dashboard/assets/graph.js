@@ -163,7 +163,7 @@ export function words(data, now) {
 }
 
 function sentence(node, edge, now, again) {
-  const who = node.crowd ? h("span", {}, `${node.crowd} clients`) : named(person(node));
+  const who = node.crowd ? h("span", {}, `${node.crowd} waiters`) : named(person(node));
   const mark = node.cycle ? h("span", { class: "state bad" }, "in a cycle") : null;
   const unit = node.crowd || node.foreign ? "" : ` (${doing(node)})`;
   if (!edge) return h("span", {}, who, unit, node.all ? ` blocks ${count(node.all, "waiter")} ` : " ", mark);

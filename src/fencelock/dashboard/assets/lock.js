@@ -1,7 +1,7 @@
 // One lock: its holders, its line, its recent past, and the button that takes it away.
 
 import { h, named, redraw, setText } from "./dom.js";
-import { KINDS, LIVE_SECONDS, count, doing, instant, part, person, process, since, span } from "./format.js";
+import { KINDS, LIVE_SECONDS, doing, instant, part, person, process, since, span, units } from "./format.js";
 import { eventTable } from "./events.js";
 import { words } from "./graph.js";
 import { state } from "./locks.js";
@@ -9,6 +9,7 @@ import { tenures, waiting, waits } from "./plots.js";
 import { Table } from "./table.js";
 
 const WINDOW = 600;
+const FIRST_OF_LINE = 30; // what is below it shall not be far away
 
 const WHO = [
   { key: "process", label: "Process", lead: true, cell: (row) => process(row) },
@@ -47,7 +48,7 @@ class Lock {
         { key: "part", label: "Wants", cell: (row) => part(this.kind, row) },
         { key: "waited", label: "Has waited", number: true, cell: (row, now) => since(row.since, now) }],
       key: (row) => `${process(row)} ${row.unit} ${row.id} ${row.since}`,
-      empty: "No client waits for it.", label: "Line of waiters", footer: h("h2", {}, "Line"),
+      empty: "No client waits for it.", label: "Line of waiters", first: FIRST_OF_LINE, footer: h("h2", {}, "Line"),
     });
     this.lineNote = h("p", { class: "empty", hidden: true });
     this.line.node.append(this.lineNote);
@@ -56,10 +57,10 @@ class Lock {
     this.plots = h("div");
     this.events = eventTable("History", "The history has nothing about this lock.", false);
     this.nodes = [
-      h("div", { class: "head" }, h("div", {}, h("h1", {}, named(name)), this.state), this.button),
+      h("div", { class: "heading" }, h("div", {}, h("h1", {}, named(name)), this.state), this.button),
       h("div", { class: "two" }, h("section", { class: "card" }, h("h2", {}, "Now"), this.facts),
         h("section", { class: "card" }, h("h2", {}, "Last ten minutes"), this.plots)),
-      this.holders.node, this.line.node, this.waits, this.events.node,
+      this.holders.node, this.waits, this.line.node, this.events.node,
     ];
   }
 
@@ -78,7 +79,7 @@ class Lock {
     const status = { ...data.status, ...data.signal };
     this.data = { ...data, status };
     this.kind = status.kind;
-    const chip = status.waiting ? [" ", h("span", { class: "state wait" }, `${status.waiting} waiting`)] : [];
+    const chip = status.waiting ? [" ", h("span", { class: "state wait" }, `${units(status)} waiting`)] : [];
     const cycle = status.cycle ? [" ", h("a", { class: "state bad", href: "#/graph" }, "in a cycle")] : [];
     redraw(this.state, state(status), ...chip, ...cycle);
     this.button.hidden = !data.revoke || status.holding < 2;
@@ -90,7 +91,8 @@ class Lock {
     for (const table of [this.holders, this.line]) table.node.hidden = data.signal !== null;
     this.waits.hidden = data.waits.edges.length === 0;
     redraw(this.tree, words(data.waits, now));
-    const hidden = status.waiting - status.waiters.length;
+    const listed = [...status.waiters, ...status.inside].reduce((sum, row) => sum + 1 + row.others, 0);
+    const hidden = status.waiting - listed;
     this.lineNote.hidden = hidden <= 0;
     setText(this.lineNote, `and ${hidden} more`);
     redraw(this.plots, plots(data, now, now - age));
@@ -119,7 +121,7 @@ function facts(status, data, now) {
     ["forgotten in", data.signal ? `${span(status.until - now)}, unless it is used` : null],
     ["fence", status.fence ? named(String(status.fence)) : null],
     ["permits", status.kind === "semaphore" ? `${status.taken} of ${status.limit} taken` : null],
-    ["waiting", count(status.waiting, "thread or task", "threads and tasks")],
+    ["waiting", `${units(status)} ${status.waiting === 1 ? "thread or task" : "threads and tasks"}`],
   ];
   return rows.filter(([, value]) => value !== null && value !== "").flatMap(([label, value]) => [
     h("dt", {}, label), h("dd", {}, value)]);

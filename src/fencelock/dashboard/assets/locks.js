@@ -1,7 +1,7 @@
 // All locks: the numbers at the top, the filter, the table.
 
 import { h, lockLink, named, setText } from "./dom.js";
-import { count, person, process, since, span } from "./format.js";
+import { count, person, process, since, span, units } from "./format.js";
 import { Table } from "./table.js";
 
 export function state(row) {
@@ -21,7 +21,7 @@ const COLUMNS = [
   { key: "lease", label: "Lease left", number: true, sort: (row) => row.until ?? -Infinity,
     cell: (row, now) => (row.until === null ? "" : span(row.until - now)) },
   { key: "waiting", label: "Waiting", number: true, sort: (row) => row.waiting,
-    cell: (row) => (row.waiting ? String(row.waiting) : "") },
+    cell: (row) => (row.waiting ? units(row) : "") },
   { key: "oldest", label: "Longest wait", number: true, sort: (row) => (row.oldest ? -row.oldest : -Infinity),
     cell: (row, now) => since(row.oldest, now) },
 ];
@@ -143,7 +143,7 @@ class Tiles {
 
   update(totals, now) {
     show(this.held, totals.held.toLocaleString("en"));
-    show(this.waiting, totals.waiting.toLocaleString("en"));
+    show(this.waiting, units(totals));
     const { longest } = totals;
     show(this.longest, longest ? since(longest.since, now) : "–", longest?.name ?? "");
     this.longest.node.classList.toggle("warm", longest !== null && now - longest.since > 10);

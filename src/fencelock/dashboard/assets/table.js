@@ -9,10 +9,10 @@ import { h, setText, visible } from "./dom.js";
 const STEP = 200;
 
 export class Table {
-  constructor({ columns, key, empty, label, order = null, mark = null, sheet = "", footer = null, reordered = () => {} }) {
+  constructor({ columns, key, empty, label, order = null, mark = null, sheet = "", footer = null, first = STEP, reordered = () => {} }) {
     Object.assign(this, { columns, key, order, mark, empty, reordered });
     this.rows = new Map();
-    this.limit = STEP;
+    this.limit = first;
     this.heads = new Map();
     const widths = h("colgroup", {}, columns.map((column) => h("col", { class: `c-${column.key}` })));
     const head = h("thead", {}, h("tr", {}, columns.map((column) => this.head(column))));

@@ -3,14 +3,15 @@
 --
 -- KEYS  per lock: lock record queue alive holds   (see _lock.lua)
 -- ARGV  per lock: holder, ttl ms, options
--- Reply {fence per lock}   all are granted
---       n                  the n-th lock is held
---       -n                 the n-th lock is free, but other clients are in line for it; or a client
---                          may keep it while it is idle, and was sent a recall
+-- Reply {fence per lock}     all are granted
+--       {n, now us, whose}   the n-th lock is held; whose: "fence info" of the holder, '' if foreign
+--       {-n}                 the n-th lock is free, but other clients are in line for it; or a
+--                            client may keep it while it is idle, and was sent a recall
 -- include: _fence
 -- include: lock/_record
 -- include: lock/_prolong
 -- include: lock/_recall
+-- include: lock/_whose
 
 local records, taken = {}, {}
 for i = 1, #KEYS / 5 do
@@ -19,11 +20,13 @@ for i = 1, #KEYS / 5 do
   if type(current) == 'table' then
     return redis.error_reply(current.err .. ': ' .. KEYS[base])  -- which of them
   end
+  local record = call('GET', KEYS[base + 1])
   if current and current ~= holder then
-    return recall_lease(call('GET', KEYS[base + 1]), current, '-', '-') and -i or i
+    if recall_lease(record, current, '-', '-') then return {-i} end
+    return {i, tonumber(clock()), whose(record, current)}
   end
-  if not current and call('EXISTS', KEYS[base + 2]) == 1 then return -i end
-  records[i], taken[i] = call('GET', KEYS[base + 1]), current
+  if not current and call('EXISTS', KEYS[base + 2]) == 1 then return {-i} end
+  records[i], taken[i] = record, current
 end
 
 local now, fences = clock(), {}
