@@ -212,7 +212,8 @@ class ClusterPort(Whole):
             return
         if connection.channels and not waiter.topic and self._hears(waiter, connection):
             return
-        if waiter.eager or waiter.channel or waiter.key in self.lines.by_key:
+        knows = waiter.eager or waiter.channel or waiter.topic  # that the lock is held
+        if knows or waiter.key in self.lines.by_key:
             await self._listen_for(waiter, until, asking=False)
 
     def _hears(self, waiter: Seat, connection: Any) -> bool:
@@ -305,6 +306,7 @@ class ClusterPort(Whole):
         for number, name in list(connection.channels.items()):
             if name == channel:
                 del connection.channels[number]
+        connection.topics.pop(channel, None)
         self.rouse(waiter for waiter in self.seated(connection) if waiter.channel == channel)
 
     def rouse(self, waiters: Iterable[Seat]) -> None:

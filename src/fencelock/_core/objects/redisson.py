@@ -150,7 +150,7 @@ class Contender(Attempt):
 
     def rename(self, own_id: bytes = b"") -> None:
         """Continue as another acquisition, once the old one was given up."""
-        super().rename(own_id or self.terms.field())
+        Attempt.rename(self, own_id or self.terms.field())
 
 
 def tell_count(port: Port, hold: Hold) -> None:
