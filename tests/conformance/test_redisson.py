@@ -217,6 +217,27 @@ async def test_force_unlock_takes_it_from_any_holder(world):
     assert java.hash() == {}
 
 
+async def test_operators_see_it_for_what_it_is_and_take_it(world):
+    """``ls`` and ``show`` name the field; the reason of a revocation comes with a renewal."""
+    java, client = Java(world), world.client()
+    lock = made(world, world.client(), watchdog_timeout=0.3)
+    await client.event("e").set()
+    assert java.lock()
+    status = await client.status("a")
+    assert (status.kind, status.field, status.held) == ("redisson", JAVA, True)
+    assert [each.field for each in await client.locks()] == [JAVA]
+    assert (await client.revoke("a", reason="stuck")).field == JAVA
+    assert await client.revoke("a", reason="stuck") is None
+    assert await lock.acquire()
+    assert (await client.status("a")).field == lock.lease.holder
+    assert await client.revoke("a", reason="for Ann")
+    await world.until(lambda: lock.lease.lost)
+    with pytest.raises(LeaseLost, match="for Ann"):
+        await lock.release()
+    assert await client.locks() == []
+    await client.event("e").delete()
+
+
 async def test_a_fence_is_redissons_token(world):
     """One count for both languages; here the same for one that enters again."""
     java, lock = Java(world), made(world, world.client(), "FencedLock")

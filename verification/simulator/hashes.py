@@ -56,6 +56,11 @@ def hincrby(space: Values, key: bytes, field: bytes, by: bytes) -> Any:
     return number
 
 
+def hkeys(space: Values, key: bytes) -> Any:
+    """Return all fields."""
+    return [*(space.value(key, Hash) or {})]
+
+
 def hlen(space: Values, key: bytes) -> Any:
     """Return how many fields there are."""
     return len(space.value(key, Hash) or ())

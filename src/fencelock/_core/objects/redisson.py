@@ -21,12 +21,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from fencelock._core.error_messages import describes_errors
-from fencelock._core.keys import LockKeys, slot
+from fencelock._core.keys import REVOKED_MS, LockKeys, slot
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, lose
 from fencelock._core.lock.terms import REDISSON, Asked, Terms, milliseconds
 from fencelock._core.port import Port
-from fencelock._core.retry import ask, command
+from fencelock._core.retry import ask, command, persist
 from fencelock._core.types import Call
 from fencelock.options import Cohort
 from fencelock.scripts import (
@@ -167,18 +167,27 @@ async def fields_of(port: Port, keys: LockKeys) -> list[bytes]:
 
 
 @describes_errors
-async def force_unlock(port: Port, keys: RedissonKeys) -> bool:
+async def force_unlock(port: Port, keys: RedissonKeys, reason: str = "by force_unlock") -> bool:
     """Take the lock from the holder that it finds, and announce that; False if it finds none.
 
-    This client's holder is notified before the request is sent (I8). A repeated request takes
-    nothing from the next holder, unless that is the same thread of a Java program.
+    This client's holder is notified before the request is sent (I8); another one of ours reads the
+    reason when its renewal is refused. A repeated request takes nothing from the next holder,
+    unless that is the same thread of a Java program.
     """
     fields = await fields_of(port, keys)
     with port.mutex:
         held = [hold for hold in port.renewals.tracked() if hold.holder_id in fields]
     for hold in held:
-        lose(port, hold, "revoked", port.now(), "by force_unlock")
+        lose(port, hold, "revoked", port.now(), reason)
     for field in fields:
-        args = (field, b"0", port.publishes)
-        await ask(port, REDISSON_COUNT, (keys.lock, keys.topic, keys.revoked), args)
+        await _take(port, keys, field, reason.encode())
     return bool(fields)
+
+
+async def _take(port: Port, keys: RedissonKeys, field: bytes, reason: bytes) -> None:
+    """Release the lock of a field, and remember why."""
+    until = port.now() + port.server_timeout
+    said = (b"SET", keys.revoked, b"%b %b" % (field, reason), b"PX", REVOKED_MS)
+    await persist(port, lambda: port.command(said, keys.lock, until), until)
+    args = (field, b"0", port.publishes)
+    await ask(port, REDISSON_COUNT, (keys.lock, keys.topic, keys.revoked), args, until)
