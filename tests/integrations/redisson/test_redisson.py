@@ -9,6 +9,7 @@ import os
 import re
 import socket
 import subprocess
+import sys
 import threading
 
 import pytest
@@ -170,6 +171,20 @@ def test_force_unlock_takes_the_lock_from_the_other_side(side, java, python, ser
     assert other.owned("w", "orders")
     renewed(server, "orders")
     other.unlock("w", "orders")
+
+
+def test_the_command_revokes_a_lock_that_java_holds(java, server):
+    assert java.lock("a", "orders")
+    waiting = java.ask("lock", "w", "orders")
+    until(lambda: listeners(server, "orders") == 1, "it listens")
+    command = [sys.executable, "-m", "fencelock", "revoke", "orders", "--prefix", "", "--yes"]
+
+    subprocess.run([*command, "--reason", "a test", "--url", server.tcp_url], check=True)
+
+    assert waiting.result() is True
+    with pytest.raises(Refused, match=LOST):
+        java.unlock("a", "orders")
+    java.unlock("w", "orders")
 
 
 def test_fenced_locks_count_on_together(java, python, server):
