@@ -24,7 +24,7 @@ def shared_by_all() -> dict[str, object]:
         "loggers": {name: _logger(logging.getLogger(name or None)) for name in LOGGERS},
         "logging": logging.root.manager.disable,
         "prepared log": log.prepare,
-        "garbage": (gc.isenabled(), gc.get_threshold()),
+        "garbage": (gc.isenabled(), getattr(gc, "get_threshold", tuple)()),
         "switch interval": sys.getswitchinterval(),
         "hooks": (sys.excepthook, threading.excepthook, sys.unraisablehook),
     }

@@ -155,7 +155,7 @@ class Server:
     def pause(self) -> None:
         """Stop the process with SIGSTOP; return once it stands still."""
         self._send(signal.SIGSTOP)
-        os.waitid(os.P_PID, self.pid, os.WSTOPPED)
+        os.waitpid(self.pid, os.WUNTRACED)
 
     def resume(self) -> None:
         """Let a paused process run on."""

@@ -52,8 +52,9 @@ def test_a_healthy_server_is_found_well(shell, binary, url_of):
     assert {each["level"] for each in told.values()} == {"OK"}, told
     assert told["server"]["found"] == str(binary).replace("-", " ").title()
     assert "answers in" in told["reachable"]["found"]
+    assert "hiredis" in told["python"]["found"]
     asked = {"server", "reachable", "permissions", "role", "eviction", "memory", "persistence"}
-    assert asked | {"clients", "stalls", "clock", "clock jumps"} == set(told)
+    assert asked | {"python", "clients", "stalls", "clock", "clock jumps"} == set(told)
     first, rule = out.split("\n\n")
     assert all(line.split()[0] in {"OK", "->"} for line in first.splitlines())
     assert "ACL SETUSER" in rule

@@ -11,6 +11,8 @@ import pytest
 import fencelock
 from tests.conformance.world import needs_no_server
 
+pytest.importorskip("lupa", reason="lupa, which runs the scripts, has no wheel for this Python")
+
 
 class Fake:
     """A server that is none, its clients of the world's face, and a look into it."""

@@ -1,5 +1,6 @@
 """What the fence guards decide without a database: tokens, names of tables, statements."""
 
+import contextlib
 import sqlite3
 import subprocess
 import sys
@@ -87,9 +88,10 @@ def test_a_connection_of_the_other_kind_names_its_guard():
         FenceGuard().check(asyncpg, FencingToken("a", 1))
     with pytest.raises(TypeError, match=text):
         FenceGuard().create(asyncpg)
-    awaited = AsyncFenceGuard().create(sqlite3.connect(":memory:"))
-    with pytest.raises(TypeError, match=r"sqlite3.Connection: use FenceGuard with it"):
-        awaited.send(None)
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        awaited = AsyncFenceGuard().create(database)
+        with pytest.raises(TypeError, match=r"sqlite3.Connection: use FenceGuard with it"):
+            awaited.send(None)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -2,17 +2,22 @@
 
 import asyncio
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 
 from fencelock import ServerDenied
+from fencelock._core.deadlines import validity
 from fencelock._core.engine import Engine
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import LEASES_PER_CALL
+from fencelock._core.lock.release import retire
+from fencelock._core.lock.renew import reserve
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.terms import Terms
+from fencelock._core.lock.waiting import Lines
 from fencelock._core.types import NoReply
 from fencelock.options import LeaseOptions
 
@@ -22,7 +27,7 @@ NOW = 1000.0
 class OneServer(Engine):
     """A port whose requests end as ``ends`` says, one after the other; then they succeed."""
 
-    client_channel, label, mutex = b"h", "", nullcontext()
+    client_channel, label, mutex, lines = b"h", "", nullcontext(), Lines()
 
     def __init__(self, *ends):
         self.renewals, self.asked, self.ends = RenewalSchedule(), 0, list(ends)
@@ -75,3 +80,64 @@ def test_a_round_that_is_cut_off_loses_no_lease():
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(port.maintain())
     assert (port.renewals.holds, list(port.renewals.under_way)) == (1, [])
+
+
+class Together(OneServer):
+    """A port of leases that are due at once, whose clock is set and whose requests are kept."""
+
+    def __init__(self, count):
+        super().__init__()
+        self.clock, self.requests, told = NOW, [], LeaseOptions(ttl=30.0, renew=True)
+        self.holds = []
+        for number in range(count):
+            keys = LockKeys("p:", f"lock-{number}")
+            terms = Terms(keys=keys, options=told, client_channel=b"h", ttl=30.0)
+            self.holds.append(Hold(self, Attempt(terms, b"%d" % number), 1, NOW + 20))
+        self.renewals.add_all(self.holds, NOW)
+
+    def now(self):
+        return self.clock
+
+    async def run(self, request, *_):
+        self.requests.append(request)
+        return []
+
+    def next_round(self):
+        """Renew what is due next, and return the requests."""
+        self.clock, self.requests = self.renewals.next_at(), []
+        asyncio.run(self.maintain())
+        assert not self.renewals.under_way
+        return self.requests
+
+
+def test_leases_that_one_command_renewed_are_renewed_by_the_same_command():
+    port = Together(LEASES_PER_CALL + 3)
+    full, rest = port.next_round()
+    for _ in range(2):
+        again = port.next_round()
+        assert [any(request is each for request in again) for each in (full, rest)] == [True, True]
+    assert {each.renewals for each in port.holds} == {3}
+
+
+@pytest.mark.parametrize("how", ["released", "dropped", "reserved", "moved", "observed"])
+def test_a_command_that_is_kept_renews_no_lease_that_left_it(how):
+    """Another lease of the batch is renewed as before; an observer hears of each deadline."""
+    port, seen = Together(2), []
+    port.next_round()
+    one, other = port.holds
+    if how == "released":
+        retire(port, one)
+    elif how == "dropped":
+        one.drop()
+    elif how == "reserved":
+        asyncio.run(reserve(port, one, None, NOW + 60, shortens=False))
+    elif how == "moved":
+        port.renewals.move([one], NOW + 15)
+    else:
+        one.observe(SimpleNamespace(deadline_moved=lambda hold: seen.append(hold.deadline)))
+    before = one.deadline
+    (request,) = port.next_round()
+    assert (b"lock-0" in request) is (how in {"dropped", "observed"})  # the dropped is looked at
+    assert (one.deadline > before) is (how == "observed")
+    assert seen == ([before, one.deadline] if how == "observed" else [])
+    assert other.deadline == port.clock + validity(30.0)

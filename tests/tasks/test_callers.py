@@ -121,8 +121,8 @@ async def test_a_cancelled_wait_for_leaves_nothing(world, make):
 async def test_calls_look_like_coroutine_functions(world):
     """Mocks, and frameworks that await what they are given, ask."""
     handle = world.client().lock("a")
-    assert asyncio.iscoroutinefunction(handle.acquire)
-    assert asyncio.iscoroutinefunction(fencelock.AsyncLock.release)
+    assert inspect.iscoroutinefunction(handle.acquire)
+    assert inspect.iscoroutinefunction(fencelock.AsyncLock.release)
     assert inspect.iscoroutinefunction(inspect.unwrap(handle.acquire))
     with pytest.raises(TypeError, match="positional"):
         handle.acquire(True, 1, 2)

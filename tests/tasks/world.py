@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any
-
-import uvloop
 
 import fencelock
 from fencelock._core.keys import LockKeys
@@ -15,10 +14,11 @@ from tests.local_lines import waiting_locally
 from tests.servers import Server
 from tests.waiting import LOOK_SECONDS, SOON, Patience
 
-LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
-    "asyncio": asyncio.new_event_loop,
-    "uvloop": uvloop.new_event_loop,
-}
+LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"asyncio": asyncio.new_event_loop}
+with contextlib.suppress(ImportError):  # it has no wheel for PyPy, nor for Pythons without the GIL
+    import uvloop
+
+    LOOPS["uvloop"] = uvloop.new_event_loop
 TICK = 0.001
 _numbers = itertools.count(1)
 

@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import signal
+import sys
 import threading
-from weakref import WeakSet
+from weakref import WeakValueDictionary
 
 import pytest
 
@@ -64,7 +65,7 @@ NAMES = "abc"
 @pytest.fixture(autouse=True)
 def _only_ours(monkeypatch):
     """Let a test shut down its own clients, and not those of other tests in this process."""
-    monkeypatch.setattr(process_ports, "_ports", WeakSet())
+    monkeypatch.setattr(process_ports, "_ports", WeakValueDictionary())
 
 
 def free(server, prefix):
@@ -170,6 +171,18 @@ def test_the_last_entries_of_the_history_are_sent(server, prefix):
 def test_a_process_without_clients_has_nothing_to_give_back():
     assert fencelock.shutdown()
     assert threading.current_thread() is threading.main_thread()
+
+
+def test_it_looks_through_the_clients_while_another_thread_makes_some(server):
+    """As found: RuntimeError, as a set of them had changed meanwhile."""
+    makes = thread(lambda: [fencelock.Client(server.url).close() for _ in range(300)])
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        while makes.is_alive():
+            process_ports.everywhere()
+    finally:
+        sys.setswitchinterval(usual)
 
 
 @pytest.mark.parametrize("how", ["shutdown", "ashutdown"])

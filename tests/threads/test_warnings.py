@@ -1,6 +1,8 @@
 """What is said of dropped handles, of processes that end, and of calls in a wrong place."""
 
 import asyncio
+import sys
+from types import ModuleType
 
 import pytest
 
@@ -149,3 +151,10 @@ def test_outside_a_loop_nothing_is_said(client):
         pass
     with pytest.warns(ResourceWarning, match="'a' was dropped"):
         asyncio.run(main())
+
+
+def test_a_lock_is_taken_while_another_thread_imports_asyncio(client, monkeypatch):
+    """As found: until the import has ended the module is there, and lacks what is asked of it."""
+    monkeypatch.setitem(sys.modules, "asyncio.events", ModuleType("asyncio.events"))
+    with client.lock("a") as lease:
+        assert not lease.lost

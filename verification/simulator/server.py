@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import hiredis
-
 from fencelock import scripts
 from fencelock._core.keys import slot
+from fencelock._io.wire import reader
 from verification.simulator.commands import Keyspace
 from verification.simulator.keyspace import NEVER, CommandError, Frozen, Value
 from verification.simulator.scripting import Program
@@ -67,9 +66,9 @@ class Request:
 
 def unpacked(packed: bytes) -> Request:
     """Return the request that a packed script call, or a plain command, makes."""
-    reader = hiredis.Reader()
-    reader.feed(packed)
-    args = reader.gets()
+    parser = reader()
+    parser.feed(packed)
+    args = parser.gets()
     if args[0] != b"EVALSHA":
         return Request(args[0].decode(), (), tuple(args))
     _, digest, keys, *words = args

@@ -16,9 +16,8 @@ import random
 from collections import Counter, deque
 from typing import Any
 
-import hiredis
-
 from fencelock import scripts
+from fencelock._io.wire import INCOMPLETE, reader
 from verification.simulator.commands import Keyspace
 from verification.simulator.keyspace import CommandError, Status
 from verification.simulator.scripting import Program
@@ -137,7 +136,7 @@ class Wire(asyncio.Transport):
         self.host = host
         self.loop = server.loop
         self.protocol = protocol
-        self.reader = hiredis.Reader()
+        self.reader = reader()
         self.cut = False  # nothing passes any more, and nobody is told
         self.closing = False
         self._up_at = self._down_at = 0.0
@@ -198,7 +197,7 @@ class Wire(asyncio.Transport):
             self.loop.call_at(self.server.frozen_until, self._arrived)
             return
         self.reader.feed(self._up.popleft())
-        while (words := self.reader.gets()) is not False:
+        while (words := self.reader.gets()) is not INCOMPLETE:
             self.push(self.server.run(self, words))
 
     def _heard(self) -> None:

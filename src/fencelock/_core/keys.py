@@ -10,7 +10,6 @@ Rules of this file:
 
 from __future__ import annotations
 
-from binascii import crc_hqx
 from functools import lru_cache
 from itertools import count
 from typing import Final
@@ -40,7 +39,13 @@ _SLOTS: Final = 16384
 def slot(key: bytes) -> int:
     """Return the Cluster hash slot of a key (CRC16/XMODEM of its tag, as the Cluster spec says)."""
     tag = hash_tag(key)
-    return crc_hqx(key if tag is None else tag, 0) % _SLOTS
+    return _checksum(key if tag is None else tag) % _SLOTS
+
+
+def _checksum(text: bytes, begun: int = 0) -> int:
+    from binascii import crc_hqx  # noqa: PLC0415 - few programs need it, and it is a library to load
+
+    return crc_hqx(text, begun)
 
 
 def channel_prefix(key_prefix: str) -> str:
@@ -164,7 +169,7 @@ def _searched(lock: bytes, suffix: bytes) -> bytes:
     before, after = lock + b"{", b"}" + suffix
     if hash_tag(before + b"0" + after) is not None:  # it ends with the number
         before, after = before[before.find(b"{") + 1 :], b""
-    number = _number(crc_hqx(before, 0), after, slot(lock))
+    number = _number(_checksum(before), after, slot(lock))
     return b"%b{%x}%b" % (lock, number, suffix)
 
 
@@ -175,7 +180,7 @@ def _number(begun: int, tail: bytes, wanted: int) -> int:
     1 in 16,384 fits, so the search takes some milliseconds.
     """
     for number in count():
-        if crc_hqx(b"%x%b" % (number, tail), begun) % _SLOTS == wanted:
+        if _checksum(b"%x%b" % (number, tail), begun) % _SLOTS == wanted:
             return number
     raise AssertionError  # count() does not end
 

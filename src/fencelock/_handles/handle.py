@@ -98,7 +98,14 @@ def lease_options(
     if linger is not None:
         _refuse_linger(chosen)
         chosen = chosen._replace(linger=options.linger(linger, chosen.first_ttl()))
-    return chosen._replace(lone_timeout=bool(chosen.timeout) and ttl is None)
+    chosen = chosen._replace(lone_timeout=bool(chosen.timeout) and ttl is None)
+    return _shared(chosen) if chosen.on_lost is None else chosen
+
+
+@lru_cache(maxsize=256)
+def _shared(chosen: LeaseOptions) -> LeaseOptions:
+    """Return options as one object for all handles that have the same: there may be very many."""
+    return chosen
 
 
 def options_of(call: Mapping[str, Any]) -> dict[str, Any]:

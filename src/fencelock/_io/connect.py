@@ -96,6 +96,9 @@ async def open_socket(sockets: Sockets, address: Address, until: float) -> socke
 async def _resolved(sockets: Sockets, address: Address, until: float) -> list[Found]:
     """Return the addresses of a name; NoReply when the resolver is silent, OSError for none."""
     if address.path:
+        if not hasattr(socket, "AF_UNIX"):
+            text = f"{address}: Python has no Unix sockets on this system: use redis://HOST:PORT"
+            raise ServerUnsuitable(text)
         return [(socket.AF_UNIX, socket.SOCK_STREAM, 0, "", address.path)]
     found = numeric(address)
     if found is not None:

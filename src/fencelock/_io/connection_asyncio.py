@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import select
 import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
@@ -33,6 +32,7 @@ from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply, Reply, closed
 from fencelock._io.bounded_call import Work, WorkClaim, under_way
 from fencelock._io.connect import RESOLVER, Found, greet, open_socket, refused
+from fencelock._io.poll import POLLIN, poller
 from fencelock._io.prompt_asyncio import AtOnce, Resume
 from fencelock._io.sources.kinds import Bridged, Cloned, Direct, One, instead_of, silence
 from fencelock._io.sources.url import GREETING
@@ -348,8 +348,8 @@ class AsyncConnection(asyncio.BufferedProtocol):
         number = self.fileno()
         if number < 0:
             return False
-        poll = select.poll()
-        poll.register(number, select.POLLIN)
+        poll = poller()
+        poll.register(number, POLLIN)
         return bool(poll.poll(0))
 
     def _check(self) -> None:

@@ -5,21 +5,22 @@ other thread has to pass the message on. A receive has a short kernel timeout (S
 long enough for a usual answer, so that a usual call costs one send and one receive. Python restarts
 the receive after every signal whose handler returns, so the timeout must be short: frequent signals
 would extend it for ever. A later answer is waited for by ``poll``, which continues with the time
-that is left.
+that is left. On Windows such a timeout may lose data: there each answer is waited for.
 """
 
 from __future__ import annotations
 
 import contextlib
-import select
 import socket
 import struct
+import sys
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from fencelock._core.deadlines import SILENT_SECONDS
 from fencelock._core.types import NoReply, Reply
 from fencelock._io.connect import RESOLVER, Found, greet, open_socket
+from fencelock._io.poll import POLLIN, Poller, poller
 from fencelock._io.sources.kinds import Bridged, Direct, One, instead_of
 from fencelock._io.sources.url import GREETING
 from fencelock._io.threads import run_inline
@@ -40,6 +41,8 @@ from fencelock.errors import ServerError
 RECV_BYTES = 65536
 # Shortest non-zero receive timeout; some kernels round it up to 8 ms.
 SETTLE_SECONDS = 0.001
+SEND_SECONDS = 1.0
+_KERNEL_TIMEOUTS: bool = sys.platform != "win32"
 
 
 class Connection:
@@ -55,7 +58,7 @@ class Connection:
         self.descriptor: int = sock.fileno()  # to wait for several
         self._reader = reader()
         self._slice = 0.0
-        self._poll: select.poll | None = None
+        self._poll: Poller | None = None
         self.pushed: Callable[[Connection, list[bytes]], None] = pushed
         self.sound: bool = True  # False after a failure: nothing new may be asked on it
         self.fresh: bool = True  # it was opened for what is asked now
@@ -214,9 +217,9 @@ class Connection:
         Pushes that came with the last answer are handed out first: no poll would notice them.
         """
         self._drain()
-        poll = select.poll()
-        poll.register(self._sock, select.POLLIN)
-        poll.register(wake, select.POLLIN)
+        poll = poller()
+        poll.register(self._sock, POLLIN)
+        poll.register(wake, POLLIN)
         return any(fd != wake for fd, _ in poll.poll(max(0.0, seconds) * 1000))
 
     def subscribe(self, channel: bytes, until: float, word: bytes = b"SUBSCRIBE") -> None:
@@ -318,8 +321,8 @@ class Connection:
         """Return True if something came; wait for it, in spite of signals, for so long."""
         poll = self._poll
         if poll is None:
-            poll = self._poll = select.poll()
-            poll.register(self._sock, select.POLLIN)
+            poll = self._poll = poller()
+            poll.register(self._sock, POLLIN)
         return bool(poll.poll(seconds * 1000))
 
     def _receive(self, seconds: float) -> bytes | None:
@@ -330,6 +333,8 @@ class Connection:
                 self._sock.settimeout(seconds)
             return self._take()
         if self._slice != SETTLE_SECONDS:
+            if not _KERNEL_TIMEOUTS:
+                return self._take() if self._comes(seconds) else None
             self._slice = SETTLE_SECONDS
             moment = struct.pack("ll", 0, int(SETTLE_SECONDS * 1e6))
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, moment)
@@ -372,8 +377,10 @@ class BlockingSockets:
         """Connect within the socket's timeout; then it has none, but to send."""
         sock.settimeout(seconds)
         sock.connect(where)
-        sock.settimeout(None)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 1, 0))
+        sock.settimeout(None if _KERNEL_TIMEOUTS else SEND_SECONDS)
+        if _KERNEL_TIMEOUTS:
+            moment = struct.pack("ll", int(SEND_SECONDS), 0)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, moment)
 
 
 def dial(source: One, until: float, pushed: Pushed, make: Make = Connection) -> Connection:

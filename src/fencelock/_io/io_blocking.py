@@ -15,7 +15,6 @@ Rules of this file:
 
 from __future__ import annotations
 
-import select
 import socket
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -27,6 +26,7 @@ from fencelock._core.seat import Question
 from fencelock._core.types import NoReply, Reply
 from fencelock._io.bounded_call import Work, WorkClaim, under_way
 from fencelock._io.connection_blocking import Connection
+from fencelock._io.poll import POLLIN, poller
 from fencelock._io.pool_blocking import Pool, admit
 from fencelock._io.threads import run_blocking
 from fencelock._io.wire import INCOMPLETE, ReplyError, server_error, unknown_script, with_source
@@ -211,7 +211,7 @@ class _Exchange:
     def __init__(self) -> None:
         self._waiting: dict[int, Question] = {}
         self._dials: dict[Question, tuple[Pool, WorkClaim[Connection]]] = {}
-        self._poll = select.poll()
+        self._poll = poller()
         self._bell: socket.socket | None = None
         self._heard: socket.socket | None = None
 
@@ -220,13 +220,13 @@ class _Exchange:
         if not ask.ended:
             number = ask.connection.descriptor
             self._waiting[number] = ask
-            self._poll.register(number, select.POLLIN)
+            self._poll.register(number, POLLIN)
 
     def dial(self, ask: Question, pool: Pool) -> None:
         """Send a request as soon as a connection is open, without holding up others."""
         if self._bell is None:
             self._bell, self._heard = socket.socketpair()
-            self._poll.register(self._heard, select.POLLIN)
+            self._poll.register(self._heard, POLLIN)
         claim: WorkClaim[Connection] = WorkClaim(self._ring)
         self._dials[ask] = pool, claim
         try:

@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakSet
+from weakref import WeakValueDictionary
 
 from fencelock._core.deadlock.unit_waits import UnitWaits
 from fencelock._core.engine import Engine
@@ -84,7 +84,7 @@ class ProcessPort(Whole):
         self.given: ClientOptions = given
         self.server_timeout: float = given.server_timeout
         self._start()
-        _ports.add(self)
+        _ports[id(self)] = self
 
     def _start(self) -> None:
         """Begin with nothing: at first, and in a child process."""
@@ -203,7 +203,8 @@ class ProcessPort(Whole):
 
 
 T = TypeVar("T", bound=ProcessPort)
-_ports: WeakSet[ProcessPort] = WeakSet()
+# Not a WeakSet: looking through one fails while another thread makes a port, or drops one.
+_ports: WeakValueDictionary[int, ProcessPort] = WeakValueDictionary()
 
 
 def watched(kind: type[T]) -> list[T]:
@@ -214,7 +215,7 @@ def watched(kind: type[T]) -> list[T]:
 
 def everywhere() -> list[ProcessPort]:
     """Return all ports of this process, also those that were closed."""
-    return list(_ports)
+    return [port for each in _ports.valuerefs() if (port := each()) is not None]
 
 
 def held_by(*ports: ProcessPort) -> list[Hold]:

@@ -7,11 +7,11 @@ no lease for a while: an idle client has no thread (I10).
 
 from __future__ import annotations
 
-import os
-import select
+import socket
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from math import inf
 from typing import Any, Protocol
 from weakref import ref
@@ -20,6 +20,7 @@ from fencelock._core.lock.maintain import recheck
 from fencelock._core.port import Port
 from fencelock._core.types import NoReply
 from fencelock._io.connection_blocking import Connection
+from fencelock._io.poll import POLLIN, poller
 from fencelock._io.pool_blocking import Pool
 from fencelock._io.threads import run_blocking
 from fencelock._runtime.clock import REST_SECONDS, now
@@ -57,7 +58,7 @@ class RenewalThread:
         self._thread: threading.Thread | None = None
         self._ended: threading.Thread | None = None  # the last one that ended
         self.wakes_at: float = inf  # at the latest; never without a thread
-        self._pipe: tuple[int, int] | None = None
+        self._pipe: tuple[socket.socket, socket.socket] | None = None
         self._ear: Connection | None = None
         self._deaf_until = 0.0
         self._eager = False  # listening does not wait until a lease lasts
@@ -116,7 +117,9 @@ class RenewalThread:
             if self._thread is not me:
                 self._ended = me
                 return False
-            self._pipe = self._pipe or os.pipe()
+            if self._pipe is None:  # of sockets: Windows waits for nothing else
+                self._pipe = socket.socketpair()
+                self._pipe[1].settimeout(0)
             return True
 
     def stop(self, until: float) -> None:
@@ -131,7 +134,8 @@ class RenewalThread:
 
     def _nudge(self) -> None:
         if self._pipe is not None:
-            os.write(self._pipe[1], b"!")
+            with suppress(BlockingIOError):  # it is full: that wakes the thread as well
+                self._pipe[1].send(b"!")
 
     def _run(self, port: RenewedPort) -> None:
         """Renew leases until there are none for a while; another thread takes over from a dead one.
@@ -191,8 +195,8 @@ class RenewalThread:
     def close_pipe(self) -> None:
         """Close the thread's descriptors; a child of a fork has those of its parent's thread."""
         pipe, self._pipe = self._pipe, None
-        for number in pipe or ():
-            os.close(number)
+        for end in pipe or ():
+            end.close()
 
     def _rest(self, port: RenewedPort, until: float) -> None:
         """Sleep until the instant, a nudge, or a revocation."""
@@ -210,16 +214,16 @@ class RenewalThread:
         if pipe is None:
             return
         try:
-            if ear is not None and ear.readable(pipe[0], until - now()):
+            if ear is not None and ear.readable(pipe[0].fileno(), until - now()):
                 ear.settle()
                 return
         except NoReply:
             self._hang_up()
             return
-        poll = select.poll()
-        poll.register(pipe[0], select.POLLIN)
+        poll = poller()
+        poll.register(pipe[0], POLLIN)
         if poll.poll(0 if ear is not None else max(0.0, until - now()) * 1000):
-            os.read(pipe[0], 4096)
+            pipe[0].recv(4096)
 
     def _listening(self, port: RenewedPort, until: float) -> Connection | None:
         """Return the connection that hears revocations, opened once a lease lasts."""

@@ -38,7 +38,11 @@ def run_blocking(flow: Coroutine[Any, Any, T], releases: object = None, _port: o
     if put_off_work:
         catch_up()
     events = sys.modules.get("asyncio.events")  # it is not imported for that
-    if events is not None and events._get_running_loop() is not None:  # noqa: SLF001 - its public twin raises when there is none
+    try:
+        loop = None if events is None else events._get_running_loop()  # noqa: SLF001 - its public twin raises when there is none
+    except AttributeError:  # another thread is importing it
+        loop = None
+    if loop is not None:
         _warn_of_loop(flow)
     try:
         flow.send(None)

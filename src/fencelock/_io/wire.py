@@ -1,15 +1,15 @@
 """The wire format, RESP2 and RESP3: commands packed, replies parsed, and what an error reply means.
 
-Light to import: it needs hiredis, and of this package the errors only.
+Light to import: it needs hiredis, and of this package the errors only. Where hiredis is not
+installed, or would turn the GIL on, ``resp.py`` does what it does.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
-
-import hiredis
 
 from fencelock.errors import (
     ServerDenied,
@@ -22,11 +22,28 @@ from fencelock.errors import (
 if TYPE_CHECKING:
     from fencelock.scripts import Script
 
+
+def _chosen() -> tuple[Any, str]:
+    """Return hiredis and nothing, or what takes its place and why."""
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        why = "hiredis would turn the GIL on"
+    else:
+        try:
+            import hiredis  # noqa: PLC0415 - where the GIL is off, its import turns it on
+        except ImportError:
+            why = "hiredis is not installed"
+        else:
+            return hiredis, ""
+    from fencelock._io import resp  # noqa: PLC0415 - seldom needed
+
+    return resp, why
+
+
+_parser, IN_PYTHON = _chosen()  # IN_PYTHON says why it is not hiredis; empty if it is
 INCOMPLETE: Final = object()
-Push: Final = hiredis.PushNotification
+Push: Final[type[list[Any]]] = _parser.PushNotification
 CONFIRMS: Final = (b"subscribe", b"ssubscribe")  # pushes that answer a request
-# hiredis' stub allows one element; the function takes any number.
-_pack: Final[Callable[[tuple[bytes, ...]], bytes]] = hiredis.pack_command  # type: ignore[assignment]  # see above
+_pack: Final[Callable[[tuple[bytes, ...]], bytes]] = _parser.pack_command
 _BYTES: Final = {bytes}
 
 
@@ -39,7 +56,7 @@ def reader() -> Any:
 
     Bytes that are no RESP raise ConnectionError.
     """
-    return hiredis.Reader(
+    return _parser.Reader(
         replyError=ReplyError, protocolError=ConnectionError, notEnoughData=INCOMPLETE
     )
 
@@ -47,8 +64,8 @@ def reader() -> Any:
 def pack(args: Sequence[bytes | int]) -> bytes:
     """Return a command in wire form.
 
-    hiredis gets bytes only: to turn a number into text it may run a signal handler, and does not
-    survive an exception of that.
+    The parser gets bytes only: to turn a number into text hiredis may run a signal handler, and
+    does not survive an exception of that.
     """
     if set(map(type, args)) == _BYTES:  # a renewal has many hundred
         return _pack(tuple(args))  # type: ignore[arg-type]  # they are bytes

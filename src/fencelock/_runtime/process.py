@@ -67,10 +67,12 @@ class ProcessBound:
 
 def user() -> str:
     """Return the name of the user who runs this, for people to read."""
-    name = os.environ.get("SUDO_USER") or os.environ.get("LOGNAME") or os.environ.get("USER")
-    if name:
-        return name
-    import pwd  # noqa: PLC0415 - there is none on Windows
+    for variable in ("SUDO_USER", "LOGNAME", "USER", "USERNAME"):
+        if name := os.environ.get(variable):
+            return name
+    if not hasattr(os, "getuid"):  # Windows
+        return "unknown"
+    import pwd  # noqa: PLC0415 - as above
 
     try:
         return pwd.getpwuid(os.getuid()).pw_name

@@ -76,10 +76,13 @@ class AsyncHolder(ProcessBound):
         """Show name, state and fence, as this process knows them."""
         return self._holds.show(self)  # type: ignore[no-any-return]  # of any kind of holds
 
-    def __del__(self) -> None:
-        """Stop renewing holds that no code can release any more."""
+    def __del__(self, _ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        """Stop renewing holds that no code can release any more.
+
+        Not at the end of the interpreter: the modules that it needs may be gone then.
+        """
         holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
-        if holds is not None and holds.newest() is not None:
+        if holds is not None and not _ending() and holds.newest() is not None:
             self._finalizer = DropFinalizer(holds.dropped)
 
 

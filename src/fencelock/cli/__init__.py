@@ -48,6 +48,8 @@ COMMANDS = {
     "server": "start, stop or look at the embedded server",
 }
 
+# A supervisor stops the command of these, by its process group: Windows has none.
+_SUPERVISED = frozenset({"run", "once", "elect"})
 _ALIASES = {"break": "revoke"}
 
 # The files of commands that one reader needs together.
@@ -105,10 +107,22 @@ def _dispatch(words: list[str]) -> int:
     if name not in COMMANDS:
         from difflib import get_close_matches
 
-        near = get_close_matches(name, COMMANDS, n=1)
+        near = get_close_matches(name, offered(), n=1)
         hint = f"did you mean `fencelock {near[0]}`?" if near else "fencelock --help"
         raise UsageError(f"unknown command {name!r}", hint=hint)
+    if name not in offered():
+        raise UsageError(
+            f"`fencelock {name}` needs process groups, which this system lacks: hold the lock"
+            " in the program itself, with fencelock.Client"
+        )
     return command_of(name)(rest)
+
+
+def offered() -> dict[str, str]:
+    """Return the commands that this system can run, with their summaries."""
+    if hasattr(os, "fork"):
+        return COMMANDS
+    return {name: text for name, text in COMMANDS.items() if name not in _SUPERVISED}
 
 
 def command_of(name: str) -> Callable[[list[str]], int]:
@@ -126,13 +140,14 @@ def collect_garbage() -> None:
     Repeated collections during the imports would take a tenth of the start.
     """
     if not gc.isenabled():
-        gc.freeze()
+        if hasattr(gc, "freeze"):  # PyPy's collector has no such thing
+            gc.freeze()
         gc.enable()
 
 
 def _help() -> int:
     print("usage: fencelock COMMAND [options]\n\ncommands:")
-    for name, summary in COMMANDS.items():
+    for name, summary in offered().items():
         print(f"  {name:10} {summary}")
     print(
         "\nexample:\n  fencelock run nightly --no-wait -- ./backup.sh\n\n"

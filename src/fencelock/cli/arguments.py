@@ -2,52 +2,98 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
+import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NoReturn
+from types import SimpleNamespace
+from typing import Any, Final
 
 from fencelock import options
 from fencelock.cli import COMMANDS
-from fencelock.cli.exits import UsageError
-from fencelock.cli.output import columns, human
+from fencelock.cli.exits import BadValueError
+from fencelock.cli.output import human
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+Arguments = Any  # a namespace, whose attributes have no types anyway
 _DURATION: Final = r"(\d+(?:\.\d+)?|\.\d+)(ms|s|m|h|d|)"  # compiled when it is first used
 
 
-class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help of the terminal's width; argparse would import shutil for it even without --help."""
+class Option:
+    """An option or a word of a command, with what argparse learns of it."""
 
-    def __init__(self, prog: str) -> None:
-        chosen = os.environ.get("COLUMNS", "")
-        width = int(chosen) if chosen.isdecimal() else 0
-        super().__init__(prog, width=(width or columns(1)) - 2)
+    __slots__ = ("dest", "flag", "group", "names", "told")
+
+    def __init__(self, names: Sequence[str], group: int, told: dict[str, Any]) -> None:
+        self.names: Sequence[str] = names
+        self.group: int = group  # of those with one number only one may be given; 0: of none
+        self.told: dict[str, Any] = told
+        self.dest: str = names[-1].lstrip("-").replace("-", "_")  # what its value is called
+        self.flag: bool = told.get("action") == "store_true"  # it takes no value
+
+    @property
+    def place(self) -> bool:
+        """Return True if it is known by its place among the words, such as the name of a lock."""
+        return not self.names[0].startswith("-")
+
+    @property
+    def required(self) -> bool:
+        """Return True if a command line must have it."""
+        return bool(self.told.get("required", self.place and "nargs" not in self.told))
+
+    @property
+    def default(self) -> Any:
+        """Return its value when it is not given."""
+        return self.told.get("default", False if self.flag else None)
+
+    def value(self, text: str) -> Any:
+        """Return the value of a text; raises ValueError when it is none."""
+        value = self.told.get("type", str)(text)
+        if value not in self.told.get("choices", (value,)):
+            raise BadValueError(text)
+        return value
+
+    if sys.version_info[:2] == (3, 14):  # there it would import dataclasses and inspect
+
+        def _set_color(self, _color: object) -> None:
+            self._theme, self._decolor = _NoColors(), str
 
 
-class Parser(argparse.ArgumentParser):
-    """The parser of a command, with what every command has.
+class _NoColors:
+    """A theme of argparse without colours."""
 
-    It raises its complaints as a UsageError, so that they are printed like all other errors.
+    def __getattr__(self, _role: str) -> str:
+        return ""
+
+
+class Parser:
+    """The options of a command, with what every command has.
+
+    What is wrong with a command line, and its help, is for argparse, which learns of each option
+    what stands here: it loads for long, and few command lines need it.
     """
 
     def __init__(self, command: str, *, example: str, summary: str = "", more: str = "") -> None:
         summary = summary or COMMANDS[command]
-        super().__init__(
-            prog=f"fencelock {command}",
-            description=f"{summary[:1].upper()}{summary[1:]}." + (f" {more}." if more else ""),
-            epilog=f"example:\n  {example}",
-            formatter_class=_Help,
-            allow_abbrev=False,
-        )
+        self.prog: str = f"fencelock {command}"
+        self.usage: str | None = None
+        self.description: str = f"{summary[:1].upper()}{summary[1:]}."
+        self.description += f" {more}." if more else ""
+        self.epilog: str = f"example:\n  {example}"
+        self.options: list[Option] = []
+        self.groups: int = 0
         self.add("--json", "print JSON")
 
-    def add(self, words: str, text: str, *, among: Any = None, **more: Any) -> None:
+    def group(self) -> int:
+        """Return the number of a new group of options of which only one may be given."""
+        self.groups += 1
+        return self.groups
+
+    def add(self, words: str, text: str, *, among: int = 0, **more: Any) -> None:
         """Add an option as its help shows it, such as ``"-w --wait DUR"``; without a value, a flag.
 
-        A DUR is read as a duration, and ``{a,b}`` are the words to choose from. ``among`` is a
-        group of options of which only one may be given.
+        A DUR is read as a duration, and ``{a,b}`` are the words to choose from. ``among`` is the
+        ``group`` of the option.
         """
         *names, value = words.split()
         if value.startswith("-"):
@@ -56,32 +102,48 @@ class Parser(argparse.ArgumentParser):
             more["choices"] = value.strip("{}").split(",")
         else:
             more = {"metavar": value, "type": duration if value == "DUR" else str} | more
-        (among or self).add_argument(*names, help=text, **more)
+        self.options.append(Option(names, among, {"help": text} | more))
 
-    def error(self, message: str) -> NoReturn:
-        """Raise a UsageError that names the help, or the option that was probably meant."""
-        from difflib import get_close_matches
+    def full(self) -> Any:
+        """Return the argparse.ArgumentParser of these options."""
+        from fencelock.cli.argparsing import ArgumentParser
 
-        words = message.partition("unrecognized arguments: ")[2]
-        given = words.split(" ")[0].partition("=")[0]
-        known = self._option_string_actions if given.startswith("-") else ()
-        hint = did_you_mean(get_close_matches(given, known, n=1)) or f"{self.prog} --help"
-        raise UsageError(message, hint=hint)
-
-    def print_help(self, file: Any = None) -> None:
-        """Print the help, and raise what hinders it: argparse ignores that."""
-        print(self.format_help(), end="", file=file)
+        options = [(each.names, each.group, each.told) for each in self.options]
+        return ArgumentParser(self.prog, self.usage, self.description, self.epilog, options)
 
     def parse_with_server(self, argv: list[str]) -> Any:
         """Add which server holds the locks, as the last options, and parse."""
         add_server(self)
         return self.parse_args(argv)
 
-    def parse_args(self, *args: Any, **more: Any) -> Any:
+    def parse_args(self, argv: Sequence[str]) -> Any:
         """Parse, unless only the parser itself is wanted; see ``described``."""
         if _wanted:
             raise _Made(self)
-        return super().parse_args(*args, **more)
+        return self.read(argv) or self.full().parse_args(argv)
+
+    def read(self, argv: Sequence[str]) -> Any:
+        """Return what plain words say: ``--option VALUE``, ``--flag`` and names; else None."""
+        options = {name: each for each in self.options for name in each.names}
+        places = [each for each in self.options if each.place]
+        given = {each.dest: each.default for each in self.options}
+        wanted = {each.dest for each in self.options if each.required}
+        words, groups = iter(argv), {0}
+        for word in words:
+            named = word.startswith("-")
+            option = options.get(word) if named else places.pop(0) if places else None
+            if option is None or (option.group and option.group in groups):
+                return None
+            text = next(words, "-") if named and not option.flag else word
+            if text.startswith("-") and not option.flag:
+                return None
+            try:
+                given[option.dest] = option.flag or option.value(text)
+            except ValueError:
+                return None
+            groups.add(option.group)
+            wanted.discard(option.dest)
+        return None if wanted else SimpleNamespace(**given)
 
 
 class _Made(Exception):
@@ -105,11 +167,6 @@ def described(command: Callable[[], object]) -> Parser:
     finally:
         _wanted.pop()
     raise AssertionError("a command without a parser")
-
-
-def did_you_mean(near: Sequence[str]) -> str:
-    """Return the question whether one of these was meant; nothing without any."""
-    return f"did you mean {' or '.join(near)}?" if near else ""
 
 
 def add_server(made: Parser) -> None:
@@ -139,7 +196,7 @@ def add_ttl(made: Parser, *, renewed: bool) -> None:
 
 def add_wait(made: Parser) -> None:
     """Add how long to wait for the lock; see ``waiting``."""
-    how_long = made.add_mutually_exclusive_group()
+    how_long = made.group()
     made.add("-w --wait DUR", "wait at most this long (default: no limit)", among=how_long)
     made.add("-n --no-wait", "do not wait at all", among=how_long)
 
@@ -155,17 +212,17 @@ def add_quiet(made: Parser) -> None:
     made.add("-q --quiet", "print errors only")
 
 
-def one_try(args: argparse.Namespace) -> bool:
+def one_try(args: Arguments) -> bool:
     """Return True if the command does not wait at all, however slowly the server answers."""
     return bool(args.no_wait or args.wait == 0)
 
 
-def waiting(args: argparse.Namespace) -> dict[str, Any]:
+def waiting(args: Arguments) -> dict[str, Any]:
     """Return the options of ``acquire`` that say how long to wait."""
     return {"blocking": False} if one_try(args) else {"timeout": args.wait}
 
 
-def within(args: argparse.Namespace) -> str:
+def within(args: Arguments) -> str:
     """Return the end of "… was not granted": how long the command waited, or nothing."""
     return "" if one_try(args) or args.wait is None else f" within {human(args.wait)}"
 
@@ -179,12 +236,10 @@ def duration(text: str) -> float:
     """Return the seconds of ``90``, ``1.5s``, ``500ms``, ``2m``, ``1h`` or ``1d``."""
     match = re.fullmatch(_DURATION, text.strip())
     if match is None:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a duration: write 90, 1.5s, 500ms, 2m, 1h or 1d"
-        )
+        raise BadValueError(f"{text!r} is not a duration: write 90, 1.5s, 500ms, 2m, 1h or 1d")
     seconds = float(match[1]) * _UNITS[match[2]]
     if seconds > options.TTL_MAX:
-        raise argparse.ArgumentTypeError(f"{text!r} is more than ten years")
+        raise BadValueError(f"{text!r} is more than ten years")
     return seconds
 
 
@@ -192,7 +247,7 @@ def positive_duration(text: str) -> float:
     """Return the seconds of a duration above zero."""
     seconds = duration(text)
     if not seconds:
-        raise argparse.ArgumentTypeError(f"{text!r}: it must be above zero")
+        raise BadValueError(f"{text!r}: it must be above zero")
     return seconds
 
 
@@ -201,7 +256,7 @@ def whole(what: str, least: int, most: float = float("inf")) -> Callable[[str], 
 
     def read(text: str) -> int:
         if not text.isdecimal() or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+            raise BadValueError(f"{text!r} is not {what}")
         return int(text)
 
     return read
@@ -220,6 +275,3 @@ def with_holder(argv: list[str]) -> list[str]:
         return argv
     at = argv.index("--holder")
     return [*argv[:at], f"--holder={argv[at + 1]}", *argv[at + 2 :]]
-
-
-Arguments = Any  # an argparse.Namespace, whose attributes have no types anyway

@@ -40,6 +40,10 @@ class UsageError(Exception):
         self.hint = hint
 
 
+class BadValueError(ValueError):
+    """A word of the command line is not what is wanted there."""
+
+
 class Interrupted(BaseException):
     """A signal ended a wait. Not an Exception: nothing but the exit may handle it."""
 

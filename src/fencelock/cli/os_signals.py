@@ -14,10 +14,19 @@ from typing import Final, Self
 
 from fencelock.cli.exits import Interrupted
 
-_WAITING: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
-_JOB: Final = ("SIGTSTP", "SIGCONT")
+
+def _numbers(*names: str) -> tuple[int, ...]:
+    """Return those that the system has: Windows lacks most, and alone has SIGBREAK."""
+    return tuple(getattr(signal, name) for name in names if hasattr(signal, name))
+
+
+_WAITING: Final = _numbers(
+    *("SIGINT", "SIGTERM", "SIGBREAK", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
+)
+_JOB: Final = _numbers("SIGTSTP", "SIGCONT")
 # A terminal sends these to the command itself, which is in its foreground group.
-_OF_TERMINAL: Final = frozenset({signal.SIGINT, signal.SIGQUIT})
+_OF_TERMINAL: Final = _numbers("SIGINT", "SIGQUIT")
+_IGNORED: Final = _numbers("SIGPIPE", "SIGXFSZ")  # by Python itself
 
 
 class SignalHandlers:
@@ -27,8 +36,7 @@ class SignalHandlers:
         self.ignored: frozenset[int] = frozenset(
             number
             for number in signal.valid_signals()
-            if signal.getsignal(number) is signal.SIG_IGN
-            and number not in {signal.SIGPIPE, signal.SIGXFSZ}  # Python ignores these itself
+            if signal.getsignal(number) is signal.SIG_IGN and number not in _IGNORED
         )
         self.received: set[int] = set()
         self._before: dict[int, object] = {}
@@ -66,9 +74,8 @@ class SignalHandlers:
             send(self._pending.pop(0))
         return self._pipe[0]
 
-    def _install(self, names: tuple[str, ...]) -> None:
-        for name in names:
-            number: int = getattr(signal, name)
+    def _install(self, numbers: tuple[int, ...]) -> None:
+        for number in numbers:
             if number not in self.ignored:
                 self._before[number] = signal.signal(number, self._caught)
 

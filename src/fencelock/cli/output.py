@@ -34,6 +34,11 @@ def to_stderr(text: str) -> None:
         sys.stderr.flush()
 
 
+def did_you_mean(near: Sequence[str]) -> str:
+    """Return the question whether one of these was meant; nothing without any."""
+    return f"did you mean {' or '.join(near)}?" if near else ""
+
+
 def json_line(data: object) -> None:
     """Print one JSON value on one line of stdout."""
     print(json_text(data), flush=True)

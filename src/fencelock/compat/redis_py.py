@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Never, Self
 
@@ -198,10 +199,10 @@ class _RedisPyLock:
                 del error
         _log.warning("release of %r at the end of its block: %s", self.name, error)
 
-    def __del__(self) -> None:
+    def __del__(self, _ending: Callable[[], bool] = sys.is_finalizing) -> None:
         """Let a lease with a timeout end by its ttl, as redis-py does."""
         handle = getattr(self, "_handle", None)
-        if handle is not None and self.timeout:
+        if handle is not None and self.timeout and not _ending():
             _, holds = handle.__shared__()
             for hold in holds.all():
                 holds.remove(hold)

@@ -29,10 +29,7 @@ def refuse_start(
             ``FENCELOCK_EMBEDDED=1``.
         ValueError: ``FENCELOCK_EMBEDDED`` is something else than 0, 1 or empty.
     """
-    if system != "posix":
-        raise ServerUnreachable(
-            "no server is configured, and on this system none can be started: set FENCELOCK_URL"
-        )
+    refuse_system(system)
     switch = environ.get(SWITCH, "")
     if switch not in ("", "0", "1"):
         raise ValueError(f"{SWITCH} must be 0 or 1, not {switch!r}")
@@ -49,4 +46,16 @@ def refuse_start(
             " each start a server of their own and not exclude each other. Set FENCELOCK_URL to"
             " a server "
             f"that all of them share, or {SWITCH}=1 when this container is the only one."
+        )
+
+
+def refuse_system(system: str = os.name) -> None:
+    """Return if this system has what an embedded server needs: a Unix socket, ``flock``, users.
+
+    Raises:
+        ServerUnreachable: on Windows.
+    """
+    if system != "posix":
+        raise ServerUnreachable(
+            "no server is configured, and on this system none can be started: set FENCELOCK_URL"
         )

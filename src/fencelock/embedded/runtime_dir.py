@@ -20,6 +20,7 @@ import stat
 from typing import NamedTuple
 
 from fencelock.embedded import liveness_lock
+from fencelock.embedded.policy import refuse_system
 from fencelock.errors import ServerDenied
 
 OVERRIDE = "FENCELOCK_DIR"
@@ -67,9 +68,11 @@ def find(*, create: bool) -> RuntimeDir:
     """Find the directory; with ``create``, make it when it does not exist.
 
     Raises:
+        ServerUnreachable: on Windows.
         ServerDenied: a directory is not ours, or other users can write in it, or it cannot be made.
         ValueError: ``FENCELOCK_DIR`` is not absolute.
     """
+    refuse_system()
     uid = os.geteuid()
     named = os.environ.get(OVERRIDE)
     if named and not os.path.isabs(named):

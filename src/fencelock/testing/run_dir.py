@@ -12,7 +12,6 @@ Rules of this file:
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import subprocess
@@ -38,6 +37,9 @@ class RunDirectory:
     """The directory of a run, held by the process that began it."""
 
     def __init__(self) -> None:
+        if not hasattr(os, "mkfifo"):
+            text = "fencelock.testing can start no server on this system: test with inactive()"
+            raise ServerUnreachable(text)
         self.directory: Path = Path(tempfile.mkdtemp(prefix="fencelock-"))
         fifo = self.directory / "run"
         os.mkfifo(fifo, 0o600)
@@ -69,6 +71,8 @@ def attach(directory: Path) -> Path:
 @contextlib.contextmanager
 def _alone(directory: Path) -> Iterator[None]:
     """Exclude the other processes of the run from a block."""
+    import fcntl  # noqa: PLC0415 - there is none on Windows
+
     with (directory / "start").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

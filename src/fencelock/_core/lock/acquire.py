@@ -475,8 +475,9 @@ def begin(
 
     Whatever it raises, the attempt has the hold: who undoes the attempt ends it.
 
-    Full leases of one handle that are granted within a sixtieth of their length are due together,
-    as their renewals would be, and so are the turns of one lease: nearly always it is known when.
+    Leases of one handle and length that are granted within a sixtieth of it are due together, as
+    their renewals would be, and so are the turns of one lease: nearly always it is known when.
+    One that ends sooner than the first of them is due by itself.
     """
     registry, terms = attempt.registry, attempt.terms
     deadline = grant.deadline if grant.deadline < terms.ends else terms.ends  # noqa: FURB136 - as above
@@ -487,16 +488,13 @@ def begin(
     now = hold.granted_at
     if grant.lease < attempt.ttl - ROUNDING_SECONDS:
         hold.short = True  # it was handed over, and is to grow
-    attempt.hold, attempt.asks = (
-        hold,
-        None,
-    )  # most are their own question: the collector need not free them
+    # Most are their own question: the collector need not free them.
+    attempt.hold, attempt.asks = hold, None
     registry.add(hold)
-    end = deadline if hold.short or turn else FOR_EVER
-    lease, last_end, when, until = terms.due
-    if now >= until or lease != grant.lease or last_end != end or not hold.steady:
+    lease, end, when, until = terms.due
+    if now >= until or lease != grant.lease or deadline < end or not hold.steady:
         when = first_due(hold, grant.lease, port.jitter(), now)
-        terms.due = grant.lease, end, when, now + grant.lease / BATCHES
+        terms.due = grant.lease, deadline, when, now + grant.lease / BATCHES
     hold.grant, cohorts = grant, port.lines.cohorts
     with port.mutex:
         port.renewals.young[hold] = when

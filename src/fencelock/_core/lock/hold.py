@@ -27,7 +27,7 @@ from fencelock._core.deadlines import (
     validity,
 )
 from fencelock._core.description import HeldBy
-from fencelock._core.lock.terms import NEVER_RENEWED, Asked, Renewal, Terms
+from fencelock._core.lock.terms import Asked, Terms
 from fencelock._core.seat import Stray
 from fencelock._core.wire import Wire
 from fencelock._runtime import process
@@ -128,7 +128,7 @@ class Hold(BaseLease):
     __slots__ = (
         *("__dict__", "__weakref__", "_generation", "_unnoticed", "bound", "bucket", "clock"),
         *("deadline", "frame", "grant", "granted_at", "holder_id", "id", "info", "kind", "loss"),
-        *("open", "owed", "own_info", "parts", "passes", "port", "released", "renewal", "renewals"),
+        *("open", "owed", "own_info", "parts", "passes", "port", "released", "renewals"),
         *("server", "steady", "tenure", "terms", "told", "turn", "unchanged", "unit"),
     )
 
@@ -164,7 +164,6 @@ class Hold(BaseLease):
         self.deadline: float = deadline
         self.id, self.holder_id, self.info = asked.id, asked.holder_id, asked.info
         self.own_info, self.owed, self.turn = asked.info, asked.owed, 0
-        self.renewal: Renewal = NEVER_RENEWED  # as it was packed last
         self.port: Keeper | None = port  # that renews it; None once it was given back
         self.server: str = port.label  # as a person calls it
         self.clock: Callable[[], float] = port.now
@@ -182,7 +181,7 @@ class Hold(BaseLease):
         self.renewals: int = 0
         # The acquisitions whose grant was reported to hooks, until the end is; see events.py.
         self.told: list[events.Acquisition] | None = None
-        self.bucket: int = -1  # where the renewal schedule keeps it
+        self.bucket: Any = None  # where the renewal schedule keeps it
         # Those of its form: with very many leases each object that a renewal looks at costs.
         self.kind, self.steady = self.terms.batch, self.terms.steady
         self._unnoticed = True  # until its loss is noticed: then this is gone
@@ -378,11 +377,6 @@ class Hold(BaseLease):
         Only the plain form needs it: its script sets the ttl whatever the lease has left.
         """
         return ttl_for(self.deadline - now) if self.terms.options.plain else 0.0
-
-    def pack_renewal(self, ttl: float) -> Renewal:
-        """Pack its part of a renewal, and keep it: most leases are renewed many times."""
-        self.renewal = self.terms.renewal(self, ttl)
-        return self.renewal
 
     def within_limits(self, ttl: float, now: float) -> float:
         """Return the length that a lease from now on may have, of the ``ttl`` that is wanted."""

@@ -31,6 +31,7 @@ from fencelock._core import events
 from fencelock._core.deadlines import retry_delay, validity
 from fencelock._core.lock.acknowledge import confirmed
 from fencelock._core.lock.hold import Hold, first_due, lose
+from fencelock._core.lock.renewal_schedule import RenewalBatch
 from fencelock._core.lock.tenure import give_up_due
 from fencelock._core.lock.terms import LOCKS, OWNED, PLAIN, REDISSON, SHARES, milliseconds
 from fencelock._core.port import FirstEnd, Port
@@ -45,8 +46,8 @@ from fencelock.scripts import (
     RENEW,
     REVOKED,
     SHARES_RENEW,
-    begin,
     bulk,
+    head,
 )
 
 # Leases per command. The server needs half a millisecond, in which it serves no other client. From
@@ -103,17 +104,13 @@ async def maintain(port: Port) -> None:
     """Do what is due: notify holders of losses, renew the rest. Never raises a server's error."""
     now = port.now()
     with port.mutex:
-        due = port.renewals.due(now)
+        whole, due = port.renewals.whole(now), port.renewals.due(now)
     if port.renewals.watched:
         give_up_due(port, now)
-    with _scheduled(port, [due]):
-        nodes: dict[object, list[Sequence[Hold]]] = {}
-        for number, kind in enumerate(await _sorted(port, due, now)):
-            size = 1 if number == PLAIN else LEASES_PER_CALL
-            for holds in port.by_slot(kind, lambda hold: hold.terms.keys.lock).values():
-                batches = nodes.setdefault(port.node_of(holds[0].terms.keys.lock), [])
-                # One script can renew so many of one kind and one slot.
-                batches += [holds[start : start + size] for start in range(0, len(holds), size)]
+    with _scheduled(port, [due, *whole]):
+        nodes: dict[object, list[RenewalBatch]] = {}
+        for batch in await _batches(port, whole, due, now):
+            nodes.setdefault(port.node_of(batch[0].terms.keys.lock), []).append(batch)
         for node, batches in nodes.items():
             if not await port.at_node(node, partial(_renew_node, port, batches)):
                 for hold in chain(*batches):
@@ -126,12 +123,36 @@ def _scheduled(port: Port, batches: Sequence[Sequence[Hold]]) -> Iterator[None]:
     try:
         yield
     except BaseException:  # cancelled, or a bug
-        left = [hold for hold in chain(*batches) if hold in port.renewals.under_way]
+        left = [hold for hold in chain(*batches) if port.renewals.is_under_way(hold)]
         put_back(port, left, port.now())
         raise
     finally:
         with port.mutex:
-            port.renewals.settle([*port.renewals.under_way])
+            port.renewals.settle(port.renewals.under_way)
+
+
+async def _batches(
+    port: Port, whole: Sequence[RenewalBatch], due: list[Hold], now: float
+) -> Sequence[RenewalBatch]:
+    """Return what is to be renewed, command by command; the rest is lost, or put back.
+
+    A full batch is renewed as it was. Smaller ones are joined with what else is due: one script can
+    renew so many of one kind and one slot.
+    """
+    batches: list[RenewalBatch] = []
+    alone = not due and sum(len(batch) < LEASES_PER_CALL for batch in whole) == 1
+    for batch in whole:
+        if alone or len(batch) == LEASES_PER_CALL:
+            batches.append(batch)
+        else:
+            due += batch
+    for number, kind in enumerate(await _sorted(port, due, now)):
+        size = 1 if number == PLAIN else LEASES_PER_CALL
+        for holds in port.by_slot(kind, lambda hold: hold.terms.keys.lock).values():
+            batches += [
+                RenewalBatch(holds[start : start + size]) for start in range(0, len(holds), size)
+            ]
+    return batches
 
 
 async def _sorted(port: Port, due: Sequence[Hold], now: float) -> Sequence[list[Hold]]:
@@ -164,7 +185,7 @@ def _renews(port: Port, hold: Hold, now: float) -> bool:
     return False
 
 
-async def _renew_node(port: Port, batches: Sequence[Sequence[Hold]], first_end: FirstEnd) -> None:
+async def _renew_node(port: Port, batches: Sequence[RenewalBatch], first_end: FirstEnd) -> None:
     """Renew the leases of one node, until it is silent: the rest is retried soon.
 
     No wait lasts beyond the next of their deadlines, or the end of a lease that waits meanwhile.
@@ -206,11 +227,10 @@ def put_back(port: Port, holds: Iterable[Hold], when: float) -> None:
 
 
 async def _renew(
-    port: Port, batches: Sequence[Sequence[Hold]], ends: float, first_end: FirstEnd
+    port: Port, batches: Sequence[RenewalBatch], ends: float, first_end: FirstEnd
 ) -> tuple[list[Hold], Exception | None]:
     """Renew batches at once, and notify of losses; return those that stay as they were, and why."""
-    live = [[hold for hold in batch if not hold.released] for batch in batches]
-    batches = [batch for batch in live if batch]  # some may be released by now
+    batches = [live for batch in batches if (live := _live(batch))]
     silent: list[Hold] = []
     trouble: Exception | None = None
     if not batches:
@@ -232,6 +252,12 @@ async def _renew(
         if refused:
             await notify_refused(port, {batch[at]: how for at, how in refused.items()}, until)
     return silent, trouble
+
+
+def _live(batch: RenewalBatch) -> RenewalBatch:
+    """Return what is left of a batch: leases may be released by now."""
+    live = [hold for hold in batch if not hold.released]
+    return batch if len(live) == len(batch) else RenewalBatch(live)
 
 
 async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
@@ -285,7 +311,7 @@ def next_ttls(holds: Sequence[Hold], now: float) -> list[float]:
 
 def answer_within(ttls: Sequence[float]) -> float:
     """Return how long a renewal of leases for so long waits for its answer."""
-    shortest = min([ttl for ttl in ttls if ttl != LOOK_SECONDS], default=inf)
+    shortest = min({*ttls} - {LOOK_SECONDS}, default=inf)
     return min(CALL_SECONDS_MAX, shortest / 3)
 
 
@@ -311,22 +337,20 @@ def renewal_request(
     return script, keys, told
 
 
-def packed_renewal(holds: Sequence[Hold], ttls: Sequence[float]) -> bytes:
-    """Return one that shortens nothing in wire form, joined of what was packed for each lease once.
+def packed_renewal(holds: RenewalBatch, ttls: Sequence[float]) -> bytes:
+    """Return one that shortens nothing in wire form, as it was packed for the same leases before.
 
     Not of the plain form.
     """
-    packed = [
-        kept
-        if (kept := hold.renewal)[0] == ttl and kept[1] is hold.holder_id
-        else hold.pack_renewal(ttl)
-        for hold, ttl in zip(holds, ttls, strict=True)
-    ]
-    script, each = RENEWALS[holds[0].terms.batch]
-    beginning = begin(script, each * len(holds), 2 + 2 * len(holds))
-    how = bulk(b"%d" % each) + bulk(b"%d" % NEVER)
-    keys, words = [part[2] for part in packed], [part[3] for part in packed]
-    return b"".join((beginning, *keys, how, *words))
+    alike = ttls.count(ttls[0]) == len(ttls)
+    if holds.request and alike and holds.ttl == ttls[0]:
+        return holds.request
+    script, keys, args = renewal_request(holds, ttls)
+    told = [b"%d" % each if isinstance(each, int) else each for each in args]
+    packed = head(script, keys, len(told)) + b"".join(map(bulk, told))
+    if alike:
+        holds.request, holds.ttl = packed, ttls[0]
+    return packed
 
 
 def refusals(holds: Sequence[Hold], reply: Reply) -> Mapping[int, str]:
@@ -356,7 +380,7 @@ def at_once(port: Port) -> int:
 
 async def renew_batches(
     port: Port,
-    batches: Sequence[Sequence[Hold]],
+    batches: Sequence[RenewalBatch],
     ttls: Sequence[Sequence[float]],
     until: float,
     ends: float,
@@ -443,17 +467,29 @@ def _apply_steady(
     deadline = asked_at + validity(span)
     if ttls.count(span) < len(ttls):
         return range(len(holds))
-    done = [
-        hold
-        for hold in holds
-        if answered_at < hold.deadline < deadline
-        and (hold.open and hold.loss is None and hold.observer is None)
-        and not (hold.short or hold.failures)
-        and hold.steady == span <= hold.reach
-    ]
+    if isinstance(holds, RenewalBatch) and port.renewals.is_whole(holds):
+        alike = answered_at < holds[0].deadline < deadline
+        done = [
+            hold
+            for hold in holds
+            if alike and hold.open and hold.loss is None and hold.observer is None
+        ]
+    else:
+        done = [
+            hold
+            for hold in holds
+            if answered_at < hold.deadline < deadline
+            and (hold.open and hold.loss is None and hold.observer is None)
+            and not (hold.short or hold.failures or hold.asked_until)
+            and hold.steady == span <= hold.reach
+        ]
     if done:
         Hold.renew_together(done, deadline)
-        port.renewals.add_all(done, first_due(done[0], span, jitter, asked_at))
+        when = first_due(done[0], span, jitter, asked_at)
+        if len(done) == len(holds) and isinstance(holds, RenewalBatch):
+            port.renewals.add_batch(holds, when)
+        else:
+            port.renewals.add_all(done, when)
     if len(done) == len(holds):
         return ()
     renewed = set(done)

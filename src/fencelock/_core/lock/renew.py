@@ -86,8 +86,10 @@ async def reserve(
         now = port.now()
         with port.mutex:
             renewal = HolderRenewal(hold, ttl, now, shortens=shortens)
-            under_way = hold in port.renewals.under_way
+            under_way = port.renewals.is_under_way(hold)
             reserved = renewal.reserves(until, under_way=under_way, waits=waits)
+            if reserved:
+                port.renewals.split(hold)
         if reserved:
             return renewal
         if not hold.open or now >= until:

@@ -10,25 +10,43 @@ from typing import Any
 
 from fencelock._core.lock.hold import Hold
 
-# How many empty buckets, and stale entries in the heap, are tolerated.
+# How many stale entries in the heap are tolerated.
 _SPARE = 20
-UNPLACED = -1  # the bucket of a new hold
+UNPLACED = None  # the bucket of a new hold
 
 
-class _Bucket(dict[Hold, float]):
+class RenewalBatch(list[Hold]):
+    """Leases that one command renews.
+
+    One that renewed them all alike is kept, and they are due together again: the batch is whole.
+    It is no more when a lease leaves the schedule or goes to another place in it, as each does that
+    changes otherwise than by a renewal of the batch, or when its holder requests a renewal.
+    """
+
+    __slots__ = ("request", "ttl")
+
+    def __init__(self, holds: Iterable[Hold]) -> None:
+        super().__init__(holds)
+        self.request: bytes = b""  # in wire form, once it was packed: all for the same ttl
+        self.ttl: float = 0.0
+
+
+class Bucket(dict[Hold, float]):
     """Holds that are due within one grain of time, each with its instant.
 
     ``first`` and ``end`` are never later than the earliest instant and the earliest deadline.
     """
 
-    __slots__ = ("end", "first", "stale")
+    __slots__ = ("batch", "end", "first", "number", "stale")
 
-    def __init__(self) -> None:
+    def __init__(self, number: int | None) -> None:
         super().__init__()
+        self.number = number  # of the grain; None while they are under way
         self.first = self.end = inf
         self.stale = False  # something was taken out: both may be too early
+        self.batch: RenewalBatch | None = None  # all of them, while that is whole
 
-    def exact(self) -> _Bucket:
+    def exact(self) -> Bucket:
         """Find the earliest anew if it may be gone."""
         if self.stale:
             self.first = min(self.values(), default=inf)
@@ -41,34 +59,58 @@ class RenewalSchedule:
     """Holds by the instant at which they are due. Call everything under the port's mutex.
 
     They are kept in buckets of 20 ms, so that adding and removing cost the same with 10 or 100,000
-    leases, and removing leaves nothing behind. A new one is ``young`` until a caller asks what is
-    due: most leases end before. A hold that was taken out as due is ``under_way`` until it is added
-    again or discarded: its renewal may fail, and it must not be lost.
+    leases, and removing leaves nothing behind; a whole batch has a bucket of its own. A new one is
+    ``young`` until a caller asks what is due: most leases end before. A bucket that was taken out
+    as due is under way until its holds are added again or discarded: their renewal may fail, and
+    they must not be lost.
     """
 
     GRAIN = 0.02
 
-    __slots__ = ("_buckets", "_order", "_watches", "under_way", "watched", "young")
+    __slots__ = ("_buckets", "_order", "_taken", "_watches", "watched", "young")
 
     def __init__(self) -> None:
         self.young: dict[Hold, float] = {}  # those that are new, each with its instant
         self.watched: list[tuple[float, int, Any]] = []  # a heap of those whose lease may be idle
         self._watches = 0
-        self._buckets: dict[int, _Bucket] = {}
-        self._order: list[int] = []  # a heap of the buckets' numbers, and of some that are gone
-        self.under_way: dict[Hold, None] = {}
+        self._buckets: dict[int, list[Bucket]] = {}  # by the grain of their instants
+        self._order: list[int] = []  # a heap of these numbers, and of some that are gone
+        self._taken: list[Bucket] = []  # those under way
 
     @property
     def holds(self) -> int:
         """Return how many holds there are; counted, so that no interrupt can make it wrong."""
-        new = sum(hold.bucket == UNPLACED for hold in list(self.young))
-        return new + sum(map(len, self._buckets.values()))
+        new = sum(hold.bucket is UNPLACED for hold in list(self.young))
+        return new + sum(map(len, self._all()))
 
     @property
     def busy(self) -> bool:
         """Return True if any lease is tracked, or kept."""
-        now = bool(self.young or self.under_way or self.watched)
-        return now or any(self._buckets.values())
+        return bool(self.young or self.watched) or any(self._all()) or any(self._taken)
+
+    @property
+    def under_way(self) -> list[Hold]:
+        """Return the holds that were taken out, and are neither added again nor discarded."""
+        return [hold for bucket in self._taken for hold in bucket]
+
+    @staticmethod
+    def is_under_way(hold: Hold) -> bool:
+        """Return True if a hold is one of these."""
+        return hold.bucket is not None and hold.bucket.number is None
+
+    @staticmethod
+    def is_whole(batch: RenewalBatch) -> bool:
+        """Return True if nothing has happened to its leases since they were renewed together."""
+        return batch[0].bucket is not None and batch[0].bucket.batch is batch
+
+    @staticmethod
+    def split(hold: Hold) -> None:
+        """Have the batch of a hold be whole no more: its holder requests a renewal."""
+        if hold.bucket is not None:
+            hold.bucket.batch = None
+
+    def _all(self) -> Iterator[Bucket]:
+        return chain.from_iterable(self._buckets.values())
 
     def watch(self, kept: Any, when: float) -> None:
         """Look at a lease that is kept while it is idle (tenure.py) at an instant."""
@@ -82,8 +124,8 @@ class RenewalSchedule:
             due.append(heappop(self.watched)[2])
         return due
 
-    def _placed(self) -> dict[int, _Bucket]:
-        """Return the buckets, once those that are new are in theirs."""
+    def _place_young(self) -> None:
+        """Put those that are new into their buckets."""
         if self.young:
             together: dict[float, list[Hold]] = {}
             for hold, when in self.young.items():
@@ -91,49 +133,80 @@ class RenewalSchedule:
             for when, holds in together.items():  # an interrupt leaves them in both
                 self.add_all(holds, when)
             self.young.clear()
-        return self._buckets
+
+    def _at(self, number: int) -> list[Bucket]:
+        """Return the buckets of a grain of time."""
+        buckets = self._buckets.get(number)
+        if buckets is None:
+            heappush(self._order, number)
+            buckets = self._buckets[number] = []
+        return buckets
 
     def add_all(self, holds: Sequence[Hold], when: float) -> None:
         """Schedule several holds for ``when``."""
         if not holds:
             return
         number = int(when / self.GRAIN)
-        bucket = self._buckets.get(number)
+        buckets = self._at(number)
+        bucket = next((each for each in buckets if each.batch is None), None)
         if bucket is None:
-            heappush(self._order, number)
-            bucket = self._buckets[number] = _Bucket()
+            bucket = Bucket(number)
+            buckets.append(bucket)
+        self._fill(bucket, holds, when)
+
+    def add_batch(self, batch: RenewalBatch, when: float) -> None:
+        """Schedule leases that one command has renewed alike, to be renewed so again."""
+        number, bucket = int(when / self.GRAIN), batch[0].bucket
+        if self.is_whole(batch):
+            bucket.number, bucket.first, bucket.end = number, when, batch[0].deadline
+            bucket.update(dict.fromkeys(bucket, when))
+            self._at(number).append(bucket)
+            self._taken = [each for each in self._taken if each is not bucket]
+        else:
+            bucket = Bucket(number)
+            self._at(number).append(bucket)
+            self._fill(bucket, batch, when)
+            bucket.batch = batch
+
+    def _fill(self, bucket: Bucket, holds: Sequence[Hold], when: float) -> None:
         bucket.first = min(bucket.first, when)
         bucket.end = min(bucket.end, *[hold.deadline for hold in holds])
-        under_way, last, before = self.under_way, number, None
         for hold in holds:
-            if hold.bucket != number:
-                if hold.bucket != last:  # nearly all come out of one bucket
-                    last = hold.bucket
-                    before = self._buckets.get(last)
-                if before is not None:
-                    before.stale = True
-                    before.pop(hold, None)
-                hold.bucket = number
-            else:
+            before = hold.bucket
+            if before is bucket:
                 bucket.stale = True
+            elif before is not None:
+                self._drop(before, hold)
+            hold.bucket = bucket
             bucket[hold] = when
-            if under_way:
-                under_way.pop(hold, None)
 
     def discard(self, hold: Hold) -> None:
         """Forget a hold; harmless when it is not scheduled."""
         self.young.pop(hold, None)
-        if self.under_way:
-            self.under_way.pop(hold, None)
-        bucket = self._buckets.get(hold.bucket)
+        bucket, hold.bucket = hold.bucket, UNPLACED
         if bucket is not None:
-            bucket.stale = True
-            bucket.pop(hold, None)
-            if not bucket and len(self._buckets) > _SPARE:  # few may stay: the next lease comes
-                del self._buckets[hold.bucket]
-                if len(self._order) > 2 * len(self._buckets) + _SPARE:
-                    self._order = list(self._buckets)
-                    heapify(self._order)
+            self._drop(bucket, hold)
+
+    def _drop(self, bucket: Bucket, hold: Hold) -> None:
+        """Take a hold out of its bucket: what is left is no whole batch."""
+        bucket.batch, bucket.stale = None, True
+        bucket.pop(hold, None)
+        if not bucket:
+            self._forget(bucket)
+
+    def _forget(self, bucket: Bucket) -> None:
+        """Take a bucket out, if it is not under way."""
+        number = bucket.number
+        if number is None:
+            return
+        left = [each for each in self._buckets.get(number, ()) if each is not bucket]
+        if left:
+            self._buckets[number] = left
+            return
+        self._buckets.pop(number, None)
+        if len(self._order) > 2 * len(self._buckets) + _SPARE:
+            self._order = list(self._buckets)
+            heapify(self._order)
 
     def settle(self, holds: Iterable[Hold]) -> None:
         """Forget those that are over; one whose handle was dropped stays until its deadline."""
@@ -142,11 +215,14 @@ class RenewalSchedule:
                 self.discard(hold)
                 if hold.dropped and not hold.notified:
                     self.young[hold] = hold.deadline
+        self._taken = [bucket for bucket in self._taken if bucket]
 
     def move(self, holds: Iterable[Hold], when: float) -> None:
         """Schedule those that still wait for ``when`` instead."""
-        placed = self._placed()
-        waiting = [hold for hold in holds if hold in placed.get(hold.bucket, ())]
+        self._place_young()
+        waiting = [
+            hold for hold in holds if hold.bucket is not None and not self.is_under_way(hold)
+        ]
         for hold in waiting:
             self.discard(hold)
         self.add_all(waiting, when)
@@ -154,39 +230,54 @@ class RenewalSchedule:
     def clear(self) -> list[Hold]:
         """Forget all holds, and return them."""
         holds = self.tracked()
-        self._buckets, self._order, self.under_way = {}, [], {}
+        self._buckets, self._order, self._taken = {}, [], []
         self.watched, self.young = [], {}
+        for hold in holds:
+            hold.bucket = UNPLACED
         return holds
 
     def next_at(self) -> float | None:
         """Return when the next hold is due, or the next lease that may be idle."""
-        placed, watch = self._placed(), self.watched[0][0] if self.watched else None
+        self._place_young()
+        watch = self.watched[0][0] if self.watched else None
         while self._order:
-            bucket = placed.get(self._order[0])
-            if bucket:
-                due = bucket.exact().first
+            buckets = self._buckets.get(self._order[0], ())
+            due = min([bucket.exact().first for bucket in buckets if bucket], default=None)
+            if due is not None:
                 return due if watch is None else min(due, watch)
-            if bucket is not None:
-                del placed[self._order[0]]  # left empty by an interrupt
+            self._buckets.pop(self._order[0], None)  # left empty by an interrupt
             heappop(self._order)
         return watch
+
+    def whole(self, now: float) -> list[RenewalBatch]:
+        """Take out the whole batches that are due now, and have not ended."""
+        due: list[RenewalBatch] = []
+        for bucket in self._until(int(now / self.GRAIN)):
+            if bucket.batch is not None and bucket.first <= now < bucket.end:
+                due.append(bucket.batch)
+                self._take(bucket)
+        return due
 
     def due(self, now: float) -> list[Hold]:
         """Take out every hold that is due now, the earliest buckets first."""
         due: list[Hold] = []
         last = int(now / self.GRAIN)
-        for number in self._until(last):
-            bucket = self._buckets[number]
-            if number < last or max(bucket.values(), default=now) <= now:
+        for bucket in self._until(last):
+            if bucket.number != last or max(bucket.values(), default=now) <= now:
                 due += bucket
-                self.under_way |= dict.fromkeys(bucket)
-                del self._buckets[number]
+                self._take(bucket)
             else:
-                for hold in [hold for hold, when in bucket.items() if when <= now]:
-                    due.append(hold)
-                    self.discard(hold)
-                    self.under_way[hold] = None
+                some = [hold for hold, when in bucket.items() if when <= now]
+                if some:
+                    due += some
+                    self._taken.append(Bucket(None))
+                    self._fill(self._taken[-1], some, now)
         return due
+
+    def _take(self, bucket: Bucket) -> None:
+        self._taken.append(bucket)
+        self._forget(bucket)
+        bucket.number = None
 
     def first_end(self, horizon: float) -> float:
         """Return the earliest deadline, at least if it comes before ``horizon``.
@@ -194,33 +285,37 @@ class RenewalSchedule:
         A lease ends after it is due, so only buckets up to the horizon matter.
         """
         ends = inf
-        for number in self._until(int(horizon / self.GRAIN)):
-            bucket = self._buckets[number]
+        for bucket in self._until(int(horizon / self.GRAIN)):
             if bucket.end < horizon:
                 ends = min(ends, bucket.exact().end)
         return ends
 
-    def _until(self, last: int) -> Iterable[int]:
-        """Return the numbers of the buckets up to one, in order."""
-        placed = self._placed()
+    def _until(self, last: int) -> list[Bucket]:
+        """Return the buckets up to a grain of time, in order."""
+        self._place_young()
+        placed = self._buckets
         first = self._order[0] if self._order else last + 1
         if last - first < len(placed):
-            return [number for number in range(first, last + 1) if number in placed]
-        return sorted(number for number in placed if number <= last)
+            numbers = [number for number in range(first, last + 1) if number in placed]
+        else:
+            numbers = sorted(number for number in placed if number <= last)
+        return [bucket for number in numbers for bucket in placed[number]]
 
     def later_than(self, when: float) -> list[Hold]:
         """Return the holds that are not due before an instant."""
-        return [h for bucket in self._placed().values() for h, at in bucket.items() if at > when]
+        self._place_young()
+        return [hold for bucket in self._all() for hold, at in bucket.items() if at > when]
 
     def all_holds(self) -> list[Hold]:
         """Return every hold that waits for its instant."""
-        return [hold for bucket in self._placed().values() for hold in bucket]
+        self._place_young()
+        return [hold for bucket in self._all() for hold in bucket]
 
     def some(self, most: int) -> Iterator[Hold]:
         """Yield so many holds at most."""
-        each = (hold for bucket in self._placed().values() for hold in bucket)
-        return islice(chain(self.under_way, each), most)
+        self._place_young()
+        return islice(chain(*self._taken, chain.from_iterable(self._all())), most)
 
     def tracked(self) -> list[Hold]:
         """Return every hold, also those that are under way."""
-        return list(self.under_way) + self.all_holds()
+        return self.under_way + self.all_holds()

@@ -382,7 +382,7 @@ class Tenure:
             return False
         if hold.asked_until > 0 or (hold.reach != inf and hold.limited(port.now())):
             return False
-        return not (hold.owed or hold in port.renewals.under_way) and hold.loss is None
+        return not (hold.owed or port.renewals.is_under_way(hold)) and hold.loss is None
 
     def _watch(self, port: Port, when: float) -> None:
         self.watched = True
@@ -465,6 +465,7 @@ def found(port: Port, hold: Hold, grant: Grant, cohort: Cohort) -> None:
     with port.mutex:
         if hold.terms.cohort in tenures:
             return
+        hold.grant = grant
         tenure = tenures[hold.terms.cohort] = Tenure.of(port.lines, cohort, hold)
     tenure.begin(port, hold, grant, fresh=True)
 

@@ -115,11 +115,11 @@ class Terms:
         # A lease that its client may keep begins short: so a client that dies or freezes while it
         # keeps one stops the others for a moment only.
         self.lease: float = self._handoff_ttl() if options.linger else ttl
-        self.valid: float = validity(self.lease)  # how much of it may be relied on
+        self.valid: float = _valid(self.lease)  # how much of it may be relied on
         ttl_ms = milliseconds(self.lease) if ends == inf else handoff_ms
         kind = LINGERS if options.linger else owned
         self.mark: bytes = LINGER_MARK if options.linger else b""  # with which holder ids begin
-        self.words: bytes = b"%d %d %d %b " % (ttl_ms, handoff_ms, kind, client_channel)
+        self.words: bytes = _words(ttl_ms, handoff_ms, kind, client_channel)
         script, named = question or (ACQUIRE, keys.derive()[:5])
         self._ask = head(script, named, 6 if owned else 5)
         self._ttl = _ttl_words(self.lease)
@@ -128,8 +128,8 @@ class Terms:
         # stands between; and the last release: the length of its id, what is before, what after.
         self._asked: tuple[bytes, bytes, bytes, int, Sequence[bytes]] = b"", b"", b"", 0, ()
         self._freed: tuple[int, bytes, bytes] = 0, b"", b""
-        # The length and end of a lease, and when those like it that are granted until an instant
-        # are due: see ``acquire.begin``.
+        # The length and end of a lease, and when those that are granted until an instant, and end
+        # no sooner, are due: see ``acquire.begin``.
         self.due: tuple[float, float, float, float] = 0.0, inf, 0.0, 0.0
 
     def _handoff_ttl(self) -> float:
@@ -187,12 +187,6 @@ class Terms:
             len(words) + len(info), words, info, len(least), least,
         )  # fmt: skip
 
-    def renewal(self, one: Asked, ttl: float) -> Renewal:
-        """Return the lease's part of a renewal, packed."""
-        keys = self.keys.renew if self.batch == LOCKS else self.keys.renew_owned
-        words = bulk(one.holder_id) + _span(ttl)
-        return ttl, one.holder_id, b"".join(map(bulk, keys)), words
-
     def entry(self, one: Asked, channel: bytes) -> bytes:
         """Return the waiter's entry in the lock's line; see ``_lock.lua``."""
         return b"%b %b %b " % (one.id, one.holder_id, channel) + self.words + one.info
@@ -235,12 +229,6 @@ class Terms:
         return packed
 
 
-# A lease's part in the request that renews many: a ttl and a holder id, and for these the keys and
-# the arguments in wire form.
-Renewal = tuple[float, bytes, bytes, bytes]
-NEVER_RENEWED: Renewal = (0.0, b"", b"", b"")
-
-
 def _cohort_key(keys: LockKeys, options: LeaseOptions) -> Hashable:
     """Return what is the same for all requests that may take turns; None: no others."""
     cohort = options.cohort
@@ -264,6 +252,14 @@ def _between(length: int, channel: bytes, ttl: bytes, words: bytes, info: bytes)
         return b"$%d\r\n" % length, b"\r\n$0\r\n\r\n" + rest
     place = 2 * length + len(channel) + 3  # two ids and a channel, a space after each
     return b"$%d\r\n" % length, b"\r\n$%d\r\n" % place, b" ", b" %b \r\n%b" % (channel, rest)
+
+
+_valid = lru_cache(maxsize=256)(validity)
+
+
+@lru_cache(maxsize=256)
+def _words(ttl_ms: int, handoff_ms: int, kind: int, client_channel: bytes) -> bytes:
+    return b"%d %d %d %b " % (ttl_ms, handoff_ms, kind, client_channel)
 
 
 @lru_cache(maxsize=256)

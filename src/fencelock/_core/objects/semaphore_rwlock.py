@@ -89,11 +89,8 @@ class ShareTerms(Terms):
 
     def keeping(self, one: Asked, permits: int) -> Call:
         """Return the request that releases all permits except the given number."""
-        return (
-            SHARES_RELEASE,
-            self.keys.derive(),
-            (one.holder_id, self.client_channel, b"%d" % permits),
-        )
+        words = one.holder_id, self.client_channel, b"%d" % permits
+        return SHARES_RELEASE, self.keys.derive(), words
 
 
 def lost_nested(port: Port, hold: Hold) -> LeaseLost:

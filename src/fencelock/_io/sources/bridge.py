@@ -57,10 +57,10 @@ def connect(source: Bridged) -> socket.socket:
 async def adopt(source: Bridged, mux: Any) -> None:
     """Connect a multiplexed connection to what a client talks to."""
     ours, theirs = map(own, socket.socketpair())
-    streams = await asyncio.open_unix_connection(sock=theirs)
+    streams = await asyncio.open_connection(sock=theirs)
     far = _AsyncioBridge(source.client, *streams)
     mux.keepsake = asyncio.create_task(far.serve(), name="fencelock-bridge")
-    await mux.loop.create_unix_connection(lambda: mux, sock=ours)
+    await mux.loop.create_connection(lambda: mux, sock=ours)
 
 
 class _BlockingBridge:

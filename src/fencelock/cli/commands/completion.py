@@ -12,7 +12,7 @@ from functools import partial
 from shlex import quote
 from typing import Final, NamedTuple
 
-from fencelock.cli import COMMANDS, arguments, command_of
+from fencelock.cli import arguments, command_of, offered
 from fencelock.cli.session import Session, configured
 from fencelock.errors import FencelockError
 
@@ -29,10 +29,8 @@ def completion_command(argv: list[str]) -> int:
         example='eval "$(fencelock completion bash)"   # in ~/.bashrc; zsh: in ~/.zshrc\n'
         "  fencelock completion fish > ~/.config/fish/completions/fencelock.fish",
     )
-    made.add_argument(
-        "shell", metavar="bash|zsh|fish", choices=("bash", "zsh", "fish", "names"), help="the shell"
-    )
-    made.add_argument("word", nargs="?", default="", help=argparse.SUPPRESS)
+    made.add("shell bash|zsh|fish", "the shell", choices=("bash", "zsh", "fish", "names"))
+    made.add("word WORD", argparse.SUPPRESS, nargs="?", default="")
     args = made.parse_with_server(argv)
     if args.shell == "names":
         _print_names(args)
@@ -43,12 +41,11 @@ def completion_command(argv: list[str]) -> int:
 
 def _print_names(args: arguments.Arguments) -> None:
     """Print the names of locks that begin with a word; nothing when no server answers quickly."""
-    if not configured(args):
-        from fencelock import embedded
+    from fencelock import embedded
 
-        if not embedded.status().running:
-            return
     try:
+        if not configured(args) and not embedded.status().running:
+            return
         with Session(args) as session:
             session.closing_seconds = 0.0
             session.operator.limit_answers(_SECONDS)
@@ -70,8 +67,8 @@ class _Described(NamedTuple):
 
 
 def _described() -> Iterator[_Described]:
-    for name, summary in COMMANDS.items():
-        made = arguments.described(partial(command_of(name), [*_WORDS]))
+    for name, summary in offered().items():
+        made = arguments.described(partial(command_of(name), [*_WORDS])).full()
         actions = [each for each in made._actions if each.help is not argparse.SUPPRESS]  # noqa: SLF001 - argparse has no public list
         options = {
             option: _help(each) for each in actions for option in each.option_strings if option[1:2]

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from fencelock.cli import arguments
-from fencelock.cli.output import human, json_line, say, table
+from fencelock.cli.output import did_you_mean, human, json_line, say, table
 from fencelock.cli.session import Session
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def history_command(argv: list[str]) -> int:
         told = f"nothing is kept of {args.name!r}" if args.name else "nothing is kept"
         if args.since:
             told += f" of the last {human(args.since)}"
-        say(f"{told}: {arguments.did_you_mean(known)}" if known else told)
+        say(f"{told}: {did_you_mean(known)}" if known else told)
     return 0
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from fencelock._core.look.graph import Block, around, blocks
 from fencelock.cli import arguments, wait_tree
-from fencelock.cli.exits import LOST, UsageError
-from fencelock.cli.output import facts, human, json_line, say, table, visible
+from fencelock.cli.exits import LOST, BadValueError, UsageError
+from fencelock.cli.output import did_you_mean, facts, human, json_line, say, table, visible
 from fencelock.cli.session import Session
 from fencelock.cli.shown import LESS, held_by, lease, person, row
 from fencelock.errors import NotAcquired, ServerDenied, ServerUnsuitable
@@ -157,7 +156,7 @@ def show_command(argv: list[str]) -> int:
             print("\nwho blocks whom:")
             wait_tree.print_tree(found)
     if near:
-        say(arguments.did_you_mean(near))
+        say(did_you_mean(near))
     return 0
 
 
@@ -289,7 +288,7 @@ def revoke_command(argv: list[str]) -> int:
     elif lost is None:
         say(f"{args.name} was not held" + (" by such a process" if args.only else ""))
         if near:
-            say(arguments.did_you_mean(near))
+            say(did_you_mean(near))
     else:
         print(visible(f"{args.name} was {held_by(lost)}"))
     return LOST if lost is None else 0
@@ -335,7 +334,7 @@ def _abort_barrier(operator: Operator, info: SignalStatus, args: arguments.Argum
 def _process(text: str) -> tuple[str, int]:
     host, colon, pid = text.rpartition(":")
     if not colon or not host or not pid.isdecimal():
-        raise ArgumentTypeError(f"{text!r} is not HOST:PID as `fencelock show` prints it")
+        raise BadValueError(f"{text!r} is not HOST:PID as `fencelock show` prints it")
     return host, int(pid)
 
 

@@ -30,7 +30,7 @@ def run_command(argv: list[str]) -> int:
         example="fencelock run nightly --no-wait --at-least 10m -- ./backup.sh --all\n\n" + EXITS,
     )
     arguments.add_name(made)
-    share = made.add_mutually_exclusive_group()
+    share = made.group()
     text = "NAME is a semaphore: at most N commands run at a time; all must give the same N"
     slots = arguments.whole("a number of slots: 1 or more", 1, PERMITS_MAX)
     made.add("--slots N", text, type=slots, among=share)

@@ -19,11 +19,10 @@ def server_command(argv: list[str]) -> int:
         " configured. Its first user starts it too",
         example="fencelock server status",
     )
-    made.add_argument(
-        "action",
-        metavar="start|stop|status|url",
+    made.add(
+        "action start|stop|status|url",
+        "status: exit status 0 when it answers, 69 when not; url: its address, started or not",
         choices=("start", "stop", "status", "url"),
-        help="status: exit status 0 when it answers, 69 when not; url: its address, started or not",
     )
     args = made.parse_args(argv)
     if args.action == "status":

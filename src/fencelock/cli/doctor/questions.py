@@ -7,15 +7,16 @@ server that serves no command ends the questions to it.
 
 from __future__ import annotations
 
-import argparse
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Final, TypeVar
 
 from fencelock._io.sources.resolve import QuorumSource, split
+from fencelock._io.wire import IN_PYTHON
 from fencelock.cli.arguments import Arguments
 from fencelock.cli.doctor import acl, beside, health, quorum
-from fencelock.cli.doctor.report import FAIL, OK, Answer, Finding, unknown
+from fencelock.cli.doctor.report import FAIL, OK, WARN, Answer, Finding, unknown
 from fencelock.cli.doctor.server import ALONE, EMBEDDED, NODE, Server
 from fencelock.cli.exits import hint_for
 from fencelock.cli.session import Session, configured
@@ -72,6 +73,7 @@ def ask(questions: Sequence[Question[Subject]], subject: Subject) -> Iterator[Fi
 
 def findings(args: Arguments, together: QuorumSource | None) -> Iterator[Finding]:
     """Ask what is configured: the embedded server, a server, or the nodes of a quorum."""
+    yield _python()
     if together is not None:
         yield from _quorum(args, together.labels)
         return
@@ -83,6 +85,17 @@ def findings(args: Arguments, together: QuorumSource | None) -> Iterator[Finding
             return
     with Session(args) as session:
         yield from _server(Server(session, role))
+
+
+def _python() -> Finding:
+    """Tell which Python this is, and what parses replies in it."""
+    name, version = sys.implementation.name, sys.version.split()[0]
+    if not IN_PYTHON:
+        return Finding(OK, "python", f"{name} {version}; hiredis parses replies")
+    found = f"{name} {version}; replies are parsed in Python, as {IN_PYTHON}"
+    if name == "cpython" and "GIL" not in IN_PYTHON:
+        return Finding(WARN, "python", found, "install hiredis 3.2 or newer: it is quicker")
+    return Finding(OK, "python", found)
 
 
 def _server(server: Server) -> Iterator[Finding]:
@@ -103,7 +116,7 @@ def _quorum(args: Arguments, labels: Sequence[str]) -> Iterator[Finding]:
     answering: list[Server] = []
     with ExitStack() as stack:
         for url, label in zip(split(configured(args)), labels, strict=True):
-            one = argparse.Namespace(**{**vars(args), "url": url})
+            one = type(args)(**{**vars(args), "url": url})
             node = Server(stack.enter_context(Session(one)), NODE, label)
             yield from _server(node)
             try:
