@@ -3,6 +3,7 @@
 The real library is beside ours in tests/integrations.
 """
 
+import gc
 import re
 
 import pytest
@@ -158,6 +159,20 @@ async def test_a_thread_or_task_enters_again_by_any_handle(world):
     with pytest.raises(NotHeld):
         await one.release()
     assert not await one.locked()
+
+
+async def test_a_handle_that_is_gone_ends_nothing_that_another_one_has(world):
+    """The lease is renewed as long as any handle of its thread or task can release it."""
+    client = world.client()
+    one, two = (made(world, client, watchdog_timeout=0.3) for _ in range(2))
+    assert await one.acquire()
+    assert await two.acquire()
+    deadline = two.lease.deadline
+    del one
+    gc.collect()
+    await world.until(lambda: two.lease.deadline > deadline)
+    assert [await two.release(), await two.release()] == [1, 0]
+    assert not await two.locked()
 
 
 async def test_waiting_ends_in_time_and_leaves_nothing(world):
