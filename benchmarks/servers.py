@@ -85,8 +85,11 @@ def behind_sentinel() -> Iterator[Server]:
 
 @contextlib.contextmanager
 def cluster_of_one() -> Iterator[Server]:
-    """Lend a Cluster with one node."""
-    with _started("--cluster-enabled", "yes") as node:
+    """Lend a Cluster with one node.
+
+    Its second port would be 10,000 above its first, which may be more than there are.
+    """
+    with _started("--cluster-enabled", "yes", "--cluster-port", str(free_port())) as node:
         with Line(node.address) as line:
             line.command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
             deadline = time.monotonic() + READY_SECONDS

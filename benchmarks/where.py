@@ -115,6 +115,7 @@ def spend(_worker: int, who: Who, workers: int, end: float) -> tuple[int, Spent]
     with sampled() as seen:
         turns = _in_tasks(who, made, end) if who.face == TASKS else _in_threads(made, end)
     now = os.times()
+    seen = seen or collections.Counter([REST])  # too short for a sample
     user, samples = now.user - begin.user, sum(seen.values())
     spent = {place: user * count / samples for place, count in seen.items()}
     return turns, spent | {KERNEL: now.system - begin.system}

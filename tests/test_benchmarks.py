@@ -133,7 +133,7 @@ def test_the_account_of_a_pair_a_turn_and_a_handoff_adds_up(tmp_path):
         ]
         cells = {name: [float(cell or 0) for cell in told] for name, *told in rows}
         clock, total = cells.pop("by the clock"), cells.pop("**all**")
-        assert min(cells["the server"]) > 0
+        assert cells.keys() >= {"the server", "the event loop", "Python, the rest"}
         for column, shown in enumerate(total):
             parts = sum(told[column] for told in cells.values())
             assert parts == pytest.approx(shown, abs=0.05 * (len(cells) + 1))

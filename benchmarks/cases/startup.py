@@ -18,7 +18,7 @@ from wire import Line
 
 from cases import Setting
 
-AT_MOST_MS = 40
+AT_MOST_MS = 35
 
 
 def case(setting: Setting) -> list[Result]:

@@ -6,7 +6,8 @@ This file is what users see of a lease. ``_core.lock.hold.Hold`` is the lease it
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from fencelock._runtime import process
 from fencelock._runtime.hints import Elsewhere, unnamed
@@ -81,3 +82,16 @@ class BaseLease(process.ProcessBound):
             NotHeld: it was released, or a release of it has begun.
         """
         raise NotImplementedError
+
+
+# The fence of a lease, for errors, events and logs; 0 where its users get a hint instead.
+_FENCE: Any = vars(BaseLease)["fence"]
+fence_of: Callable[[object], int] = _FENCE.__get__
+
+
+class NoFence(Elsewhere):
+    """The fence of leases without one: asking for it says why, and what to use instead."""
+
+    def __set__(self, instance: object, value: int) -> None:
+        """Keep what errors and events say."""
+        _FENCE.__set__(instance, value)

@@ -264,6 +264,7 @@ class LeaseOptions(NamedTuple):
     strict: bool = False
     owner: bytes | None = None
     quorum: bool = False
+    acknowledged: bool = False  # replicas must have a grant before it counts
     server: str = ""  # as a person calls it
 
     @property

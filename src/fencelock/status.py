@@ -107,7 +107,8 @@ class WaiterStatus(NamedTuple):
 class LockStatus(NamedTuple):
     """A lock, semaphore or reader/writer lock at one moment, as the server saw it.
 
-    ``kind`` is ``"lock"``, ``"semaphore"``, ``"rwlock"``, or ``"other"`` when the key holds
+    ``kind`` is ``"lock"``, ``"semaphore"``, ``"rwlock"``, ``"redisson"`` for one in Redisson's
+    layout, whose holder is known by its ``field`` alone, or ``"other"`` when the key holds
     something else. ``held`` says whether a client holds it and uses it; ``kept`` that its holder
     does not use it, and gives it up at once when others want it. ``fence`` is that of the last
     grant, 0 when none is known. ``remaining`` is how long the lease that ends first lasts; None:
@@ -136,6 +137,7 @@ class LockStatus(NamedTuple):
     limit: int = 0
     taken: int = 0
     local_waiters: tuple[WaiterStatus, ...] = ()
+    field: str = ""
 
     @property
     def listed_waiters(self) -> tuple[WaiterStatus, ...]:

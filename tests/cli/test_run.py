@@ -376,7 +376,7 @@ def test_it_works_on_every_kind_of_server(shell, binary):
 HEAVY = ("asyncio", "ctypes", "dataclasses", "datetime", "encodings.idna", "hashlib", "json")
 HEAVY += ("importlib.resources", "inspect", "logging", "pathlib", "random", "redis", "secrets")
 HEAVY += ("importlib.metadata", "shutil", "ssl", "subprocess", "tempfile", "traceback", "urllib")
-HEAVY += ("uuid",)
+HEAVY += ("uuid", "argparse", "binascii", "gettext", "locale")
 OURS = ("fencelock.aio", "fencelock.embedded", "fencelock._io.sources.client", "fencelock.status")
 RARE = ("barrier", "election", "event_latch", "multi", "once", "rwlock", "semaphore")
 OURS += tuple(f"fencelock.blocking.{name}" for name in RARE)

@@ -677,6 +677,9 @@ class StraightLock:
     async def set_limit(self, limit: int) -> None:
         self.inner.set_limit(limit)
 
+    async def force_unlock(self) -> bool:
+        return self.inner.force_unlock()
+
     async def locked(self) -> bool:
         return self.inner.locked()
 

@@ -9,6 +9,7 @@ import threading
 import fencelock
 from fencelock._core.keys import LockKeys
 from fencelock._runtime.clock import now
+from fencelock.compat import redisson
 from tests.local_lines import waiting_locally
 from tests.waiting import SOON, until
 
@@ -55,6 +56,10 @@ class _Face:
 
     def rlock(self, name, **options):
         return self._make(self.client.rlock(name, **options))
+
+    def redisson(self, name, **options):
+        kind = redisson.AsyncLock if self.name == "tasks" else redisson.Lock
+        return self._make(kind(self.client, name, **options))
 
     def semaphore(self, name, **options):
         return self._make(self.client.semaphore(name, **options))

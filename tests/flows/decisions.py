@@ -40,6 +40,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "attempt.undo": "_core.lock.acquire:_undo",
     "attempt.undo_owed": "_core.lock.release:undo_owed",
     "attempt.wait": "_core.lock.acquire:_wait",
+    "redisson.rename": "_core.objects.redisson:Contender.rename",
     # A granted acquisition.
     "hold.lose": "_core.lock.hold:Hold.lose",
     "hold.move_deadline": "_core.lock.hold:Hold.move_deadline",

@@ -21,6 +21,7 @@ from tests.flows.seeds.multis import SEEDS as IN_MULTIS
 from tests.flows.seeds.once import SEEDS as IN_ONCE
 from tests.flows.seeds.pairs import SEEDS as IN_PAIRS
 from tests.flows.seeds.quorums import SEEDS as IN_QUORUMS
+from tests.flows.seeds.redisson import SEEDS as IN_REDISSON
 from tests.flows.seeds.sentinels import SEEDS as IN_SENTINELS
 from tests.flows.seeds.shares import SEEDS as IN_SHARES
 from tests.flows.seeds.shutdowns import SEEDS as IN_SHUTDOWNS
@@ -39,6 +40,7 @@ from tests.flows.worlds import (
     multis,
     quorum_deadlocks,
     quorums,
+    redisson,
     runs_once,
     sentinels,
     shares,
@@ -370,6 +372,19 @@ EVENTS = Explored(
     nightly_seeds=IN_EVENTS,
 )
 
+REDISSON = Explored(
+    daily=both(
+        [
+            *worlds_in(redisson),
+            *under(FAULTS, redisson.TWO, redisson.ONE_EACH, redisson.IMPATIENT),
+            *under(("lost", "late", "cancel", "crash"), redisson.FELLOWS, redisson.TRIES),
+            *under(("lost", "late", "pause"), redisson.LONG, redisson.TWICE),
+            redisson.TOKENS.under(lost=1),
+            *under(("cut", "reboot"), redisson.ONE_EACH),
+        ]
+    ),
+    seeds=IN_REDISSON,
+)
 WORLDS = {
     "acknowledged": ACKNOWLEDGED,
     "barriers": BARRIERS,
@@ -384,6 +399,7 @@ WORLDS = {
     "once": ONCE,
     "pairs": Explored(seeds=IN_PAIRS),  # its worlds have a table of their own
     "quorums": QUORUMS,
+    "redisson": REDISSON,
     "sentinels": SENTINELS,
     "shares": SHARES,
     "shutdowns": SHUTDOWNS,

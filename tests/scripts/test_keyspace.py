@@ -32,7 +32,7 @@ class Sequence:
             [self.acquire] * 6 + [self.release] * 4 + [self.abandon, self.alive] * 2
             + [self.renew, self.revoked, self.broken, self.show]
             + [self.keep, self.give_back, self.raw]
-            + [self.gate, self.watch, self.barrier] * 2
+            + [self.gate, self.watch, self.barrier] * 2 + [self.redisson] * 4
         )()  # fmt: skip
 
     def who(self):
@@ -101,6 +101,21 @@ class Sequence:
             return scripts.EVENT, SIGNAL, (what, 90000, who, 5000, *answered)
         what = self.random.choice([b"count_down"] * 4 + [b"reset", b"look", b"delete"])
         return scripts.LATCH, SIGNAL, (what, 90000, who, 3, 1, 5000, *answered)
+
+    def redisson(self):
+        field, lock = b"a:%d" % self.random.randrange(3), self.random.choice([b"r"] * 6 + [LOCK])
+        beside = [b"redisson_lock__channel:{%b}" % lock, b"{%b}~revoked" % lock]
+        fenced = self.random.choice([[], [b"redisson_lock_token:{%b}" % lock]])
+        undo = self.random.choice([(), (b"1",)])
+        count = (field, self.random.choice([0, 0, 2]), b"PUBLISH", *undo)
+        return self.random.choice([
+            (scripts.REDISSON_ACQUIRE, [lock, *fenced], (field, 60000)),
+            (scripts.REDISSON_COUNT, [lock, *beside], count),
+            (scripts.REDISSON_RENEW, [lock], (1, self.random.choice([0, 1]), field, 80000)),
+            (scripts.REDISSON_LOOK, [lock], (HOME, 2, b"x", b"y")),
+            (scripts.SHOW, [lock, *KEYS[1:5]], (2,)),
+            (None, (), (b"HINCRBY", lock, field, 1)), (None, (), (b"HKEYS", lock)),
+        ])  # fmt: skip
 
     def barrier(self):
         number = self.random.randrange(4)

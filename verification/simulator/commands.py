@@ -9,7 +9,7 @@ from bisect import insort
 from collections.abc import Callable
 from typing import Any
 
-from verification.simulator.hashes import hdel, hget, hgetall, hlen, hset
+from verification.simulator.hashes import hdel, hexists, hget, hgetall, hincrby, hkeys, hlen, hset
 from verification.simulator.keyspace import CommandError, Values
 from verification.simulator.strings import MANY, STRINGS, SYNTAX, integer
 
@@ -157,6 +157,9 @@ TABLE: dict[bytes, tuple[Command, int, int]] = {
     b"HDEL": (hdel, 2, MANY),
     b"HGETALL": (hgetall, 1, 1),
     b"HLEN": (hlen, 1, 1),
+    b"HEXISTS": (hexists, 2, 2),
+    b"HKEYS": (hkeys, 1, 1),
+    b"HINCRBY": (hincrby, 3, 3),
     b"ZADD": (_zadd, 3, MANY),
     b"ZREM": (_zrem, 2, MANY),
     b"ZRANGEBYSCORE": (_zrangebyscore, 3, 3),

@@ -98,7 +98,9 @@ def anywhere(world: World) -> list[Action]:
 
 
 def _is_waited_on(link: Link) -> bool:
-    return bool(link.seat_of or (link.port.shared and link.channel and link.port.waiters))
+    return bool(
+        link.seat_of or (link.port.shared and (link.channel or link.topics) and link.port.waiters)
+    )
 
 
 def _on_servers(world: World) -> list[Action]:

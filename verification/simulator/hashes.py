@@ -44,6 +44,23 @@ def hdel(space: Values, key: bytes, *fields: bytes) -> Any:
     return len(old) - len(new)
 
 
+def hexists(space: Values, key: bytes, field: bytes) -> Any:
+    """Return 1 if there is a field, else 0."""
+    return int(field in (space.value(key, Hash) or {}))
+
+
+def hincrby(space: Values, key: bytes, field: bytes, by: bytes) -> Any:
+    """Add to the number of a field, 0 if there is none; return it."""
+    number = int(hget(space, key, field) or 0) + int(by)
+    hset(space, key, field, b"%d" % number)
+    return number
+
+
+def hkeys(space: Values, key: bytes) -> Any:
+    """Return all fields."""
+    return [*(space.value(key, Hash) or {})]
+
+
 def hlen(space: Values, key: bytes) -> Any:
     """Return how many fields there are."""
     return len(space.value(key, Hash) or ())

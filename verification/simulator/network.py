@@ -88,6 +88,7 @@ class Link:
         "silent_since",
         "sound",
         "stalled",
+        "topics",
         "up",
     )
 
@@ -110,6 +111,7 @@ class Link:
         # In a Cluster: where it leads, the channels that it hears, by slot, and how they begin.
         self.node: Any = None
         self.channels: dict[int, bytes] = {}
+        self.topics: dict[bytes, list[Seat]] = {}  # other programs' channels, and who hears them
         self.name: bytes = b""
         self.apart: bool = False  # for acknowledgements only
         self.generation: int = 0  # of the server that it leads to

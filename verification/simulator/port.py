@@ -190,6 +190,9 @@ class SimulatedPort(Engine):
         waiter.origin = link
         if not listen:
             return True
+        if waiter.topic:
+            self._hear_topic(link, waiter)
+            return True
         waiter.channel = self.client_channel if self.shared else waiter.channel or link.channel
         if not link.channel or link.channel != waiter.channel:
             return False
@@ -219,6 +222,9 @@ class SimulatedPort(Engine):
         waiter.origin = link
         if not listen:
             return
+        if waiter.topic:
+            self._hear_topic(link, waiter)
+            return
         self.waiters[waiter.id] = waiter
         own = waiter.channel or link.channel or self._new_channel()
         waiter.channel = self.client_channel if self.shared else own
@@ -242,9 +248,29 @@ class SimulatedPort(Engine):
             link.channel = channel
             link.server.subscribe(channel, link.who)
 
+    def _hear_topic(self, link: Link, waiter: Seat) -> None:
+        """Have a waiter hear another program's channel."""
+        waiter.channel = waiter.topic
+        self.waiters[waiter.id] = waiter
+        heard = link.topics.setdefault(waiter.topic, [])
+        if waiter not in heard:
+            heard.append(waiter)
+            link.server.subscribe(waiter.topic, link.who)
+
+    def _leave_topic(self, waiter: Seat) -> None:
+        for link in self.client.links:
+            heard = link.topics.get(waiter.topic, [])
+            if waiter in heard:
+                heard.remove(waiter)
+                if not heard:
+                    del link.topics[waiter.topic]
+                    link.server.unsubscribe(link.who, waiter.topic)
+
     def close(self, waiter: Seat) -> None:
         """Forget a waiter; its connection is kept only when no answer is owed on it."""
         self.waiters.pop(waiter.id, None)
+        if waiter.topic:
+            self._leave_topic(waiter)
         if not self.shared:  # else it stays known where its requests went
             waiter.origin = None
         self._unseat(waiter)
@@ -317,6 +343,10 @@ class SimulatedPort(Engine):
             waiter = self.waiters.get(who)
             return waiter if self.shared or link.seat_of is waiter else None
 
+        for heard in [*link.topics.values()] if message == b"0" else ():
+            for each in heard:
+                each.lose_place()
+                self.world.wake(self.client, each)
         if message.startswith(b"revoked "):
             self.world.monitor.heard_revocation(self.client, message.split(b" ")[1])
         waiter = dispatch(self, (b"message", self.client_channel, message), find)

@@ -126,9 +126,10 @@ class Server:
         """Let a connection hear a channel."""
         self.listeners |= {(channel, who)}
 
-    def unsubscribe(self, who: Any) -> None:
-        """Let a connection hear nothing any more."""
-        self.listeners = frozenset(each for each in self.listeners if each[1] != who)
+    def unsubscribe(self, who: Any, channel: bytes | None = None) -> None:
+        """Let a connection hear a channel no more, or nothing."""
+        left = {each for each in self.listeners if each[1] == who and channel in {None, each[0]}}
+        self.listeners -= left
 
     def listens(self, who: Any) -> bool:
         """Return True if a connection hears any channel."""

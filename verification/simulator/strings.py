@@ -97,6 +97,12 @@ def _pttl(space: Values, key: bytes) -> int:
     return -1 if expires_ms == NEVER else expires_ms - space.now_ms
 
 
+def _incr(space: Values, key: bytes) -> int:
+    number = integer(space.value(key, bytes) or b"0") + 1
+    space.update(key, b"%d" % number)
+    return number
+
+
 def _pexpire(space: Values, key: bytes, span: bytes) -> int:
     left = integer(span)
     value = space.value(key)
@@ -149,6 +155,7 @@ STRINGS: dict[bytes, tuple[Callable[..., Any], int, int]] = {
     b"GET": (_get, 1, 1),
     b"SET": (_set, 2, MANY),
     b"SETNX": (_setnx, 2, 2),
+    b"INCR": (_incr, 1, 1),
     b"GETSET": (_getset, 2, 2),
     b"DEL": (_delete, 1, MANY),
     b"EXISTS": (_exists, 1, MANY),

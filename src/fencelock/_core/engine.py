@@ -40,6 +40,7 @@ class Engine:
     """The flows of one server. Their first parameter is the port: here they are its methods."""
 
     replicas: Replicas | None = None
+    publishes: bytes = b"PUBLISH"  # to a channel of another program's
     together: int = 1  # a server that works through many scripts in a row serves no other client
 
     take = take

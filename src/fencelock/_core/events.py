@@ -26,6 +26,7 @@ from fencelock._runtime.log import log
 from fencelock._runtime.mutex import inside, put_off
 from fencelock._runtime.records import NamedTuple
 from fencelock.errors import Deadlock
+from fencelock.lease import fence_of
 
 
 class Asking(Protocol):
@@ -219,7 +220,7 @@ class Acquisition(Subject):
             return
         self.granted_at = self._port.now()
         waited = self.granted_at - self.began
-        fence, held_by = hold.fence, self.held_by
+        fence, held_by = fence_of(hold), self.held_by
         event = LockEvent(
             GRANTED, self, self.granted_at, fence=fence, waited=waited, held_by=held_by
         )
@@ -394,7 +395,7 @@ def end_hold(hold: Told, error: BaseException | None = None, reason: str = "") -
     held = now - of.granted_at
     report(
         LockEvent(
-            kind, of, now, fence=hold.fence, held=held, reason=why, detail=detail, error=error
+            kind, of, now, fence=fence_of(hold), held=held, reason=why, detail=detail, error=error
         )
     )
 
@@ -407,7 +408,7 @@ def renewed(holds: Sequence[Told], error: Exception | None = None, *, took: floa
         if told:
             now, of = hold.clock(), told[0]
             held = now - of.granted_at
-            fence = hold.fence
+            fence = fence_of(hold)
             report(LockEvent(kind, of, now, fence=fence, held=held, took=took, error=error))
 
 

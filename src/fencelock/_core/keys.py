@@ -30,6 +30,8 @@ RESERVED: Final = tuple(
         *PREFIX_KINDS,
     )
 )
+# A revocation is remembered for as long as a holder may need to learn of it by a renewal.
+REVOKED_MS: Final = 600_000
 _SLOTS: Final = 16384
 
 

@@ -36,6 +36,7 @@ class Seat:
     connection: Any = None  # the wire's: a connection, a future, or a bell
     origin: Any = None  # the wire's: the connection of its requests, in a Cluster or with replicas
     channel: bytes = b""
+    topic: bytes = b""  # another program's channel: a message there has it ask again
     eager: bool = True  # it needs a channel; else only for a place in line
     listens: bool = True  # it is to hear of changes of a state
     local: bool = False  # it waits for others of this client, without a connection

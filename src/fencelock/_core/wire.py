@@ -40,6 +40,7 @@ class Wire(Protocol):
     client_channel: bytes  # identifies this client; revocations arrive on it
     server_timeout: float  # seconds without any answer before a call gives up
     replicas: Replicas | None  # None where none must have a grant before it counts
+    publishes: bytes  # the command for a channel of another program's: PUBLISH, or SPUBLISH
     together: int  # how many scripts for one node are written before an answer is awaited
     needed: int  # how many answers decide: one, or a majority of a quorum's nodes
 

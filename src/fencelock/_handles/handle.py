@@ -26,7 +26,7 @@ from fencelock._core.engine import holder_of
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, step_down
-from fencelock._core.lock.terms import Terms, shared
+from fencelock._core.lock.terms import Terms
 from fencelock._core.port import Port
 from fencelock._handles.body import Bodies, Body
 from fencelock._runtime import process
@@ -99,7 +99,13 @@ def lease_options(
         _refuse_linger(chosen)
         chosen = chosen._replace(linger=options.linger(linger, chosen.first_ttl()))
     chosen = chosen._replace(lone_timeout=bool(chosen.timeout) and ttl is None)
-    return shared(chosen) if chosen.on_lost is None else chosen
+    return _shared(chosen) if chosen.on_lost is None else chosen
+
+
+@lru_cache(maxsize=256)
+def _shared(chosen: LeaseOptions) -> LeaseOptions:
+    """Return options as one object for all handles that have the same: there may be very many."""
+    return chosen
 
 
 def options_of(call: Mapping[str, Any]) -> dict[str, Any]:
@@ -477,10 +483,11 @@ class Holds:
         """Return a handle's repr, in the form of ``threading``'s locks."""
         hold = self.newest()
         state = "locked" if hold is not None and not hold.lost else "unlocked"
-        fence = f" fence={hold.fence}" if hold is not None else ""
+        fence = getattr(hold, "fence", None)  # there is none of some kinds
+        fenced = "" if fence is None else f" fence={fence}"
         kind = type(handle).__qualname__
         return (
-            f"<{state} fencelock.{kind} object name={self.keys.name!r}{fence} at {id(handle):#x}>"
+            f"<{state} fencelock.{kind} object name={self.keys.name!r}{fenced} at {id(handle):#x}>"
         )
 
     def dropped(self) -> None:

@@ -154,6 +154,10 @@ class AsyncioClusterPort(ClusterPort, AioPort):
         waiter.origin = connection
         self._waiters[waiter.id] = waiter
 
+    def tuned(self, waiter: Seat, connection: AsyncConnection, word: bytes) -> bool:
+        """Note that a waiter hears another program's channel, until ``close``; False if it did."""
+        return connection.tune(waiter, word)
+
     def seated(self, connection: AsyncConnection) -> Iterable[Seat]:
         """Return the waiters that ask and listen on a connection."""
         return [each for each in self._waiters.values() if each.origin is connection]
@@ -168,6 +172,8 @@ class AsyncioClusterPort(ClusterPort, AioPort):
         mux: AsyncConnection | None = waiter.origin
         self._waiters.pop(waiter.id, None)
         waiter.connection = waiter.origin = None
+        if mux is not None and waiter.topic:
+            mux.untune(waiter)
         if mux is None or len(mux.channels) <= cluster.CHANNELS_MAX:
             return
         link = self.link.at[mux.node]
@@ -177,6 +183,9 @@ class AsyncioClusterPort(ClusterPort, AioPort):
     def pushed_on(self, mux: AsyncConnection, message: list[bytes]) -> None:
         """Take a push, and wake the waiter that it was for."""
         taken = self.taken(mux, message)
+        if taken is not None and (heard := mux.topics.get(taken[1])):
+            self.rouse(heard)
+            return
         waiter = None if taken is None else dispatch(self, taken, partial(self.seated_as, mux))
         if waiter is not None:
             self.wake(waiter)

@@ -94,6 +94,11 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
         waiter.connection = waiter.origin = connection
         connection.waiter = waiter
 
+    def tuned(self, waiter: Seat, connection: Connection, word: bytes) -> bool:
+        """Note that a waiter hears another program's channel, until ``close``; False if it did."""
+        known, connection.topics[waiter.topic] = waiter.topic in connection.topics, word
+        return not known
+
     def seated(self, connection: Connection) -> Iterable[Seat]:
         """Return the waiter that has this connection, if one has."""
         return () if connection.waiter is None else (connection.waiter,)

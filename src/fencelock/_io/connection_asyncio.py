@@ -28,6 +28,7 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from math import inf
 from typing import Any, Protocol, TypeVar
 
+from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply, Reply, closed
 from fencelock._io.bounded_call import Work, WorkClaim, under_way
 from fencelock._io.connect import RESOLVER, Found, greet, open_socket, refused
@@ -96,7 +97,9 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self._watch: asyncio.TimerHandle | None = None
         self._watch_at = 0.0
         self._heard_at = 0.0
-        self._leaving: dict[bytes, asyncio.Future[Any]] = {}  # channels that are being left
+        self._leaving: dict[Slot, bytes] = {}  # channels that are being left, by the request
+        # Channels of other programs, with the waiters that hear each, and the command for that.
+        self.topics: dict[bytes, dict[Seat, bytes]] = {}
         # In a Cluster: where it leads, the channels it listens to, by slot, and how they begin.
         self.node: Any = None
         self.channels: dict[int, bytes] = {}
@@ -184,12 +187,33 @@ class AsyncConnection(asyncio.BufferedProtocol):
         """Return True until the socket is closed, also while it is retired."""
         return self._transport is not None and not self._transport.is_closing()
 
-    def leave(self, channel: bytes, until: float) -> asyncio.Future[Any]:
-        """Unsubscribe from a sharded channel; ends like ``request``, a refusal is a value."""
-        slot: asyncio.Future[Any] = self.request(pack((b"SUNSUBSCRIBE", channel)), until)
-        self._leaving[channel] = slot
-        slot.add_done_callback(lambda _: self._leaving.pop(channel, None))
+    def leave(
+        self, channel: bytes, until: float, word: bytes = b"SUNSUBSCRIBE"
+    ) -> asyncio.Future[Any]:
+        """Unsubscribe from a channel; ends like ``request``, a refusal is a value."""
+        slot: asyncio.Future[Any] = self.request(pack((word, channel)), until)
+        self._leaving[slot] = channel
+        slot.add_done_callback(self._left)
         return slot
+
+    def _left(self, slot: asyncio.Future[Any]) -> None:
+        self._leaving.pop(slot, None)
+        slot.cancelled() or slot.exception()  # what comes of it is of no use to most
+
+    def tune(self, waiter: Seat, word: bytes = b"SUBSCRIBE") -> bool:
+        """Note that a waiter hears another program's channel; False when that is noted already."""
+        heard = self.topics.setdefault(waiter.topic, {})
+        known, heard[waiter] = waiter in heard, word
+        return not known
+
+    def untune(self, waiter: Seat) -> None:
+        """Have a waiter hear it no more; the last one leaves the channel."""
+        heard = self.topics.get(waiter.topic, {})
+        word = heard.pop(waiter, None)
+        if word is not None and not heard:
+            del self.topics[waiter.topic]
+            word = word.replace(b"SUB", b"UNSUB")
+            _ = self.leave(waiter.topic, now() + self._stall, word)
 
     def _answers(self, push: list[bytes]) -> bool:
         """Return True if a push is the answer to the oldest request.
@@ -198,9 +222,9 @@ class AsyncConnection(asyncio.BufferedProtocol):
         """
         if push[0] in CONFIRMS:
             return True
-        if push[0] != b"sunsubscribe" or not self._leaving or not self._slots:
+        if not push[0].endswith(b"unsubscribe") or not self._leaving or not self._slots:
             return False
-        return self._slots[0][0] is self._leaving.get(push[1])
+        return self._leaving.get(self._slots[0][0]) == push[1]
 
     def flush(self) -> None:
         """Write what is queued, now."""

@@ -25,7 +25,6 @@ from fencelock._io.sources.kinds import Bridged, Direct, One, instead_of
 from fencelock._io.sources.url import GREETING
 from fencelock._io.threads import run_inline
 from fencelock._io.wire import (
-    CONFIRMS,
     INCOMPLETE,
     Push,
     ReplyError,
@@ -37,6 +36,7 @@ from fencelock._io.wire import (
 )
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.descriptors import own
+from fencelock.errors import ServerError
 
 RECV_BYTES = 65536
 # Shortest non-zero receive timeout; some kernels round it up to 8 ms.
@@ -64,6 +64,8 @@ class Connection:
         self.fresh: bool = True  # it was opened for what is asked now
         self.owed: int = 0  # answers that were not read yet
         self.channel: bytes = b""  # the channel it listens to
+        # Another program's, until its waiter leaves, each with the command that subscribed.
+        self.topics: dict[bytes, bytes] = {}
         self.asked_at: float = 0.0  # when it was last used
         self.undoing: bool = False  # a clean-up owns it now
         self.waiter: Any = None  # the waiter that uses it
@@ -125,19 +127,21 @@ class Connection:
         except OSError as error:
             raise self._broken(error) from error
 
-    def answer(self, until: float, *, confirms: bool = False) -> Reply:
+    def answer(self, until: float, *, confirms: tuple[bytes, bytes] | None = None) -> Reply:
         """Read the next answer, which may be a ReplyError; an exception leaves it unsound.
 
-        SUBSCRIBE is answered by a push: ``confirms`` takes that one for the answer.
+        SUBSCRIBE is answered by a push: the one that ``confirms`` begins is taken for the answer.
         """
         return self._awaited(INCOMPLETE, until, confirms=confirms)
 
-    def _awaited(self, reply: Any, until: float, *, confirms: bool = False) -> Reply:
+    def _awaited(
+        self, reply: Any, until: float, *, confirms: tuple[bytes, bytes] | None = None
+    ) -> Reply:
         """Return the next answer; ``reply`` is what was read so far: nothing, or a push."""
         try:
             while True:
                 if type(reply) is Push:
-                    if confirms and reply[0] in CONFIRMS:
+                    if confirms and (*reply[:2],) == confirms:
                         break
                     self.pushed(self, reply)
                 elif reply is not INCOMPLETE:
@@ -224,13 +228,30 @@ class Connection:
             until = min(until, now() + SILENT_SECONDS)
         try:
             self.send(pack((word, channel)))
-            reply = self.answer(until, confirms=True)
+            reply = self.answer(until, confirms=(word.lower(), channel))
         except BaseException:
             self.sound = False
             raise
         if type(reply) is ReplyError:
             raise server_error(reply)
         self.channel = channel
+
+    def tune(self, topic: bytes, until: float, word: bytes = b"SUBSCRIBE") -> None:
+        """Listen to another program's channel, too, until ``untune``; ends like ``subscribe``."""
+        own, self.topics[topic] = self.channel, word
+        self.subscribe(topic, until, word)
+        self.channel = own
+
+    def untune(self, until: float) -> None:
+        """Leave such channels; a connection that cannot is of no further use."""
+        own = self.channel
+        while self.topics and self.sound and not self.owed:
+            topic, word = self.topics.popitem()
+            try:
+                self.subscribe(topic, until, word.replace(b"SUB", b"UNSUB"))
+            except (NoReply, ServerError):
+                self.sound = False
+        self.channel = own
 
     def interrupt(self) -> None:
         """Make the thread that reads find the connection closed; may be called by any thread."""

@@ -12,7 +12,7 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from math import inf
@@ -107,12 +107,12 @@ class AioPort(ProcessPort):
 
     def unplugged(self) -> None:
         """Make every waiter ask again: pushes in between are lost."""
-        self._rouse()
+        self._rouse(self._waiters.values())
         if self.renewals.busy:
             self._listen_soon()
 
-    def _rouse(self) -> None:
-        for waiter in self._waiters.values():
+    def _rouse(self, waiters: Iterable[Seat]) -> None:
+        for waiter in list(waiters):
             waiter.lose_place()
             self.wake(waiter)
 
@@ -120,8 +120,8 @@ class AioPort(ProcessPort):
 
     async def ask_for(self, attempt: Attempt, at: float, until: float, /, *, listen: bool) -> Reply:
         """Ask on the connection, registered under the loop's channel for a place in line."""
-        mux = self.link.mux
-        if self.closing or mux is None or not mux.sound or (listen and not self.link.listening):
+        mux, deaf = self.link.mux, bool(attempt.topic) or not self.link.listening
+        if self.closing or mux is None or not mux.sound or (listen and deaf):
             await self.open(attempt, until, listen=listen)
             mux = await self.link.connected(until)
             at = now()
@@ -133,15 +133,23 @@ class AioPort(ProcessPort):
         if type(reply) is ReplyError:
             reply = await mux.refused(reply, request, until)
         if listen and type(reply) is bytes and self.replicas is None:
-            self._waiters.pop(attempt.id, None)
+            if attempt.topic:
+                self.close(attempt)
+            else:
+                self._waiters.pop(attempt.id, None)
         return reply
 
     async def open(self, waiter: Seat, until: float, *, listen: bool = True) -> None:
         """Register a waiter under the loop's channel."""
         if self.closing:
             raise closed()
-        waiter.origin = await self.link.connected(until)
-        if listen:
+        waiter.origin = mux = await self.link.connected(until)
+        if listen and waiter.topic:
+            waiter.channel = waiter.topic
+            self._waiters[waiter.id] = waiter
+            if mux.tune(waiter):
+                await mux.subscribe(waiter.topic, until)
+        elif listen:
             waiter.channel = self.client_channel
             self._waiters[waiter.id] = waiter
             await self.link.listen(until)
@@ -181,6 +189,8 @@ class AioPort(ProcessPort):
         """Forget a waiter."""
         self._waiters.pop(waiter.id, None)
         waiter.connection = None
+        if waiter.topic and waiter.origin is not None:
+            waiter.origin.untune(waiter)
 
     async def wait(self, waiter: Seat, until: float) -> None:
         """Wait for news, or until the instant."""
@@ -235,6 +245,10 @@ class AioPort(ProcessPort):
 
     def pushed(self, message: list[bytes]) -> None:
         """Take a push, and wake the waiter that it was for."""
+        mux = self.link.mux
+        if mux is not None and mux.topics and (heard := mux.topics.get(message[1])):
+            self._rouse(heard)
+            return
         waiter = dispatch(self, message, self._waiters.get)
         if waiter is not None:
             self.wake(waiter)
@@ -403,7 +417,7 @@ class AioPort(ProcessPort):
         self.lines.close(self.wake)
         give_up_all(self)
         while (len(self.lines) or self._waiters or self.asking) and now() < until:
-            self._rouse()
+            self._rouse(self._waiters.values())
             await asyncio.sleep(LOOK_SECONDS)
         await let_act()
         await self.finish_cleanups(until)

@@ -18,6 +18,7 @@ from itertools import count
 from typing import Any
 from weakref import ref
 
+from fencelock._core.deadlines import SILENT_SECONDS
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import lose_all
@@ -107,12 +108,13 @@ class BlockingPort(ProcessPort):
             if listen:
                 attempt.channel = attempt.channel or connection.channel
                 ready = connection.channel and connection.channel == attempt.channel
+                ready = ready and not attempt.topic
         if not ready:
             await self.open(attempt, until, listen=listen)
             connection, at = attempt.connection, now()
         reply = connection.run(attempt.question(at), until, at)
         if self.replicas is None and (type(reply) is bytes or not listen):
-            if attempt.owed or self._lent:
+            if attempt.owed or self._lent or attempt.topic:
                 self.close(attempt)
             else:
                 attempt.connection = connection.waiter = None
@@ -129,6 +131,11 @@ class BlockingPort(ProcessPort):
             connection = waiter.connection = self.pool.take(until)
             connection.waiter = waiter
         if not listen:
+            return
+        if waiter.topic:
+            if waiter.topic not in connection.topics:
+                connection.tune(waiter.topic, until)
+            waiter.channel = waiter.topic
             return
         own = waiter.channel or connection.channel
         waiter.channel = own or b"%b.%d" % (self.client_channel, next(self._channels))
@@ -149,6 +156,8 @@ class BlockingPort(ProcessPort):
         connection, waiter.connection, waiter.origin = waiter.connection, None, None
         if isinstance(connection, Connection):
             connection.waiter = None
+            if connection.topics:
+                connection.untune(now() + SILENT_SECONDS)
             if waiter.owed and connection in [stray.undo_connection for stray in waiter.owed]:
                 connection.sound = False  # for that undo only
                 self.pool.of_node(connection).drop()
@@ -222,6 +231,9 @@ class BlockingPort(ProcessPort):
     def pushed(self, connection: Connection, message: list[bytes]) -> None:
         """Take a push; the waiter it may be for is the one that reads."""
         waiter = connection.waiter
+        if waiter is not None and waiter.topic and message[1] == waiter.topic:
+            waiter.lose_place()
+            return
 
         def find(who: bytes) -> Seat | None:
             return waiter if waiter is not None and waiter.id == who else None

@@ -52,7 +52,7 @@ class MasterConnection(Connection):
             self._ask_guard(self._guard.prove(self.asked_at, until))
         return reply
 
-    def answer(self, until: float, *, confirms: bool = False) -> Reply:
+    def answer(self, until: float, *, confirms: tuple[bytes, bytes] | None = None) -> Reply:
         """Read the next answer; NoReply also when there is another master now."""
         self._reads_until = until
         reply = super().answer(until, confirms=confirms)

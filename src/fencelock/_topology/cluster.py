@@ -92,6 +92,7 @@ class ClusterPort(Whole):
     closing: bool
     _io: NodeIo
 
+    publishes = b"SPUBLISH"
     together = FAN_MAX
 
     def _use(self, cluster: ClusterSource, io: NodeIo) -> None:
@@ -107,6 +108,10 @@ class ClusterPort(Whole):
 
     def sit(self, waiter: Seat, connection: Any) -> None:
         """Give a waiter a connection, its ``origin``, until ``close`` takes it back."""
+
+    def tuned(self, waiter: Seat, connection: Any, word: bytes) -> bool:
+        """Note that a waiter hears another program's channel, until ``close``; False if it did."""
+        raise NotImplementedError
 
     def seated(self, connection: Any) -> Iterable[Seat]:
         """Return the waiters that use a connection."""
@@ -203,9 +208,12 @@ class ClusterPort(Whole):
         if connection is None or not connection.sound or connection.node != node:
             await self._reconnect(waiter, node, until)
             connection = waiter.origin
-        if not listen or (connection.channels and self._hears(waiter, connection)):
+        if not listen:
             return
-        if waiter.eager or waiter.channel or waiter.key in self.lines.by_key:
+        if connection.channels and not waiter.topic and self._hears(waiter, connection):
+            return
+        knows = waiter.eager or waiter.channel or waiter.topic  # that the lock is held
+        if knows or waiter.key in self.lines.by_key:
             await self._listen_for(waiter, until, asking=False)
 
     def _hears(self, waiter: Seat, connection: Any) -> bool:
@@ -246,6 +254,9 @@ class ClusterPort(Whole):
     async def _listen_for(self, waiter: Seat, until: float, *, asking: bool) -> None:
         """Have the waiter's connection listen; NoReply if the slot has moved: ask again."""
         connection = waiter.origin
+        if waiter.topic:
+            await self._tune(waiter, until, asking=asking)
+            return
         if self._hears(waiter, connection):
             return
         number, channel = self._channel(waiter, connection)
@@ -273,11 +284,29 @@ class ClusterPort(Whole):
             raise NoReply("the server ended the subscription at once", sent=False)
         waiter.channel = channel
 
+    async def _tune(self, waiter: Seat, until: float, *, asking: bool) -> None:
+        """Have it hear another program's channel; NoReply if the slot has moved: ask again."""
+        connection, word = waiter.origin, b"SSUBSCRIBE" if self._sharded else b"SUBSCRIBE"
+        waiter.channel = waiter.topic
+        if not self.tuned(waiter, connection, word):
+            return
+        try:
+            await self._io.subscribe(connection, waiter.topic, until, word, asking=asking)
+        except ServerError as error:
+            if self.slots.redirect(error) is not None:
+                raise NoReply(f"the slot has moved: {error}", sent=False) from error
+            if error.code != "ERR" or not self._sharded:
+                raise
+            self._sharded = False  # an old server, where Redisson publishes to all nodes
+            self.close(waiter)
+            raise NoReply("no sharded channels", sent=False) from error
+
     def _end_channel(self, connection: Any, channel: bytes) -> None:
         """Note that a channel is no longer heard, and make its waiters ask again."""
         for number, name in list(connection.channels.items()):
             if name == channel:
                 del connection.channels[number]
+        connection.topics.pop(channel, None)
         self.rouse(waiter for waiter in self.seated(connection) if waiter.channel == channel)
 
     def rouse(self, waiters: Iterable[Seat]) -> None:

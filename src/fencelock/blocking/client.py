@@ -140,7 +140,7 @@ class Client(Factories):
             node_timeout=options.positive("node_timeout", node_timeout),
             replicas=options.acknowledgement(replicas, replicas_timeout),
         )
-        self._defaults = given._replace(quorum=quorum, server=server)
+        self._defaults = given._replace(quorum=quorum, acknowledged=bool(replicas), server=server)
         self._within = set()
 
     # -- decorators ---------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from fencelock.blocking.lock import Lock, RLock
 from fencelock.options import Cohort, LeaseOptions, Queue, Seconds, Wait
 
 if TYPE_CHECKING:
+    from fencelock._handles.redisson import EntryTable
     from fencelock._handles.rwlock import SideHolds, SideTable
     from fencelock.blocking.barrier import Barrier
     from fencelock.blocking.election import Election
@@ -256,6 +257,25 @@ class Factories(ProcessBound):
         read = holds("read", READ, read_ttl, again=True)
         write = holds("write", WRITE, write_ttl, again=bool(reentrant))
         return RWLock(self._port, read, write)
+
+    def __redisson__(
+        self, call: Mapping[str, Any], other: Mapping[str, object]
+    ) -> tuple[BlockingPort, LeaseOptions, EntryTable]:
+        """Return what a handle of ``compat.redisson`` needs of its client, for these options.
+
+        ``other`` are those that such a lock lacks: it is an error if there are any.
+        """
+        from fencelock._core.objects.redisson import ONE_TURN
+        from fencelock._handles.redisson import EntryTable, refuse_lacking
+
+        refuse_lacking(other, self._defaults)
+        fixed = call["lease_time"] is not None
+        by = "lease_time" if fixed else "watchdog_timeout"
+        ttl = options.lease_ttl(call[by], by)
+        chosen = self._options({**call, "ttl": ttl, "renew": not fixed})
+        table: EntryTable = vars(self).setdefault("_entries", EntryTable())  # as in ``rwlock``
+        chosen = chosen._replace(cohort=ONE_TURN, deadlock_after=None)
+        return self._port, chosen, table
 
     def event(self, name: str, *, idle_ttl: Seconds = options.IDLE_TTL) -> Event:
         """Return a handle of the event ``name``; sends nothing.

@@ -119,6 +119,8 @@ def held_by(info: LockStatus) -> str:
         return f"kept by {person(info.holder)}, which does not use it"
     if not info.held:
         return "free"
+    if info.field:
+        return f"held in Redisson's layout, by {info.field}"
     if info.holder is None:
         return "held by a program that is not fencelock"
     if info.limit:

@@ -1,1 +1,1 @@
-"""Locks of ours with the names of other libraries: ``redis_py``."""
+"""Locks that other libraries know: ``redis_py`` has their names, ``redisson`` their layout."""

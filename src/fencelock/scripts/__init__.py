@@ -2,8 +2,8 @@
 
 ``lock/`` also has what is made of locks: multi, once and elections. ``shares/`` is for semaphores
 and reader/writer locks, ``signals/`` for events, latches and barriers, ``quorum/`` for requests
-that only nodes of a quorum get, ``history/`` for what is kept for people. Fragments that several
-folders share lie above them.
+that only nodes of a quorum get, ``redisson/`` for locks in another library's layout, ``history/``
+for what is kept for people. Fragments that several folders share lie above them.
 
 Each file opens with its KEYS, ARGV and replies. What several scripts need exists once:
 
@@ -136,6 +136,10 @@ ONCE_FINISH = Script("lock/once_finish")
 ONCE_FORGET = Script("lock/once_forget")
 ONCE_START = Script("lock/once_start")
 RAISE_FENCE = Script("quorum/raise_fence")
+REDISSON_ACQUIRE = Script("redisson/redisson_acquire")
+REDISSON_COUNT = Script("redisson/redisson_count")
+REDISSON_LOOK = Script("redisson/redisson_look")
+REDISSON_RENEW = Script("redisson/redisson_renew")
 RELEASE = Script("lock/release")
 RENEW = Script("lock/renew")
 REVOKED = Script("lock/revoked")

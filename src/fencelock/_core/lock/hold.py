@@ -33,7 +33,7 @@ from fencelock._core.wire import Wire
 from fencelock._runtime import process
 from fencelock._runtime.records import NamedTuple
 from fencelock.errors import LeaseLost, NotHeld
-from fencelock.lease import BaseLease
+from fencelock.lease import BaseLease, fence_of
 
 # A renewal that ``max_hold`` cuts short must gain this part of a ttl to be worth a command.
 LEAST_GAIN = 0.05
@@ -226,12 +226,12 @@ class Hold(BaseLease):
 
     def has_it(self, now: float) -> HeldBy:
         """Return who has the lock: this one."""
-        return HeldBy(self.own_info, self.fence, max(0.0, now - self.granted_at))
+        return HeldBy(self.own_info, fence_of(self), max(0.0, now - self.granted_at))
 
     def __repr__(self) -> str:
         """Show the state, the name and the fence."""
         state = "lost" if self.lost else "released" if self.released else "held"
-        return f"<{state} {type(self).__name__} of {self.name!r} fence={self.fence}>"
+        return f"<{state} {type(self).__name__} of {self.name!r} fence={fence_of(self)}>"
 
     def __dir__(self) -> list[str]:
         """Name what users may rely on, and not what the flows know of it."""
@@ -295,7 +295,7 @@ class Hold(BaseLease):
     def lost_error(self) -> LeaseLost:
         """Return the error that says how it was lost, or how it will be."""
         loss = self.loss or Loss(self.end, self.deadline)
-        return LeaseLost(self.name, fence=self.fence, server=self.server, **loss._asdict())
+        return LeaseLost(self.name, fence=fence_of(self), server=self.server, **loss._asdict())
 
     def lose(
         self, reason: str, since: float, detail: str = "", *, releasing: Keeper | None = None

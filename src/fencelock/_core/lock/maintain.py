@@ -33,13 +33,22 @@ from fencelock._core.lock.acknowledge import confirmed
 from fencelock._core.lock.hold import Hold, first_due, lose
 from fencelock._core.lock.renewal_schedule import RenewalBatch
 from fencelock._core.lock.tenure import give_up_due
-from fencelock._core.lock.terms import LOCKS, PLAIN, SHARES, milliseconds
+from fencelock._core.lock.terms import LOCKS, OWNED, PLAIN, REDISSON, SHARES, milliseconds
 from fencelock._core.port import FirstEnd, Port
 from fencelock._core.retry import passes
 from fencelock._core.types import Call, NoReply, Reply
 from fencelock._runtime.log import listed, log
 from fencelock.errors import FencelockError, NotAcknowledged, ServerError
-from fencelock.scripts import POLL_RENEW, RENEW, REVOKED, SHARES_RENEW, bulk, head
+from fencelock.lease import fence_of
+from fencelock.scripts import (
+    POLL_RENEW,
+    REDISSON_RENEW,
+    RENEW,
+    REVOKED,
+    SHARES_RENEW,
+    bulk,
+    head,
+)
 
 # Leases per command. The server needs half a millisecond, in which it serves no other client. From
 # 100 on the command's own cost is negligible; with 500 each lease takes no less time
@@ -64,6 +73,13 @@ RECHECK_AFTER_SECONDS = 1.0
 BUSY_SECONDS = 0.05
 # A lease of a quorum was renewed when it has grown by this part of its ttl.
 LEAST_GROWTH = 0.1
+# What renews the leases of each kind, and how many keys each lease has there.
+RENEWALS = {
+    LOCKS: (RENEW, 2),
+    OWNED: (RENEW, 3),
+    SHARES: (SHARES_RENEW, 3),
+    REDISSON: (REDISSON_RENEW, 1),
+}
 # How long the loss of a refused lease may wait for an operator's reason.
 REASON_SECONDS = 0.1
 
@@ -141,7 +157,7 @@ async def _batches(
 
 async def _sorted(port: Port, due: Sequence[Hold], now: float) -> Sequence[list[Hold]]:
     """Sort due renewals by kind; notify of losses, and put back leases that only wait to end."""
-    kinds: tuple[list[Hold], ...] = ([], [], [], [])
+    kinds: tuple[list[Hold], ...] = ([], [], [], [], [])
     for start in range(0, len(due), LEASES_PER_PAUSE):
         if start:
             await port.sleep(now)  # others may run
@@ -310,15 +326,15 @@ def renewal_request(
     terms = holds[0].terms
     if terms.plain:
         return POLL_RENEW, terms.keys.plain, (holds[0].holder_id, milliseconds(ttls[0]))
-    batch = terms.batch
+    script, each = RENEWALS[terms.batch]
     keys: list[bytes] = []
-    told: list[bytes | int] = [b"2" if batch == LOCKS else b"3", shortens_until]
+    told: list[bytes | int] = [b"%d" % each, shortens_until]
     texts = {ttl: b"%d" % milliseconds(ttl) for ttl in set(ttls)}
     for hold, ttl in zip(holds, ttls, strict=True):
         names = hold.terms.keys
-        keys += names.renew if batch == LOCKS else names.renew_owned
+        keys += names.renew if terms.batch == LOCKS else names.renew_owned
         told += (hold.holder_id, texts[ttl])
-    return SHARES_RENEW if batch == SHARES else RENEW, keys, told
+    return script, keys, told
 
 
 def packed_renewal(holds: RenewalBatch, ttls: Sequence[float]) -> bytes:
@@ -515,4 +531,4 @@ def log_loss(hold: Hold) -> None:
         return
     tell = log.info if hold.partial or hold.dropped else log.warning
     why = f"{reason}: {detail}" if detail else reason
-    tell("lost lease of %r, fence %d: %s", hold.name, hold.fence, why)
+    tell("lost lease of %r, fence %d: %s", hold.name, fence_of(hold), why)

@@ -39,6 +39,7 @@ from fencelock.errors import (
     ServerError,
     ServerUnreachable,
 )
+from fencelock.lease import fence_of
 from fencelock.scripts import ELECTION_ANNOUNCE
 
 # Moves a hold from where it is kept into a list, and appends it there first: a signal handler may
@@ -207,7 +208,7 @@ async def give_back_all(port: Port, until: float) -> bool:
     while True:
         with port.mutex:
             held = port.renewals.clear()
-        held.sort(key=lambda hold: (hold.granted_at, hold.fence), reverse=True)
+        held.sort(key=lambda hold: (hold.granted_at, fence_of(hold)), reverse=True)
         holds = [hold for hold in held if _cut_off(port, hold)]
         if not holds:
             break

@@ -157,7 +157,8 @@ class Tenure:
         """
         attempt.tenure = self
         if self.front is not None:
-            attempt.waits_since, attempt.local, attempt.eager = attempt.arrived_at, True, True
+            attempt.local, attempt.eager = True, True
+            attempt.waits_since = 0.0 if attempt.topic else attempt.arrived_at
             self._lines.crowded[self] = None  # first: an interrupt leaves no waiter uncounted
             if self.waiting is NO_ONE:
                 self.waiting = deque()

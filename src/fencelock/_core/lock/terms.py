@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from math import inf
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.keys import LockKeys
@@ -32,8 +32,6 @@ from fencelock.scripts import (
 )
 from fencelock.scripts.constants import RECORD_MS
 
-T = TypeVar("T", bound=Hashable)
-
 # A lease with a fixed end is requested with at least this ttl; after its end it is not granted.
 LEAST_SECONDS = 0.001
 
@@ -45,8 +43,9 @@ LINGER_MARK = b"*"
 TRIES = b"?"
 
 # Kinds of holds: one command renews those of locks (LOCKS), those of their explicit owners (OWNED),
-# those of what many may have at once (SHARES), and one each the plain ones.
-LOCKS, OWNED, PLAIN, SHARES = range(4)
+# those of what many may have at once (SHARES), those in Redisson's layout (REDISSON), and one each
+# the plain ones.
+LOCKS, OWNED, PLAIN, SHARES, REDISSON = range(5)
 
 
 class Asked(Protocol):
@@ -79,6 +78,7 @@ class Terms:
 
     alive = HEARTBEAT
     most_at_once: float = inf  # how long a lease with a fixed end may be when it is granted at once
+    topic: bytes = b""  # a channel of another program's, where releases are announced: no line
     nodes: Sequence[Terms]
 
     __slots__ = (
@@ -252,15 +252,6 @@ def _between(length: int, channel: bytes, ttl: bytes, words: bytes, info: bytes)
         return b"$%d\r\n" % length, b"\r\n$0\r\n\r\n" + rest
     place = 2 * length + len(channel) + 3  # two ids and a channel, a space after each
     return b"$%d\r\n" % length, b"\r\n$%d\r\n" % place, b" ", b" %b \r\n%b" % (channel, rest)
-
-
-# What is the same for many handles is one object for all: with very many, each object counts.
-
-
-@lru_cache(maxsize=256)
-def shared(options: T) -> T:
-    """Return options as one object for all handles that have the same."""
-    return options
 
 
 _valid = lru_cache(maxsize=256)(validity)

@@ -53,7 +53,7 @@ async def take(port: Port, attempt: Attempt) -> Hold | None:
         if not alone:
             return await _in_turn(port, attempt, join(port, attempt, cohort))
     attempt.asks = attempt
-    grant = await line_up(port, attempt, attempt.give_up_at)
+    grant = await line_up(port, attempt, attempt.give_up_at, listen=not terms.topic)
     if grant is None or not grant.deadline > port.now() < terms.ends:
         grant = await queue(port, attempt, grant)
     if grant is None:
@@ -297,7 +297,7 @@ async def _give_to_next(port: Port, hold: Hold, tenure: Tenure, log: Seat) -> in
         return 0
     if tenure.linger and tenure.keep(port, hold):
         return 0
-    asks = None if hold.lost else tenure.for_next(port, hold)
+    asks = None if hold.lost or hold.terms.topic else tenure.for_next(port, hold)
     if asks is None:
         return None
     retire(port, hold)

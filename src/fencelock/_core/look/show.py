@@ -11,7 +11,7 @@ from fencelock import options
 from fencelock._core import events
 from fencelock._core.description import told
 from fencelock._core.error_messages import describes_errors
-from fencelock._core.keys import RESERVED, LockKeys, SignalKeys, lock_key
+from fencelock._core.keys import RESERVED, REVOKED_MS, LockKeys, SignalKeys, lock_key
 from fencelock._core.lock.idle import is_idle
 from fencelock._core.lock.terms import may_linger
 from fencelock._core.look import LISTED
@@ -35,8 +35,6 @@ NAMES_MAX = 500
 IDLE_SECONDS = 1.0
 HOLDERS_SOUGHT = 10_000
 SCAN_COUNT = 1000
-# A revocation is remembered for as long as a holder may need to learn of it by a renewal.
-REVOKED_MS = 600_000
 
 
 @describes_errors
@@ -119,8 +117,13 @@ async def locks(
     """
     listed, chosen = options.count("waiters", waiters, least=0), chosen_names(match, given)
     found = await names(port, prefix, options.text("match", match)) if chosen is None else chosen
-    shown = await show_all(port, [LockKeys(prefix, name) for name in found], listed)
-    return [status for status in shown if recent or status.active or chosen is not None]
+    looks = chosen is None and port.needed == 1
+    hashes = await hash_names(port, prefix, match) if looks else []
+    others = [name for name in hashes if name not in found]
+    shown = await show_all(port, [LockKeys(prefix, name) for name in [*found, *others]], listed)
+    wanted = shown[: len(found)] + [each for each in shown[len(found) :] if each.field]
+    wanted = [status for status in wanted if recent or status.active or chosen is not None]
+    return wanted if chosen is not None else sorted(wanted, key=lambda status: status.name)
 
 
 def chosen_names(match: str, given: Iterable[str] | None) -> list[str] | None:
@@ -234,6 +237,11 @@ async def _revoke(
         return _only(before, only) if reply[0] > 0 else None
     if only is not None and (before.holder is None or before.holder.process != only):
         return None
+    if before.kind == "redisson":
+        from fencelock._core.objects.redisson import RedissonKeys, force_unlock  # noqa: PLC0415 - seldom
+
+        theirs = RedissonKeys(keys.lock.decode(), fenced=False)
+        return before if await force_unlock(port, theirs, reason) else None
     reply = await ask(port, BREAK, keys.all, (*args, port.new_id()))
     return before if reply[0] == 1 else None
 
@@ -263,16 +271,20 @@ async def signals(
     if port.needed > 1:  # a quorum has none
         return []
     if chosen is None:
-        pattern = options.text("match", match)
-        keys = await scan(port, prefix, b"TYPE", b"hash")
-        found = {key[len(prefix.encode()) :].decode(errors="replace") for key in keys}
-        chosen = sorted(
-            name
-            for name in found
-            if name and not name.encode().endswith(RESERVED) and matches(name, pattern)
-        )
+        chosen = await hash_names(port, prefix, options.text("match", match))
     shown = [await _show_signal(port, SignalKeys(prefix, name)) for name in chosen]
     return [status for status in shown if status is not None]
+
+
+async def hash_names(port: Port, prefix: str, pattern: str) -> list[str]:
+    """Return the names whose keys are hashes: events, latches, barriers, and Redisson's locks."""
+    keys = await scan(port, prefix, b"TYPE", b"hash")
+    found = {key[len(prefix.encode()) :].decode(errors="replace") for key in keys}
+    return sorted(
+        name
+        for name in found
+        if name and not name.encode().endswith(RESERVED) and matches(name, pattern)
+    )
 
 
 @describes_errors
@@ -331,7 +343,10 @@ def describe(name: str, shown: Shown) -> LockStatus:
         remaining = pttl_ms / 1000 if pttl_ms >= 0 else None
         if known and holder and parts[1] == holder:
             holders.append(_holder(parts[6], 0, int(fence), now_us, remaining))
-        status = status._replace(kind="lock" if kind in {b"string", b"none"} else "other")
+        ours = {b"string": "lock", b"none": "lock", b"redisson": "redisson"}
+        status = status._replace(kind=ours.get(kind, "other"))
+        if kind == b"redisson":
+            status = status._replace(field=holder.decode())
         holding = len(holders)
     return status._replace(
         held=bool(holding or holder),

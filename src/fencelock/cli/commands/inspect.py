@@ -94,6 +94,8 @@ def _lock_summary(info: LockStatus) -> dict[str, Any]:
         "fence": info.fence,
         "waiting": info.waiting_units,
     }
+    if info.field:
+        data |= {"kind": info.kind, "field": info.field}
     if info.limit:
         data["kind"] = info.kind
         if info.kind == "rwlock":

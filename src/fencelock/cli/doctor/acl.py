@@ -35,6 +35,7 @@ QUORUM_COMMANDS: Final = ("info", "hgetall")
 # Further uses, and the permissions that they need.
 MORE: Final = {
     "ls, election.candidates()": "+scan",
+    "locks of compat.redisson": "+hexists +hkeys +hlen +incr +unsubscribe",
     "a database other than 0": "+select",
     "clients with replicas": "+wait +info",
     "a Cluster": " ".join(f"+{name}" for name in (*CLUSTER_COMMANDS, "sunsubscribe")),

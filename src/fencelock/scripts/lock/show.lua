@@ -3,8 +3,8 @@
 --
 -- KEYS  lock record queue alive holds   (see _lock.lua and _shares.lua), for each name
 -- ARGV  1 how many waiters, and holders of permits, to list for each name; one holder in any case
--- Reply {now us, shown …}, shown for each name: {type of the lock key, holder or '', pttl ms, first line
---        of the record or '', waiters in line, {entry, arrival us, …}, permits taken, holders of permits,
+-- Reply {now us, shown …}, shown for each name: {type of the lock key, or 'redisson' for a hash with the
+--        one field of a holder in that layout, holder or '', pttl ms, first line of the record or '', waiters in line, {entry, arrival us, …}, permits taken, holders of permits,
 --        {hold, end us, …}}
 -- include: _now
 
@@ -40,7 +40,12 @@ local reply = {tonumber(now)}
 for base = 1, #KEYS, 5 do
   local kind, record = call('TYPE', KEYS[base]).ok, read('', 'GET', KEYS[base + 1])
   local waiting = read(0, 'ZCARD', KEYS[base + 2])
-  local shown = {kind, kind == 'string' and call('GET', KEYS[base]) or '', call('PTTL', KEYS[base]),
+  local holder = kind == 'string' and call('GET', KEYS[base]) or ''
+  if kind == 'hash' and read(0, 'HLEN', KEYS[base]) == 1 then
+    holder = string.match(read({}, 'HKEYS', KEYS[base])[1] or '', '^[%x-]+:%d+$') or ''
+    if holder ~= '' then kind = 'redisson' end
+  end
+  local shown = {kind, holder, call('PTTL', KEYS[base]),
     string.match(record, '^[^\n]*'), waiting, {}, 0, 0, {}}
   if waiting > 0 and most > 0 then
     shown[6] = call('ZRANGE', KEYS[base + 2], 0, most - 1, 'WITHSCORES')

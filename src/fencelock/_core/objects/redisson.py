@@ -1,0 +1,193 @@
+"""Locks in the layout of Redisson's ``RLock``: the flows of a lock, over keys of another library's.
+
+Rules of this file:
+
+- The layout is a hash at the lock's own name, with one field: ``client:number``, and how often its
+  holder has entered. Redisson's clients know a thread by the number. Ours is that of an
+  acquisition, so repeating a request changes nothing (I4): the hash has no room for another id.
+- A client counts its re-entries, and writes their number. It is for those that look: nothing
+  decides by it, so it is sent in the background, and release does not ask for it.
+- There is no line: who asks first after a release is granted. A waiter subscribes to the channel
+  where releases are announced, asks again, and waits for a message. The message may be lost (I6):
+  the heartbeat of the client's lines looks at the lock.
+- One of a client's waiters asks for all, as in every tenure; a release passes nothing on. The next
+  one of the client subscribes before it asks, so others are as near.
+- Nothing but ``0`` is ever published on that channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from fencelock._core.error_messages import describes_errors
+from fencelock._core.keys import REVOKED_MS, LockKeys, slot
+from fencelock._core.lock.attempt import Attempt
+from fencelock._core.lock.hold import Hold, lose
+from fencelock._core.lock.terms import REDISSON, Asked, Terms, milliseconds
+from fencelock._core.port import Port
+from fencelock._core.retry import ask, command, persist
+from fencelock._core.types import Call
+from fencelock.options import Cohort
+from fencelock.scripts import (
+    REDISSON_ACQUIRE,
+    REDISSON_COUNT,
+    REDISSON_LOOK,
+    bulk,
+    head,
+)
+
+# Each turn of a client is a grant of its own: what its waiters share is who of them asks.
+ONE_TURN: Final = Cohort(turns=1)
+
+
+class RedissonKeys(LockKeys):
+    """The keys of a lock in Redisson's layout: its name as it is, and what Redisson derives of it.
+
+    The reason of an operator who revoked it is at a key of ours, in the same slot.
+
+    Raises:
+        ValueError: the name ends like a key that fencelock derives.
+    """
+
+    __slots__ = ("fenced",)
+
+    def __init__(self, name: str, *, fenced: bool) -> None:
+        super().__init__("", name)
+        self.fenced: bool = fenced
+
+    def beside(self, what: bytes) -> bytes:
+        """Return the name that Redisson derives: in the lock's slot if its braces make a tag."""
+        return (b"%b:%b" if b"{" in self.lock else b"%b:{%b}") % (what, self.lock)
+
+    @property
+    def topic(self) -> bytes:
+        """Return the channel where a release is announced."""
+        return self.beside(b"redisson_lock__channel")
+
+    @property
+    def grant(self) -> tuple[bytes, ...]:
+        """Return what decides about a grant: the lock alone."""
+        return self.plain
+
+    @property
+    def renew_owned(self) -> tuple[bytes, ...]:
+        """Return what a renewal touches: the lock alone."""
+        return self.plain
+
+
+class RedissonTerms(Terms):
+    """The terms of a lock in Redisson's layout.
+
+    ``client`` is the UUID by which Redisson knows a client; ``numbers`` gives each acquisition one.
+
+    Raises:
+        ValueError: in a Cluster, where the channel of such a name is in another slot: Redisson
+            cannot release it there.
+    """
+
+    __slots__ = ("_client", "_numbers", "_publishes", "topic")
+
+    alive = REDISSON_LOOK
+
+    def __init__(
+        self, *, client: str, numbers: Iterator[int], publishes: bytes, **given: Any
+    ) -> None:
+        super().__init__(**given)
+        keys: RedissonKeys = self.keys  # type: ignore[assignment]  # the handle made them
+        self.batch = REDISSON
+        self._client, self._numbers = client, numbers
+        self.topic: bytes = keys.topic
+        self._publishes = publishes
+        named = (keys.lock, keys.beside(b"redisson_lock_token")) if keys.fenced else keys.plain
+        if publishes == b"SPUBLISH" and {*map(slot, (self.topic, *named))} != {slot(keys.lock)}:
+            raise ValueError(
+                f"name: braces of {keys.name!r} put Redisson's channel into another slot than the"
+                " lock, and no client could release it in a Cluster; choose another name"
+            )
+        self._ask = head(REDISSON_ACQUIRE, named, 2)
+        self._ttl = bulk(b"%d" % milliseconds(self.lease))
+
+    def field(self) -> bytes:
+        """Return the field of a new acquisition."""
+        return f"{self._client}:{next(self._numbers)}".encode()
+
+    def acquire(self, one: Asked, channel: bytes) -> bytes:  # noqa: ARG002 - as Terms
+        """Return a call of ``redisson_acquire.lua``."""
+        return b"%b%b%b" % (self._ask, bulk(one.holder_id), self._ttl)
+
+    def entry(self, one: Asked, channel: bytes) -> bytes:  # noqa: ARG002 - as Terms
+        """Return the word that stands for a waiter in ``redisson_look.lua``."""
+        return one.id
+
+    def counting(self, one: Asked, count: int, *undo: bytes) -> Call:
+        """Return the request that says how often the holder has entered; 0: it has released."""
+        keys = (self.keys.lock, self.topic, self.keys.revoked)
+        return REDISSON_COUNT, keys, (one.holder_id, b"%d" % count, self._publishes, *undo)
+
+    def release(self, one: Asked, asker: bytes = b"") -> Call:  # noqa: ARG002 - as Terms
+        """Return the request that releases it."""
+        return self.counting(one, 0)
+
+    def packed_release(self, one: Asked) -> bytes:
+        """Return the same, packed."""
+        script, keys, args = self.release(one)
+        return head(script, keys, len(args)) + b"".join(map(bulk, args))  # type: ignore[arg-type]  # none is a number
+
+    def abandon(self, one: Asked, channel: bytes = b"") -> Call:  # noqa: ARG002 - as Terms
+        """Return the request that undoes an acquire."""
+        return self.counting(one, 0, b"1")
+
+
+class Contender(Attempt):
+    """An attempt at a lock in Redisson's layout; its id is its field."""
+
+    terms: RedissonTerms
+
+    def __init__(self, terms: RedissonTerms, info: bytes) -> None:
+        super().__init__(terms, terms.field(), info)
+        self.topic = terms.topic
+
+    def rename(self, own_id: bytes = b"") -> None:
+        """Continue as another acquisition, once the old one was given up."""
+        Attempt.rename(self, own_id or self.terms.field())
+
+
+def tell_count(port: Port, hold: Hold) -> None:
+    """Write how often the holder has entered, for those that look."""
+    terms: RedissonTerms = hold.terms  # type: ignore[assignment]  # a contender's
+    port.run_in_background(*terms.counting(hold, hold.count))
+
+
+@describes_errors
+async def fields_of(port: Port, keys: LockKeys) -> list[bytes]:
+    """Return the fields of the hash: that of the holder, or none."""
+    fields: list[bytes] = await command(port, (b"HKEYS", keys.lock), keys.lock)
+    return fields
+
+
+@describes_errors
+async def force_unlock(port: Port, keys: RedissonKeys, reason: str = "by force_unlock") -> bool:
+    """Take the lock from the holder that it finds, and announce that; False if it finds none.
+
+    This client's holder is notified before the request is sent (I8); another one of ours reads the
+    reason when its renewal is refused. A repeated request takes nothing from the next holder,
+    unless that is the same thread of a Java program.
+    """
+    fields = await fields_of(port, keys)
+    with port.mutex:
+        held = [hold for hold in port.renewals.tracked() if hold.holder_id in fields]
+    for hold in held:
+        lose(port, hold, "revoked", port.now(), reason)
+    for field in fields:
+        await _take(port, keys, field, reason.encode())
+    return bool(fields)
+
+
+async def _take(port: Port, keys: RedissonKeys, field: bytes, reason: bytes) -> None:
+    """Release the lock of a field, and remember why."""
+    until = port.now() + port.server_timeout
+    said = (b"SET", keys.revoked, b"%b %b" % (field, reason), b"PX", REVOKED_MS)
+    await persist(port, lambda: port.command(said, keys.lock, until), until)
+    args = (field, b"0", port.publishes)
+    await ask(port, REDISSON_COUNT, (keys.lock, keys.topic, keys.revoked), args, until)
