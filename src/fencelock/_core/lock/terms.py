@@ -126,7 +126,7 @@ class Terms:
         self._vote = self._ttl_ms = b""  # packed when they are first needed
         # The last question: its channel, description, ttl and length of its id, and what its id
         # stands between; and the last release: the length of its id, what is before, what after.
-        self._asked: tuple[bytes, bytes, bytes, int, Sequence[bytes]] = b"", b"", b"", 0, ()
+        self._asked: Between = b"", b"", b"", 0, ()
         self._freed: tuple[int, bytes, bytes] = 0, b"", b""
         # The length and end of a lease, and when those that are granted until an instant, and end
         # no sooner, are due: see ``acquire.begin``.
@@ -157,9 +157,8 @@ class Terms:
             place = b"%b %b %b " % (own_id, one.holder_id, channel) if channel else b""
             words = bulk(one.holder_id) + bulk(place) + ttl + bulk(self.words + info)
             return self._ask + words + bulk(own_id)
-        parts = _between(len(own_id), channel, ttl, self.words, info)
-        self._asked = channel, info, ttl, len(own_id), parts
-        return self._ask + own_id.join(parts)
+        self._asked = _between(channel, info, ttl, len(own_id), self.words)
+        return self._ask + own_id.join(self._asked[-1])
 
     def acquire_next(
         self, one: Asked, channel: bytes, before: Asked | None, waited: float
@@ -246,14 +245,18 @@ def _as_text(options: Hashable) -> bytes:
     return repr(options).encode()
 
 
+# What the id of a question stands between, after all that it depends on.
+Between = tuple[bytes, bytes, bytes, int, Sequence[bytes]]
+
+
 @lru_cache(maxsize=256)
-def _between(length: int, channel: bytes, ttl: bytes, words: bytes, info: bytes) -> Sequence[bytes]:
-    """Return what the id of a question stands between, as one object for all handles."""
-    rest = ttl + bulk(words + info)
+def _between(channel: bytes, info: bytes, ttl: bytes, length: int, words: bytes) -> Between:
+    """Return what an id of this length stands between, as one object for all handles."""
+    first, rest = b"$%d\r\n" % length, ttl + bulk(words + info)
     if not channel:
-        return b"$%d\r\n" % length, b"\r\n$0\r\n\r\n" + rest
-    place = 2 * length + len(channel) + 3  # two ids and a channel, a space after each
-    return b"$%d\r\n" % length, b"\r\n$%d\r\n" % place, b" ", b" %b \r\n%b" % (channel, rest)
+        return channel, info, ttl, length, (first, b"\r\n$0\r\n\r\n" + rest)
+    place = b"\r\n$%d\r\n" % (2 * length + len(channel) + 3)  # two ids, a channel, spaces after
+    return channel, info, ttl, length, (first, place, b" ", b" %b \r\n%b" % (channel, rest))
 
 
 _valid = lru_cache(maxsize=256)(validity)
