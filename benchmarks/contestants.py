@@ -18,8 +18,9 @@ SEMAPHORE = "semaphore"  # ours, as the next
 READER = "reader"
 LINGER = "linger"
 HOOKED = "hooked"
+REDISSON = "Redisson's lock by fencelock"
 BYTES = "our bytes"  # through the floor's own loop
-ALL_OURS = frozenset({OURS, STRICT, SEMAPHORE, READER, LINGER, HOOKED, BYTES})
+ALL_OURS = frozenset({OURS, STRICT, SEMAPHORE, READER, LINGER, HOOKED, BYTES, REDISSON})
 FLOOR = "floor"
 TOKENS = "token list"
 SHARED_FLOOR = "shared floor"
@@ -72,6 +73,7 @@ PLACES = {
     LINGER: Entry("ours:LingerThreads", "ours:LingerTasks"),
     HOOKED: Entry("ours:HookedThreads", "ours:HookedTasks"),
     BYTES: Entry("ours:Bytes", "for threads"),
+    REDISSON: Entry("ours:RedissonThreads", "for threads"),
     FLOOR: Entry("floors:Threads", "floors_asyncio:Tasks"),
     TOKENS: Entry("floors:TokenThreads", "floors_asyncio:TokenTasks"),
     SHARED_FLOOR: Entry("for asyncio", "floors_asyncio:SharedTasks"),

@@ -10,6 +10,7 @@ from monitor import monitored
 from wire import Address
 
 import fencelock
+from fencelock.compat import redisson
 from fencelock.instrumentation import logging_hook, prometheus_hook, set_hooks
 
 LINGER_SECONDS = 0.05
@@ -62,6 +63,14 @@ class LingerTasks(Tasks):
     """A lock whose lease stays with the client after each release."""
 
     options: ClassVar[dict[str, Any]] = {"linger": LINGER_SECONDS}
+
+
+class RedissonThreads(Threads):
+    """A member of Redisson's lock, renewed as its watchdog does."""
+
+    def pair(self, name: str) -> Pair:
+        lock = redisson.Lock(self._client, name)
+        return Pair(lock.acquire, lock.release)
 
 
 class SemaphoreThreads(Threads):

@@ -24,6 +24,7 @@ from cases import (
     growth,
     handoff,
     hooked,
+    java,
     linger,
     quorum,
     renew,
@@ -62,6 +63,8 @@ CASES: dict[str, Case] = {
     "quorum-5-asyncio": quorum.tasks,
     "elsewhere": elsewhere.case,
     "hooks": hooked.case,
+    "java-pair": java.pair,
+    "java-2p8t": java.contended,
     "growth": growth.case,
     "cli-startup": startup.case,
 }

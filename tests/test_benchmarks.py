@@ -107,6 +107,19 @@ def test_cohorts_are_told_beside_the_strict_form(tmp_path):
         assert rows[case]["details"].keys() >= {"cohort", "strict", "longer"}
 
 
+@pytest.mark.slow
+def test_without_java_the_rows_beside_redisson_say_so(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    file = tmp_path / "told.json"
+
+    ran = run("--only", "java-pair", "--json", file, "--peers", "", cwd=tmp_path)
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    (row,) = json.loads(file.read_text())["cases"]
+    assert row["absent"] == {"Redisson": "this machine has no java"}
+    assert row["ours"] > 0
+
+
 def test_the_lines_that_look_for_hooks_are_where_the_benchmark_leaves_them_out(monkeypatch):
     monkeypatch.syspath_prepend(str(RUN.parent))
     hooks = importlib.import_module("hooks")

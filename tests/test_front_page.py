@@ -16,7 +16,13 @@ ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 EXPLANATION = ROOT / "docs" / "explanation"
 CHINESE = ".zh-CN"
-TRANSLATED = [README, ROOT / "docs" / "tutorial" / "first-lock.md"]
+TRANSLATED = [
+    README,
+    *(
+        ROOT / "docs" / page
+        for page in ("tutorial/first-lock.md", "how-to/share-a-lock-with-java.md")
+    ),
+]
 
 
 # --- the picture ----------------------------------------------------------------------------------

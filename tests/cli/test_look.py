@@ -191,7 +191,7 @@ def test_where_none_may_be_started_69_and_doctor_say_so(shell, embedded):
     env = embedded | {"FENCELOCK_EMBEDDED": "0"}
     assert shell("server", "start", env=env).status == 69
     doctor = shell("doctor", "--json", env=env)
-    (check,) = doctor.json["checks"]
+    (check,) = [each for each in doctor.json["checks"] if each["level"] != "OK"]
     assert (doctor.status, check["what"], check["level"]) == (1, "embedded", "FAIL")
 
 

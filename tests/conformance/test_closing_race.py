@@ -213,6 +213,7 @@ WAITS += (for_an_event, for_a_latch, at_a_barrier, to_be_elected)
         for each in WAITS
     ],
 )
+@pytest.mark.refcounts
 async def test_a_client_that_is_closed_during_a_wait_keeps_nothing(world, wait):
     """I9, I10: no socket, thread, task, timer or table, whatever was waited for."""
     client, other = world.client(), world.client()

@@ -404,6 +404,7 @@ TROUBLES = (scripts_forgotten, refused_by_the_server, lost_in_its_block)
 
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.__name__)
+@pytest.mark.refcounts
 async def test_an_error_lets_go_of_the_handle(world, trouble):
     """At once, not when Python's collector runs: a handle dropped while it holds is not renewed."""
     lock = world.client().lock("a")

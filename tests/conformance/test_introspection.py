@@ -126,6 +126,7 @@ async def test_many_named_locks_are_one_command(world, monkeypatch):
 
 
 @pytest.mark.one_server
+@pytest.mark.refcounts
 async def test_a_semaphore_and_a_reader_writer_lock_are_shown_with_their_permits(world):
     client, other = world.client(label="ann"), world.client(label="bob")
     semaphore = client.semaphore("s", 5)

@@ -332,6 +332,7 @@ async def test_a_process_that_ends_keeps_nothing(world):
     assert world.holder("a") is None
 
 
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # from 3.12 on, of each fork
 async def test_a_forked_child_has_none(world):
     if not world.blocking:
         return

@@ -3,6 +3,7 @@
 The real library is beside ours in tests/integrations.
 """
 
+import gc
 import re
 
 import pytest
@@ -160,6 +161,20 @@ async def test_a_thread_or_task_enters_again_by_any_handle(world):
     assert not await one.locked()
 
 
+async def test_a_handle_that_is_gone_ends_nothing_that_another_one_has(world):
+    """The lease is renewed as long as any handle of its thread or task can release it."""
+    client = world.client()
+    one, two = (made(world, client, watchdog_timeout=1.5) for _ in range(2))
+    assert await one.acquire()
+    assert await two.acquire()
+    deadline = two.lease.deadline
+    del one
+    gc.collect()
+    await world.until(lambda: two.lease.deadline > deadline)
+    assert [await two.release(), await two.release()] == [1, 0]
+    assert not await two.locked()
+
+
 async def test_waiting_ends_in_time_and_leaves_nothing(world):
     """I9, I13: neither a subscription nor a field, whatever the others do."""
     java, lock = Java(world), made(world, world.client(), timeout=0.05)
@@ -179,7 +194,7 @@ async def test_a_lease_time_is_not_renewed_and_the_watchdog_renews(world):
     """I8: after its end the lease is lost here, and free for Java."""
     java, client = Java(world), world.client()
     short, kept = made(world, client, lease_time=0.3), made(world, client, "Lock", "b")
-    watched = made(world, client, "Lock", "b", watchdog_timeout=0.3)
+    watched = made(world, client, "Lock", "b", watchdog_timeout=1.5)
     async with watched as lease:
         assert await short.acquire()
         await world.until(lambda: short.lease.lost)
@@ -196,8 +211,8 @@ async def test_a_lease_time_is_not_renewed_and_the_watchdog_renews(world):
 async def test_force_unlock_takes_it_from_any_holder(world):
     """From Java; from another client, which finds out at a renewal; from this one, at once."""
     java, client = Java(world), world.client()
-    mine = made(world, client, watchdog_timeout=0.3)
-    theirs = made(world, world.client(), watchdog_timeout=0.3)
+    mine = made(world, client, watchdog_timeout=1.5)
+    theirs = made(world, world.client(), watchdog_timeout=1.5)
     assert not await mine.force_unlock()
     assert java.lock()
     assert await mine.force_unlock()
@@ -220,7 +235,7 @@ async def test_force_unlock_takes_it_from_any_holder(world):
 async def test_operators_see_it_for_what_it_is_and_take_it(world):
     """``ls`` and ``show`` name the field; the reason of a revocation comes with a renewal."""
     java, client = Java(world), world.client()
-    lock = made(world, world.client(), watchdog_timeout=0.3)
+    lock = made(world, world.client(), watchdog_timeout=1.5)
     await client.event("e").set()
     assert java.lock()
     status = await client.status("a")

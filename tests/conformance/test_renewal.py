@@ -406,6 +406,7 @@ async def test_a_client_that_begins_to_listen_prolongs_no_lease_against_its_opti
 
 
 @DROPS
+@pytest.mark.refcounts
 async def test_a_lease_whose_handle_is_gone_is_not_renewed(world):
     """As found: the nodes of a quorum renewed it for ever, and the log said that nothing did."""
     told = []
@@ -422,6 +423,7 @@ async def test_a_lease_whose_handle_is_gone_is_not_renewed(world):
 
 @DROPS
 @pytest.mark.parametrize("left", [4.0, 2.4], ids=["before it listens", "after its renewal"])
+@pytest.mark.refcounts
 async def test_a_lease_whose_handle_is_gone_is_lost_once_it_is_revoked(world, caplog, left):
     """I8: as found, it was proved until its deadline, and others were granted the lock."""
     told, client = [], world.client()

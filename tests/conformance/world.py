@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from fencelock._core.look.overview import Overview
     from fencelock.status import LockStatus
     from tests.conformance.book import Book
+
 # uvloop has no wheel for PyPy, nor for Pythons without the GIL.
 FACES = ("threads", "asyncio", "uvloop")[: 3 if find_spec("uvloop") else 2]
 # What the test itself asks, and what servers send to each other.

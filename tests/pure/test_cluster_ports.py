@@ -122,7 +122,7 @@ class Node:
 
 
 def connection(node):
-    return SimpleNamespace(sound=True, node=node, channels={}, name=b"home", waiter=None)
+    return SimpleNamespace(sound=True, node=node, channels={}, topics={}, name=b"home", waiter=None)
 
 
 class Port(ClusterPort):

@@ -134,21 +134,24 @@ def parsed(packed):
     return parser.gets()
 
 
-def test_a_handle_asks_and_releases_in_the_same_words_each_time():
+@pytest.mark.parametrize("owner", [b"", b"owner:x"])
+def test_a_handle_asks_and_releases_in_the_same_words_each_time(owner):
     """Later requests are joined from what an earlier one left, with another id."""
     keys, options = LockKeys("p:", "a"), LeaseOptions(ttl=30.0, renew=True)
-    terms = Terms(keys=keys, options=options, client_channel=b"h", ttl=30.0)
+    given = {"keys": keys, "options": options, "ttl": 30.0, "owned": bool(owner)}
+    terms = Terms(client_channel=b"h", **given)
     for own_id in (b"w1", b"w2", b"w2'", b"w1"):
-        one = Attempt(terms, own_id, b'{"unit":"w1"}')
+        one = Attempt(terms, own_id, b'{"unit":"w1"}', owner or None)
+        holder, last = owner or own_id, [own_id] if owner else []
         for channel in (b"h.1", b"h.22", b"", b"h.1"):
-            place = b"%b %b %b " % (own_id, own_id, channel) if channel else b""
-            told = [own_id, place, b"30000", b"%d" % (30000 + RECORD_MS), terms.words + one.info]
-            asked = [b"EVALSHA", ACQUIRE.digest, b"5", *keys.all[:5], *told]
+            place = b"%b %b %b " % (own_id, holder, channel) if channel else b""
+            told = [b"30000", b"%d" % (30000 + RECORD_MS), terms.words + one.info, *last]
+            asked = [b"EVALSHA", ACQUIRE.digest, b"5", *keys.all[:5], holder, place, *told]
             assert parsed(terms.acquire(one, channel)) == asked
-        for turn in (0, 7, 0):
+        for turn in (0, 7, 0) if not owner else (0, 0):
             one.turn = turn
-            last = [b"", b"7"] if turn else []
-            freed = [b"EVALSHA", RELEASE.digest, b"6", *keys.all, own_id, b"h", *last]
+            last = [own_id, b""] if owner else [b"", b"7"] if turn else []
+            freed = [b"EVALSHA", RELEASE.digest, b"6", *keys.all, holder, b"h", *last]
             assert parsed(terms.packed_release(one)) == freed
 
 

@@ -35,7 +35,7 @@ def until(holds):
 THREADS = """
 with fencelock.Client(url) as ours, fencelock.Client(url) as theirs:
     # Renewed: after its ttl it is still held, and its loss is heard of.
-    with ours.lock("renewed", ttl=0.5) as lease:
+    with ours.lock("renewed", ttl=2) as lease:
         first = lease.deadline
         while lease.deadline < first + 0.5:
             assert theirs.lock("renewed").locked()
@@ -70,7 +70,7 @@ with fencelock.Client(url) as ours, fencelock.Client(url) as theirs:
 TASKS = """
 async def main():
     async with fencelock.AsyncClient(url) as ours, fencelock.AsyncClient(url) as theirs:
-        async with ours.lock("renewed", ttl=0.5) as lease:
+        async with ours.lock("renewed", ttl=2) as lease:
             first = lease.deadline
             while lease.deadline < first + 0.5:
                 assert await theirs.lock("renewed").locked()
@@ -93,7 +93,7 @@ with asyncio.Runner(loop_factory=loop) as runner:
 
 QUORUM = """
 with fencelock.Client(url) as ours, fencelock.Client(url) as theirs:
-    with ours.lock("renewed", ttl=0.5) as lease:
+    with ours.lock("renewed", ttl=2) as lease:
         first = lease.deadline
         while lease.deadline < first + 0.5:
             assert theirs.lock("renewed").locked()

@@ -92,6 +92,7 @@ def test_the_end_of_a_lost_body_leaves_the_next_one_alone(client, kind):
 
 
 @pytest.mark.parametrize("kind", SEVERAL)
+@pytest.mark.refcounts
 def test_an_abandoned_generator_releases_its_own(client, kind):
     """The collector ends it, in whichever thread that is."""
     handle = MADE[kind](client)
@@ -189,6 +190,7 @@ def test_a_body_whose_hold_was_released_ends_no_other_body(client):
     ends(second)
 
 
+@pytest.mark.refcounts
 def test_bodies_keep_no_frame_alive(client):
     class Witness:
         pass

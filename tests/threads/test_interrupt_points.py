@@ -223,6 +223,7 @@ def in_line(kind, timeout):
     "kind",
     [pytest.param("multi", marks=pytest.mark.daily), *(each for each in MADE if each != "multi")],
 )
+@pytest.mark.refcounts
 def test_ctrl_c_at_every_point_leaves_nothing(server, prefix, kind):
     """No lease that its handle does not know of: each outcome is kept before it is handed on.
 

@@ -245,6 +245,7 @@ def test_a_waiter_is_granted_what_a_dropped_handle_had_once_it_is_revoked(
     assert got.wait(SOON)
 
 
+@pytest.mark.refcounts
 def test_a_handle_dropped_while_held_warns_and_is_not_renewed(client, server, prefix):
     """Nobody could release it any more: it ends by its ttl, and says so."""
     lock = client.lock("a", ttl=1)
@@ -256,6 +257,7 @@ def test_a_handle_dropped_while_held_warns_and_is_not_renewed(client, server, pr
 
 
 @pytest.mark.filterwarnings("ignore:a handle of 'a' was dropped:ResourceWarning")
+@pytest.mark.refcounts
 def test_a_lease_whose_handle_is_gone_is_not_renewed_by_hand(client, server, prefix):
     """As found: ``renew`` returned, the lease was no longer, and the lock stayed taken so long."""
     lock = client.lock("a", ttl=5)

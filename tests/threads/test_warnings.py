@@ -19,6 +19,7 @@ HOLDING = {
 
 
 @pytest.mark.parametrize("kind", HOLDING)
+@pytest.mark.refcounts
 def test_a_handle_that_is_dropped_while_it_holds_is_logged(client, caplog, kind):
     """Its ResourceWarning is hidden by default."""
     handle = HOLDING[kind](client)
@@ -140,6 +141,7 @@ def test_the_warning_names_the_line(client):
     asyncio.run(main())
 
 
+@pytest.mark.refcounts
 def test_outside_a_loop_nothing_is_said(client):
     """In a thread that a loop gave the work to, for one."""
 

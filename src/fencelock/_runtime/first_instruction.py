@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-KNOWN = (3, 11) <= sys.version_info < (3, 15) and sys.implementation.name == "cpython"
+KNOWN = (3, 11) <= sys.version_info < (3, 16) and sys.implementation.name == "cpython"
 DIGIT, MORE, ENTRY = 0x3F, 0x40, 0x80
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencelock._core.deadlines import handoff_deadline
 from fencelock._core.description import HeldBy
+from fencelock._core.keys import LockKeys
 from fencelock._core.lock.terms import Asked, Terms
 from fencelock._core.seat import Seat
 from fencelock._core.types import Reply
@@ -39,6 +40,14 @@ class Attempt(Seat):
 
     Most attempts never wait, so the defaults are class attributes.
     """
+
+    # Those of its seat, which type checkers want to see again where they are set.
+    keys: LockKeys
+    key: bytes
+    id: bytes
+    began: bool
+    undo_connection: object
+    news: bool
 
     # -- the call -----------------------------------------------------------------------------
     who: object = None  # the thread or task that acquires

@@ -213,7 +213,9 @@ class Terms:
         last: tuple[bytes, ...] = (b"", b"%d" % one.turn) if one.turn else ()
         if self.owned:
             last = asker or one.id, b"%d" % one.fence if one.fence else b""
-        return RELEASE, self.keys.derive(), (one.holder_id, self.client_channel, *last)
+        # Each release of these asks; most others are joined.
+        keys = self.keys.all if self.owned or one.turn else self.keys.derive()
+        return RELEASE, keys, (one.holder_id, self.client_channel, *last)
 
     def packed_release(self, one: Asked) -> bytes:
         """Return the same, packed; that of most from the one before."""
