@@ -183,9 +183,9 @@ class RenewalSchedule:
     def discard(self, hold: Hold) -> None:
         """Forget a hold; harmless when it is not scheduled."""
         self.young.pop(hold, None)
-        bucket, hold.bucket = hold.bucket, UNPLACED
-        if bucket is not None:
-            self._drop(bucket, hold)
+        if hold.bucket is not None:
+            self._drop(hold.bucket, hold)
+            hold.bucket = UNPLACED  # last: after an interrupt it is found again
 
     def _drop(self, bucket: Bucket, hold: Hold) -> None:
         """Take a hold out of its bucket: what is left is no whole batch."""
