@@ -45,7 +45,7 @@ def test_an_option_before_the_command_is_told_where_it_belongs(words, capsys):
 def test_a_password_that_is_missing_is_all_that_doctor_tells(shell, own_server):
     own_server.command("CONFIG", "SET", "requirepass", "secret")
     result = shell("doctor", "--json", "--url", own_server.url)
-    (only,) = result.json["checks"]
+    (only,) = [each for each in result.json["checks"] if each["what"] != "python"]
     assert (result.status, only["level"], only["what"]) == (1, "FAIL", "server")
     assert "NOAUTH" in only["found"]
     denied = shell("ls", "--url", own_server.url)

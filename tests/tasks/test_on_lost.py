@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from weakref import WeakSet
+from weakref import WeakValueDictionary
 
 import pytest
 
@@ -393,7 +393,7 @@ async def test_a_cancelled_release_leaves_nothing_proved(world):
 @pytest.mark.parametrize("how", ["aclose", "release", "ashutdown", "task", "two"])
 async def test_on_lost_may_close_its_client(world, caplog, monkeypatch, how):
     """The close does not wait for its caller, and does not cancel it."""
-    monkeypatch.setattr(process_ports, "_ports", WeakSet())  # not those of other tests
+    monkeypatch.setattr(process_ports, "_ports", WeakValueDictionary())  # not those of other tests
     client, ended = world.client(), asyncio.Queue()
 
     async def on_lost(lease):

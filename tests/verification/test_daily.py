@@ -12,7 +12,7 @@ from verification.mutations.sown import SOWN
 INVARIANTS = {f"I{number}" for number in range(1, 14)}
 KINDS = {
     *("lock", "semaphore", "rwlock", "multi", "once", "election"),
-    *("event", "latch", "barrier", "quorum", "replicas"),
+    *("event", "latch", "barrier", "quorum", "replicas", "redisson"),
 }
 
 
