@@ -60,6 +60,13 @@ def asks(client):
     return any(getattr(each, "pool", each).asking for each in (port, *port.nodes))
 
 
+def has_idle_connection(client):
+    """Return True if a request can go out at once, none being used in the background."""
+    pool = getattr(port_of(client), "pool", None)  # asyncio has one connection for all
+    pools = [pool, *getattr(pool, "at", {}).values()]  # one for each node of a Cluster
+    return pool is None or any(getattr(each, "free", ()) for each in pools)
+
+
 async def connected(world, kind):
     """Return a client with a connection, a lock of it, and the same lock of another client."""
     client = world.client(**(PATIENT if is_quorum(world) else {}))
@@ -122,6 +129,7 @@ async def test_a_hand_over_to_nobody_while_the_client_is_closed(world, release):
     client, other = world.client(), world.client()
     ann = client.election("a", candidate="ann")
     assert await ann.campaign()
+    await world.until(lambda: has_idle_connection(client), "what it announces was sent")
     with standing_still(world):
         job = world.start(ann.hand_over("bob"))
         await world.until(lambda: asks(client), "the request is under way")

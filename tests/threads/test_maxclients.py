@@ -13,7 +13,7 @@ from tests.waiting import SOON, until
 
 def lends_its_connection(port):
     with port.mutex:  # a waiter may join its line meanwhile
-        return any(each.connection is None for each in port.lines.all_waiters())
+        return any(each.stood and not each.connection for each in port.lines.all_waiters())
 
 
 @pytest.mark.slow
