@@ -195,9 +195,10 @@ class RenewalSchedule:
             self._forget(bucket)
 
     def _forget(self, bucket: Bucket) -> None:
-        """Take a bucket out, if it is not under way."""
+        """Take a bucket out, of those under way too."""
         number = bucket.number
         if number is None:
+            self._taken = [each for each in self._taken if each is not bucket]
             return
         left = [each for each in self._buckets.get(number, ()) if each is not bucket]
         if left:
