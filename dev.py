@@ -79,7 +79,7 @@ COMPUTES = "tests/flows"  # never waits; its last file begins when so much of al
 EARLY = 0.7
 # Tests of deadlines and failovers want a machine that is not busy.
 CALM = ("tests/scale", "tests/cluster", "tests/verification", "tests/faults", "tests/cli")
-CALM_PROCESSES, PROCESSES = 3, 5
+CALM_PROCESSES, PROCESSES, DAILY_PROCESSES = 3, 4, 5
 # tests/daily.py says which test belongs to which part.
 DAILY, REST = "--part=daily", "--part=rest"
 NEWER = "3.13"  # the Python that ``nightly`` tests beside the one that runs it
@@ -131,7 +131,7 @@ def daily(*args: str) -> int:
     if args:
         return run("-m", "pytest", *args)
     chosen = in_order("tests/verification", LONG, without=("tests/integrations",))
-    return spread(PROCESSES, DAILY, *chosen)
+    return spread(DAILY_PROCESSES, DAILY, *chosen)
 
 
 def daily_with(version: str = "", *args: str) -> int:

@@ -21,6 +21,7 @@ WORDS = (
         "--slots",
         "--on-lost",
         "--format",
+        "--allow-host",
         "--url",
         "--prefix",
         "--wait",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -22,6 +23,18 @@ class _Help(argparse.RawDescriptionHelpFormatter):
         chosen = os.environ.get("COLUMNS", "")
         width = int(chosen) if chosen.isdecimal() else 0
         super().__init__(prog, width=(width or columns(1)) - 2)
+
+    if sys.version_info[:2] == (3, 14):  # there it would import dataclasses and inspect
+
+        def _set_color(self, _color: object) -> None:
+            self._theme, self._decolor = _NoColors(), str
+
+
+class _NoColors:
+    """A theme of argparse without colours."""
+
+    def __getattr__(self, _role: str) -> str:
+        return ""
 
 
 class ArgumentParser(argparse.ArgumentParser):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, Final
@@ -22,7 +21,7 @@ _DURATION: Final = r"(\d+(?:\.\d+)?|\.\d+)(ms|s|m|h|d|)"  # compiled when it is 
 class Option:
     """An option or a word of a command, with what argparse learns of it."""
 
-    __slots__ = ("dest", "flag", "group", "names", "told")
+    __slots__ = ("dest", "flag", "group", "names", "plain", "told")
 
     def __init__(self, names: Sequence[str], group: int, told: dict[str, Any]) -> None:
         self.names: Sequence[str] = names
@@ -30,6 +29,7 @@ class Option:
         self.told: dict[str, Any] = told
         self.dest: str = names[-1].lstrip("-").replace("-", "_")  # what its value is called
         self.flag: bool = told.get("action") == "store_true"  # it takes no value
+        self.plain: bool = self.flag or "action" not in told  # given once, or the last one counts
 
     @property
     def place(self) -> bool:
@@ -52,18 +52,6 @@ class Option:
         if value not in self.told.get("choices", (value,)):
             raise BadValueError(text)
         return value
-
-    if sys.version_info[:2] == (3, 14):  # there it would import dataclasses and inspect
-
-        def _set_color(self, _color: object) -> None:
-            self._theme, self._decolor = _NoColors(), str
-
-
-class _NoColors:
-    """A theme of argparse without colours."""
-
-    def __getattr__(self, _role: str) -> str:
-        return ""
 
 
 class Parser:
@@ -132,7 +120,7 @@ class Parser:
         for word in words:
             named = word.startswith("-")
             option = options.get(word) if named else places.pop(0) if places else None
-            if option is None or (option.group and option.group in groups):
+            if option is None or not option.plain or (option.group and option.group in groups):
                 return None
             text = next(words, "-") if named and not option.flag else word
             if text.startswith("-") and not option.flag:
