@@ -164,9 +164,7 @@ async def test_a_thread_or_task_enters_again_by_any_handle(world):
 async def test_a_handle_that_is_gone_ends_nothing_that_another_one_has(world):
     """The lease is renewed as long as any handle of its thread or task can release it."""
     client = world.client()
-    one, two = (
-        made(world, client, watchdog_timeout=4.5) for _ in range(2)
-    )  # to collect takes time
+    one, two = (made(world, client, watchdog_timeout=4.5) for _ in range(2))
     assert await one.acquire()
     assert await two.acquire()
     deadline = two.lease.deadline
