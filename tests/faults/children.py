@@ -13,11 +13,12 @@ ROOT = Path(__file__).resolve().parents[2]
 ANSWER_SECONDS = 20.0
 
 
-class Child:
-    """One child process; ``ask`` returns a future, ``tell`` waits for the answer."""
+class Answering:
+    """A process that answers on its output, line by line, what it is asked on its input."""
 
-    def __init__(self, face, url, **options):
-        command = [sys.executable, "-m", "tests.faults.child", face.name, url, json.dumps(options)]
+    answer_seconds = ANSWER_SECONDS
+
+    def __init__(self, command):
         self._process = subprocess.Popen(
             command,
             cwd=ROOT,
@@ -29,7 +30,6 @@ class Child:
         )
         self._asked = []
         self._ready = concurrent.futures.Future()
-        self.losses = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -39,8 +39,37 @@ class Child:
 
     def ready(self):
         """Return once it runs, so that several can start side by side."""
-        self._ready.result(ANSWER_SECONDS)
+        self._ready.result(self.answer_seconds)
         return self
+
+    def pause(self):
+        """Freeze it; return once it stands still."""
+        os.kill(self.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED)
+
+    def resume(self):
+        os.kill(self.pid, signal.SIGCONT)
+
+    def kill(self):
+        self._process.kill()
+        self._process.wait()
+
+    def close(self):
+        if self._process.poll() is None:
+            self.kill()
+        self._reader.join()
+        self._process.stdin.close()
+        self._process.stdout.close()
+
+
+class Child(Answering):
+    """One child process; ``ask`` returns a future, ``tell`` waits for the answer."""
+
+    def __init__(self, face, url, **options):
+        self.losses = []
+        super().__init__(
+            [sys.executable, "-m", "tests.faults.child", face.name, url, json.dumps(options)]
+        )
 
     def lock(self, name, handle="", **options):
         """Make a handle in the child; it is called by the lock's name unless it has its own."""
@@ -64,25 +93,6 @@ class Child:
         answer = self.tell("acquire", handle, **options)
         assert answer.get("granted"), answer
         return answer
-
-    def pause(self):
-        """Freeze it; return once it stands still."""
-        os.kill(self.pid, signal.SIGSTOP)
-        os.waitid(os.P_PID, self.pid, os.WSTOPPED)
-
-    def resume(self):
-        os.kill(self.pid, signal.SIGCONT)
-
-    def kill(self):
-        os.kill(self.pid, signal.SIGKILL)
-        self._process.wait()
-
-    def close(self):
-        if self._process.poll() is None:
-            self.kill()
-        self._reader.join()
-        self._process.stdin.close()
-        self._process.stdout.close()
 
     def _read(self):
         for line in self._process.stdout:

@@ -6,15 +6,14 @@ Where there is no Java, no Maven, or no Redisson to be had, ``built`` raises ``M
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import threading
 from concurrent.futures import Future
 from pathlib import Path
 
+from tests.faults.children import Answering
+
 HERE = Path(__file__).parent
-ROOT = HERE.parents[2]
 ANSWER_SECONDS = 60.0  # a busy machine
 BUILD_SECONDS = 120
 
@@ -47,31 +46,13 @@ def built(folder: Path, redisson: str) -> str:
     raise Missing(f"Maven cannot fetch Redisson {redisson}")
 
 
-class Member:
+class Member(Answering):
     """One process; ``ask`` returns a future, and any other verb is asked and waited for.
 
     ``member.try_("a", "orders", 0)`` has its thread "a" try, and returns True or False.
     """
 
-    def __init__(self, command):
-        self._process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            bufsize=1,
-            start_new_session=True,
-        )
-        self._asked = []
-        self._ready = Future()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def ready(self):
-        """Return once it is connected, so that several can start side by side."""
-        self._ready.result(ANSWER_SECONDS)
-        return self
+    answer_seconds = ANSWER_SECONDS
 
     def ask(self, verb, thread, name, *arguments):
         future = Future()
@@ -85,24 +66,6 @@ class Member:
             return self.ask(verb.strip("_"), thread, name, *arguments).result(seconds)
 
         return asked
-
-    def pause(self):
-        """Freeze it; return once it stands still."""
-        self._process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
-
-    def resume(self):
-        self._process.send_signal(signal.SIGCONT)
-
-    def kill(self):
-        self._process.kill()
-        self._process.wait()
-
-    def close(self):
-        self.kill()
-        self._reader.join()
-        self._process.stdin.close()
-        self._process.stdout.close()
 
     def _read(self):
         for line in self._process.stdout:
