@@ -82,8 +82,9 @@ def test_a_look_is_two_commands_a_second_without_scan(server, run, crowd, browse
 
     more = {name: times - before.get(name, 0) for name, times in after.items()}
     assert more.get("scan", 0) == more.get("keys", 0) == 0
-    # The holder and the waiter of the test send one a second at the most.
-    assert 3 <= sum(more.values()) <= (2 + 1) * passed, (more, passed)
+    # The holder and the waiter of the test send one a second at the most. As many seconds begin
+    # in this time as it is long, and one more.
+    assert 3 <= sum(more.values()) <= (2 + 1) * (passed + 1), (more, passed)
     middle = statistics.median(totals)
     print(f"{passed:.1f} s: {more}; a refresh takes {middle:.0f} ms")  # noqa: T201 - for a reader with -s
 
