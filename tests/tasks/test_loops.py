@@ -160,7 +160,7 @@ def test_a_loop_that_is_blocked_for_longer_than_the_ttl(world):
         async with client.lock("a", ttl=0.5, on_lost="cancel") as lease:
             until(lambda: world.holder() is None)  # blocks, as a long calculation does
             seen.append(lease.lost)
-            await asyncio.Event().wait()
+            await asyncio.wait_for(asyncio.Event().wait(), SOON)
 
     async def work() -> None:
         client, seen = fencelock.AsyncClient(world.server.url, key_prefix=world.prefix), []
