@@ -33,6 +33,7 @@ FOLDER = ROOT / ".servers"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 PROBE_SECONDS = 30.0
 PROCESSES = 3
+OLDEST = "redis-6.2"  # its Cluster has no sharded channels
 # A program of Debian runs with Debian's own libraries: this machine's may be older.
 SCRIPT = '#!/bin/sh\nexec "{loader}" --library-path "{libraries}" "{program}" "$@"\n'
 
@@ -200,11 +201,11 @@ class Result(NamedTuple):
 
 
 def with_topologies(had: dict[str, Binary]) -> set[str]:
-    """Return the newest server of each kind: it runs as Sentinel, Cluster and quorum, too."""
+    """Return which run as Sentinel, Cluster and quorum, too: the newest of each maker, OLDEST."""
     newest: dict[str, str] = {}
     for name in sorted(had, key=lambda each: had[each].release):
         newest[had[name].flavour] = name
-    return set(newest.values())
+    return {*newest.values(), OLDEST} & had.keys()
 
 
 def run_on(binary: Binary, *, topologies: bool) -> Result:
