@@ -18,7 +18,8 @@ python3 dev.py release-check      build the package as an index gets it, and che
 
 Needs Python 3.11 or newer on Linux or macOS, and a package index that pip can reach; no root, and
 nothing installed beforehand. All it installs goes into .venv beside this file, for another Python
-into .venv-3.13 or the like: remove such a folder to start afresh.
+into .venv-3.13 or the like, and what ``servers`` fetches into .servers: remove such a folder to
+start afresh.
 """
 
 import contextlib
