@@ -21,6 +21,7 @@ from typing import NamedTuple
 import pytest
 
 import fencelock
+from build_site import CALLED
 from fencelock import errors, options
 from fencelock._core.keys import LockKeys
 from fencelock._io.wire import ReplyError, server_error
@@ -162,8 +163,6 @@ EXPORTS = [one for one in NAMED if isinstance(one, type)]
 FUNCTIONS = [one for one in NAMED if one not in EXPORTS]
 ERRORS = [one for one in EXPORTS if issubclass(one, BaseException)]
 CLASSES = [one for one in EXPORTS if one not in ERRORS]
-# Made by calling them; the others are made by these.
-CALLED = {"AsyncClient", "Client", "Cohort", "History", "Poll", "Queue"}
 ENTERED = {"__call__", "__enter__", "__aenter__"}
 
 
