@@ -5,7 +5,8 @@ python3 dev.py docs [--to FOLDER]
 ``docs/`` is written for readers of the repository. This makes of it what Zensical takes: a copy
 whose blocks have no words of our tests, and whose links lead to the site, or else to the
 repository. The navigation is that of docs/README.md; the first page is the beginning of README.md;
-the reference of the API is made of docstrings. A warning is an error. No network is needed.
+the reference of the API is made of docstrings. Pictures are drawn anew. A warning is an error. No
+network is needed.
 """
 
 from __future__ import annotations
@@ -288,6 +289,7 @@ def main() -> int:
     options = argparse.ArgumentParser(usage=(__doc__ or "").split("\n")[2])
     options.add_argument("--to", type=Path, default=WORK)
     work = options.parse_args().to.resolve()
+    subprocess.run([sys.executable, DOCS / "images" / "draw.py"], check=True)
     try:
         prepare(work)
     except Incomplete as trouble:

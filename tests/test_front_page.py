@@ -1,4 +1,4 @@
-"""The README: its picture, its translation, its numbers, and its links on a package index."""
+"""The README, its translation, its numbers, its links on a package index; and all pictures."""
 
 import importlib.util
 import re
@@ -9,7 +9,7 @@ import pytest
 from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
 
-from tests.test_docs import blocks
+from tests.test_docs import PAGES, blocks
 from tests.test_tidy import links, without_code
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,13 +25,13 @@ TRANSLATED = [
 ]
 
 
-# --- the picture ----------------------------------------------------------------------------------
+# --- the pictures ---------------------------------------------------------------------------------
 
 
 def drawing():
     """Return the program that draws the pictures."""
-    place = ROOT / "docs" / "images" / "lease.py"
-    spec = importlib.util.spec_from_file_location("lease_drawing", place)
+    place = ROOT / "docs" / "images" / "draw.py"
+    spec = importlib.util.spec_from_file_location("drawing", place)
     program = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(program)
     return program
@@ -40,26 +40,42 @@ def drawing():
 def test_the_pictures_are_what_their_text_makes():
     program = drawing()
     stale = [
-        each.file
-        for each in program.LANGUAGES
-        if (program.HERE / each.file).read_text(encoding="utf-8") != program.picture(each)
+        story.picture.name
+        for story in program.stories()
+        if not story.picture.exists()
+        or story.picture.read_text(encoding="utf-8") != program.drawing(story)
     ]
 
-    assert stale == [], "run: python docs/images/lease.py"
+    assert stale == [], "run: python docs/images/draw.py"
+    drawn = {story.picture for story in program.stories()}
+    assert set(program.HERE.glob("*.svg")) == drawn
 
 
-def test_the_pictures_tell_one_story_in_all_languages():
+def test_each_picture_is_on_a_page_that_describes_it_by_its_label():
     program = drawing()
-    stories = [[each[:-1] for each in program.events(one.story)] for one in program.LANGUAGES]
+    shown = "".join(page.read_text() for page in PAGES)
+    missing = [
+        story.picture.name
+        for story in program.stories()
+        if not re.search(re.escape(f"![{story.label}](") + rf"\S*/{story.picture.name}\)", shown)
+    ]
 
-    assert all(story == stories[0] for story in stories)
+    assert missing == []
+
+
+def test_a_picture_tells_one_story_in_all_languages():
+    program = drawing()
+    stories = {story.picture.name: story.events for story in program.stories()}
+    for name, events in stories.items():
+        original = stories[untranslated(name)]
+        assert [event[:-1] for event in events] == [event[:-1] for event in original]
 
 
 def test_every_class_of_a_picture_has_a_colour_in_light_and_in_dark_mode():
     program = drawing()
     light, _, dark = program.STYLE.partition("@media (prefers-color-scheme: dark)")
-    for language in program.LANGUAGES:
-        used = set(re.findall(r'class="(\w+)"', program.picture(language))) - {"title"}
+    for story in program.stories():
+        used = set(re.findall(r'class="(\w+)"', program.drawing(story))) - {"title"}
         for style in (light, dark):
             assert used - set(re.findall(r"\.(\w+)\b[^}]*?(?:fill|stroke):", style)) == set()
 
