@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,12 @@ PROJECT = ("README.md", "CHANGELOG.md", "SECURITY.md", "verification/README.md")
 LINK = re.compile(
     r"^(?P<fence> *```+).*?^(?P=fence)$|`[^`\n]*`"
     r"|(?P<words>!?\[[^\]]*\])\((?![a-z]+:|#)(?P<link>[^)\s]+)\)",
+    re.MULTILINE | re.DOTALL,
+)
+# A paragraph's last line before a list, which Zensical wants an empty line between.
+LIST = re.compile(
+    r"^(?P<fence> *```+).*?^(?P=fence)$"
+    r"|^(?P<before>(?![-*] |\d+\. )[^\s|>#][^\n]*\n)(?=(?:[-*]|1\.) )",
     re.MULTILINE | re.DOTALL,
 )
 FENCE = re.compile(r"^( *```+python) (?:run|stub)$", re.MULTILINE)
@@ -89,10 +96,11 @@ def converted(path: Path, places: dict[Path, str], repository: str) -> str:
     """Return a page as the site has it."""
     text = FENCE.sub(r"\1", path.read_text(encoding="utf-8"))
     text = re.sub(r"^( *```)crontab$", r"\1text", text, flags=re.MULTILINE)
+    text = LIST.sub(lambda found: found[0] + ("\n" if found["before"] else ""), text)
 
     def lead(found: re.Match[str]) -> str:
         if found["link"] is None:
-            return found[0]
+            return code_in_table(found[0]) if r"\|" in found[0] and not found["fence"] else found[0]
         words, (name, mark, heading) = found["words"], found["link"].partition("#")
         target = (path.parent / name).resolve()
         if target in places:
@@ -101,6 +109,11 @@ def converted(path: Path, places: dict[Path, str], repository: str) -> str:
         return f"{words}({repository}/blob/main/{inside}{mark}{heading})"
 
     return LINK.sub(lead, text)
+
+
+def code_in_table(code: str) -> str:
+    """Return code whose bars are not borders of a table's cells."""
+    return f"<code>{escape(code.strip('`'), quote=False).replace(chr(92) + '|', '&#124;')}</code>"
 
 
 def relative(page: str, target: str) -> str:
@@ -207,19 +220,12 @@ def as_toml(value: Any) -> str:
 
 # --- the reference of the API ---------------------------------------------------------------------
 
+# The pages of it, and the page that has what docstrings lack.
+USES = "[Python](python.md) says when to use which."
 API = {
-    "reference/api-threads.md": (
-        "API for threads",
-        "Every public class and function for threads, with its docstrings.",
-    ),
-    "reference/api-asyncio.md": (
-        "API for asyncio",
-        "Every public class and function for asyncio, with its docstrings.",
-    ),
-    "reference/api-errors.md": (
-        "API of errors",
-        "Every error that fencelock raises, with its docstring.",
-    ),
+    "reference/api-threads.md": ("API for threads", USES),
+    "reference/api-asyncio.md": ("API for asyncio", USES),
+    "reference/api-errors.md": ("API of errors", "[Errors](errors.md) says what to do about each."),
 }
 # Classes that users call; all others are made by these.
 CALLED = {"AsyncClient", "Client", "Cohort", "History", "Poll", "Queue"}
@@ -245,12 +251,12 @@ def exported(module: Path) -> list[str]:
 
 def api_page(place: str, names: list[str]) -> str:
     """Return a page of names: mkdocstrings puts signatures and docstrings in their places."""
-    title, what = API[place]
+    title, beside = API[place]
     made_by_calling = "    options:\n      merge_init_into_class: true\n"
     blocks = "\n".join(
         f"::: fencelock.{name}\n{made_by_calling if name in CALLED else ''}" for name in names
     )
-    return f"# {title}\n\n{what}\nWhen to use what says [Python](python.md).\n\n{blocks}"
+    return f"# {title}\n\nWhat the docstrings say. {beside}\n\n{blocks}"
 
 
 # --- the build ------------------------------------------------------------------------------------
@@ -297,6 +303,9 @@ def main() -> int:
     command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict", "-f"]
     settings = {**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(ROOT / "src")}
     built = subprocess.run([*command, work / "zensical.toml"], check=False, cwd=work, env=settings)
+    for page in (work / "html").glob("**/*.zh-CN/index.html"):
+        text = page.read_text(encoding="utf-8")
+        page.write_text(text.replace('<html lang="en"', '<html lang="zh-CN"', 1), encoding="utf-8")
     if not built.returncode:
         print(f"built {work / 'html'}")
     return built.returncode
