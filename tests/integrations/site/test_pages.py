@@ -29,7 +29,7 @@ LINKS = "[...document.querySelectorAll('a[href]')].map(a => a.href.split('?')[0]
 NAMED = "[...document.querySelectorAll('[id], a[name]')].map(e => e.id || e.name)"
 BROKEN = "[...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src)"
 UNDESCRIBED = "[...document.images].filter(i => !i.alt).map(i => i.src)"
-TOO_WIDE = "document.documentElement.scrollWidth > innerWidth"
+TOO_WIDE = "document.documentElement.scrollWidth > screen.width"
 SCHEME = "document.body.dataset.mdColorScheme"
 
 
