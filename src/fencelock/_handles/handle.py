@@ -444,8 +444,9 @@ class Holds:
                 return False
             if self.forget is not None:
                 self.forget(hold)
-        except BaseException:  # a signal handler raised: the flow releases it now
-            self.remove(hold)
+        except BaseException:  # a signal handler raised: the flow releases what it has
+            if taken:
+                self.remove(hold)
             raise
         return True
 
