@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent
 DOCS = ROOT / "docs"
 INDEX = DOCS / "README.md"
 WORK = ROOT / "build" / "site"
-CHINESE = ".zh-CN.md"
+CHINESE = "zh-CN.md"
 SHOWN = (".md", ".svg", ".png", ".css", ".yml", ".json")  # what a site has of docs/
 # Pages outside docs/ → their place in the site.
 BESIDE = {
@@ -303,7 +303,7 @@ def main() -> int:
     command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict", "-f"]
     settings = {**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(ROOT / "src")}
     built = subprocess.run([*command, work / "zensical.toml"], check=False, cwd=work, env=settings)
-    for page in (work / "html").glob("**/*.zh-CN/index.html"):
+    for page in (work / "html").glob("**/*zh-CN/index.html"):
         text = page.read_text(encoding="utf-8")
         page.write_text(text.replace('<html lang="en"', '<html lang="zh-CN"', 1), encoding="utf-8")
     if not built.returncode:

@@ -96,7 +96,7 @@ def test_each_page_fits_a_phone_and_its_links_lead_somewhere(site, phone):
 @pytest.mark.parametrize("name", LOOKED_AT)
 def test_what_a_page_shows_can_be_read(site, browser, new_page, name, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    page = new_page(color_scheme=scheme)
+    page = new_page(color_scheme=scheme, viewport={"width": 1280, "height": 900})
     page.goto(site[0] + name)
 
     if folder := os.environ.get("FENCELOCK_SCREENSHOTS"):
