@@ -101,8 +101,9 @@ def test_what_a_page_shows_can_be_read(site, browser, new_page, name, scheme):
 
     if folder := os.environ.get("FENCELOCK_SCREENSHOTS"):
         for width in (390, 1280):
-            page.set_viewport_size({"width": width, "height": 900})
-            page.screenshot(path=Path(folder) / f"{name.replace('/', '-')}{width}-{scheme}.png")
+            shown = new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+            shown.goto(site[0] + name, wait_until="networkidle")
+            shown.screenshot(path=Path(folder) / f"{name.replace('/', '-')}{width}-{scheme}.png")
 
     found = axe.Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa"]})
 
