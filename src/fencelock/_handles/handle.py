@@ -236,8 +236,7 @@ class Holds:
     def _now(self) -> list[Hold]:
         """Return the holds of this process: after a fork there are none."""
         if self._generation != process.generation:
-            self._generation = process.generation
-            self._holds = []
+            self._holds, self._generation = [], process.generation
         return self._holds
 
     def all(self) -> tuple[Hold, ...]:
