@@ -130,9 +130,13 @@ def test_a_translation_has_the_sections_and_numbers_of_its_original(translated):
     assert list(numbers(translated)) == list(numbers(original(translated)))
 
 
-def test_a_translation_has_chinese_punctuation(translated):
+INDEX = DOCS / "zh-CN.md"
+
+
+@pytest.mark.parametrize("page", [*TRANSLATIONS, INDEX], ids=lambda page: page.name)
+def test_a_chinese_page_has_chinese_punctuation(page):
     """Full width beside Chinese; and what is bold begins and ends with letters there."""
-    prose = re.sub(r"`[^`\n]*`", "`", without_code(translated.read_text()))
+    prose = re.sub(r"`[^`\n]*`", "`", without_code(page.read_text()))
     narrow = re.findall(r".{,9}(?:[一-龥`][,;:!?]|[,;:!?(][一-龥]).{,9}", prose)
     bold = re.findall(r"\w?\*\*.+?\*\*\w?", prose)
     plain = [each for each in bold if re.search(r"^\w\*\*[^\w]|[^\w]\*\*\w$", each)]
@@ -141,8 +145,7 @@ def test_a_translation_has_chinese_punctuation(translated):
 
 
 def test_the_chinese_index_has_every_translation():
-    index = DOCS / "zh-CN.md"
-    leads = {(DOCS / target).resolve() for target in links(index.read_text()) if CHINESE in target}
+    leads = {(DOCS / target).resolve() for target in links(INDEX.read_text()) if CHINESE in target}
 
     assert sorted(leads) == TRANSLATIONS
 
