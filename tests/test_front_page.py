@@ -217,6 +217,28 @@ def test_the_three_facts_of_the_readme_were_measured():
     assert "57.1 s" in readme
 
 
+# Page that quotes figures → pages that measured them.
+QUOTED = {
+    "why-not-redis-py": ("peers-under-faults", "performance"),
+    "do-i-need-redlock": ("failovers", "guarantees", "performance", "../how-to/use-a-quorum"),
+}
+
+
+@pytest.mark.parametrize("page", QUOTED)
+def test_what_an_answer_quotes_was_measured(page):
+    measured = "".join((EXPLANATION / f"{name}.md").read_text() for name in QUOTED[page])
+    measured = re.sub(r"(\d)/(?=\d)", r"\1 of ", measured)
+    said = without_code((EXPLANATION / f"{page}.md").read_text())
+    figures = re.findall(r"\d+ of \d+|\d+[.,][\d.,]*\d|\d{3,}", re.sub(r"`[^`\n]*`", "", said))
+
+    assert len(figures) > 10
+    assert [one for one in figures if not has_figure(measured, one)] == []
+
+
+def has_figure(text, figure):
+    return re.search(rf"(?<![\d.,]){re.escape(figure)}(?![.,]?\d)", text) is not None
+
+
 # --- the package's page on an index ---------------------------------------------------------------
 
 

@@ -3,7 +3,12 @@
 All instants are CLOCK_BOOTTIME, which every process of this host reads alike.
 """
 
+import contextlib
+import os
+import subprocess
+import sys
 import threading
+from subprocess import PIPE
 
 import pytest
 
@@ -14,6 +19,7 @@ from fencelock._runtime.clock import now
 from tests.faults.test_late_answers import ends_before_the_servers
 from tests.faults.world import Tasks, Threads, View, outcome, spawn, wait_until
 from tests.waiting import machine_seconds
+from verification.runs.shims import Clock, library, why_not
 
 
 def callback_seconds():
@@ -22,6 +28,20 @@ def callback_seconds():
 
 
 REVOKED_SECONDS = 5.0
+
+# Prints its wall clock; then, once it was renewed twice since the test went on, also what it has.
+HOLDER = """
+import sys, threading, time, fencelock
+with fencelock.Client(sys.argv[1]) as client:
+    with client.lock(sys.argv[2], ttl=1) as lease:
+        print(time.time(), flush=True)
+        sys.stdin.readline()
+        ends = {lease.deadline}
+        while len(ends) < 3 and not lease.lost:
+            threading.Event().wait(0.01)
+            ends.add(lease.deadline)
+        print(time.time(), lease.lost, flush=True)
+"""
 
 
 class Losses:
@@ -70,6 +90,44 @@ def test_the_first_look_of_a_holder_that_was_frozen(server, proxy, start, view, 
     assert child.tell("release", view.name)["error"] == "LeaseLost"
 
 
+@pytest.mark.slow
+def test_a_holder_that_was_frozen_for_less_than_its_ttl_goes_on(server, start, view):
+    child = start(server.url)
+    child.lock(view.name, ttl=3)
+    child.acquire(view.name)
+    child.pause()
+    wait_until(lambda: view.remaining() < 1.5, what="renewals were missed")
+    child.resume()
+    wait_until(lambda: view.remaining() > 2, what="it renews again")
+    assert child.tell("lost", view.name)["lost"] is False
+    assert child.losses == []
+    child.tell("release", view.name)
+    assert view.free()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(why_not()), reason=why_not())
+@pytest.mark.parametrize("seconds", [3600, -3600])
+def test_the_holders_wall_clock_says_nothing_of_its_lease(server, tmp_path, view, seconds):
+    """Its clock is set forward, or back: it renews as before, and holds on."""
+    with contextlib.closing(Clock(tmp_path)) as clock:
+        shim = {"LD_PRELOAD": str(library("clock")), **clock.environment}
+        command = [sys.executable, "-c", HOLDER, server.url, view.name]
+        with subprocess.Popen(
+            command, env=os.environ | shim, stdin=PIPE, stdout=PIPE, text=True
+        ) as holder:
+            try:
+                started = float(holder.stdout.readline())
+                clock.jump(seconds)
+                said, _ = holder.communicate("\n", timeout=20)
+            finally:
+                holder.kill()
+    shown, lost = said.split()
+    assert abs(float(shown) - started - seconds) < 60, "it saw the jump"
+    assert lost == "False"
+    assert view.free()
+
+
 def test_a_frozen_holder_touches_nothing_of_its_successor(server, start, connect, view):
     child = start(server.url)
     child.lock(view.name, ttl=0.4)
@@ -87,15 +145,24 @@ def test_a_frozen_holder_touches_nothing_of_its_successor(server, start, connect
 
 
 @pytest.mark.parametrize("ttl", [0.5, pytest.param(2.0, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("how", ["blackhole", pytest.param("rst", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "how",
+    ["blackhole", *(pytest.param(each, marks=pytest.mark.slow) for each in ("rst", "one way"))],
+)
 def test_the_loss_is_told_before_the_next_can_be_granted(connect, proxy, losses, ttl, how):
-    """The holder's network is gone; another client, on the server itself, waits in line."""
+    """The holder's network is gone; another client, on the server itself, waits in line.
+
+    One way: its requests still arrive, so that a renewal it never hears of may prolong the wait.
+    """
     view = View(proxy.server, "told-in-time")
     lock = connect(proxy.url).lock(view.name, ttl=ttl, on_lost=losses)
     lock.acquire()
     lease = lock.lease
-    proxy.new_connections = "blackhole" if how == "blackhole" else "refuse"
-    proxy.drop_all(how)
+    if how == "one way":
+        proxy.cut(requests=False)
+    else:
+        proxy.new_connections = "blackhole" if how == "blackhole" else "refuse"
+        proxy.drop_all(how)
     other = connect(proxy.server.url).lock(view.name, ttl=60)
     assert other.acquire(timeout=10)
     granted = now()

@@ -153,6 +153,25 @@ def test_a_renewal_takes_four_turns_of_a_loop_that_gives_way_between_blocks(worl
     world.run(work())
 
 
+def test_a_loop_that_is_blocked_for_longer_than_the_ttl(world):
+    """Nothing can be renewed meanwhile; the body is cancelled at its first await afterwards."""
+
+    async def hold(client, seen) -> None:
+        async with client.lock("a", ttl=0.5, on_lost="cancel") as lease:
+            until(lambda: world.holder() is None)  # blocks, as a long calculation does
+            seen.append(lease.lost)
+            await asyncio.wait_for(asyncio.Event().wait(), SOON)
+
+    async def work() -> None:
+        client, seen = fencelock.AsyncClient(world.server.url, key_prefix=world.prefix), []
+        with pytest.raises(LeaseLost, match="expired"):
+            await hold(client, seen)
+        await client.aclose()
+        assert seen == [True]
+
+    world.run(work())
+
+
 def test_a_loop_closed_while_holding(world):
     """The lease is renewed no more and ends by its ttl; another loop then gets the lock."""
     client = fencelock.AsyncClient(world.server.url, key_prefix=world.prefix)

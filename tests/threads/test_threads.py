@@ -70,6 +70,17 @@ def test_another_thread_may_release(client, server, prefix):
         lock.release()
 
 
+def test_a_lease_outlives_the_thread_that_acquired_it(client):
+    """It is renewed until another thread releases it, or its handle is dropped."""
+    lock = client.lock("a", ttl=0.9)
+    ended(thread(lock.acquire))
+    lease = lock.lease
+    end = lease.deadline
+    until(lambda: lease.deadline > end + 0.9, "renewed for longer than its ttl")
+    lock.release()
+    assert not lock.locked()
+
+
 def test_another_thread_may_not_release_an_rlock(client):
     """As with threading.RLock."""
     lock, raised = client.rlock("a"), []

@@ -236,8 +236,7 @@ class Holds:
     def _now(self) -> list[Hold]:
         """Return the holds of this process: after a fork there are none."""
         if self._generation != process.generation:
-            self._generation = process.generation
-            self._holds = []
+            self._holds, self._generation = [], process.generation
         return self._holds
 
     def all(self) -> tuple[Hold, ...]:
@@ -444,8 +443,9 @@ class Holds:
                 return False
             if self.forget is not None:
                 self.forget(hold)
-        except BaseException:  # a signal handler raised: the flow releases it now
-            self.remove(hold)
+        except BaseException:  # a signal handler raised: the flow releases what it has
+            if taken:
+                self.remove(hold)
             raise
         return True
 

@@ -94,10 +94,10 @@ class AsyncElection(AsyncHolder):
         use.inside = False
         try:
             elected = await self._stand(use, seconds)
+            return elected
         except BaseException:
             self._undo(use)
             raise
-        return elected
 
     async def _stand(self, use: Body, seconds: float | None) -> bool:
         """Join the leadership, or campaign; the frame that called undoes it after an interrupt."""
@@ -198,10 +198,10 @@ class AsyncElection(AsyncHolder):
                 raise self._holds.not_granted(use.attempt)
             if self._holds.cancels:
                 watch(use)
+            return use.held  # type: ignore[no-any-return]  # it is of our type
         except BaseException:
             self._undo(use)
             raise
-        return use.held  # type: ignore[no-any-return]  # it is of our type
 
     @from_first_instruction
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:

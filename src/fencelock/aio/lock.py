@@ -197,10 +197,10 @@ class AsyncLockBase(AsyncHandle):
         body = Body(sys._getframe().f_back, caller())  # noqa: SLF001 - see body.py
         try:
             lease = self._entered(body, await self._enter(body, self._holds.options.timeout))
+            return lease  # type: ignore[no-any-return]  # acquire() was given its type
         except BaseException:
             self._undo(body)
             raise
-        return lease  # type: ignore[no-any-return]  # acquire() was given its type
 
     @from_first_instruction
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -279,10 +279,10 @@ class AsyncLock(AsyncLockBase):
         attempt = holds.attempt(port, unit)
         try:
             hold = await acquire(port, attempt, seconds)
+            return hold is not None
         except BaseException:  # a signal's exception may come when the flow had ended
             withdraw(port, attempt)
             raise
-        return hold is not None
 
     @by_caller
     async def release(self) -> None:
@@ -332,10 +332,10 @@ class AsyncRLock(AsyncLockBase):
         body = Body(None, caller())
         try:
             hold = await self._enter(body, seconds)
+            return hold is not None
         except BaseException:
             self._undo(body)
             raise
-        return hold is not None
 
     @by_caller
     async def release(self) -> int:

@@ -72,10 +72,10 @@ class AsyncMultiLock(AsyncHandle):
         body = Body(None, caller())
         try:
             hold = await self._enter(body, seconds)
+            return hold is not None
         except BaseException:
             self._undo(body)
             raise
-        return hold is not None
 
     @by_caller
     async def release(self) -> None:
@@ -137,10 +137,10 @@ class AsyncMultiLock(AsyncHandle):
         body = Body(sys._getframe().f_back, caller())  # noqa: SLF001 - see body.py
         try:
             hold = self._entered(body, await self._enter(body, self._holds.options.timeout))
+            return hold.joint  # type: ignore[no-any-return]  # it was made with our type
         except BaseException:
             self._undo(body)
             raise
-        return hold.joint  # type: ignore[no-any-return]  # it was made with our type
 
     @from_first_instruction
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:

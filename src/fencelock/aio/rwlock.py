@@ -48,10 +48,10 @@ class AsyncRWLockSide(AsyncLockBase):
         body = Body(None, caller())
         try:
             hold = await self._enter(body, seconds)
+            return hold is not None
         except BaseException:
             self._undo(body)
             raise
-        return hold is not None
 
     @by_caller
     async def release(self) -> int:

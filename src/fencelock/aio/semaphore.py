@@ -70,10 +70,10 @@ class AsyncSemaphore(AsyncLockBase):
         body = Body(None, caller())
         try:
             hold = await self._take(body, seconds, permits)
+            return hold is not None
         except BaseException:
             self._undo(body)
             raise
-        return hold is not None
 
     @by_caller
     async def release(self, n: int = 1) -> None:
@@ -207,10 +207,10 @@ class AsyncPermitsContext:
             self._bodies.begin(body)
             if hold.terms.options.on_lost == "cancel":
                 watch(body)
+            return hold  # type: ignore[return-value]  # acquire() was given its type
         except BaseException:
             self._abandon({"body": body}, None)
             raise
-        return hold  # type: ignore[return-value]  # acquire() was given its type
 
     def _abandon(self, known: dict[str, Any], frame: FrameType | None) -> None:
         """Take back what is left of a body that raised, perhaps before it was looked for."""

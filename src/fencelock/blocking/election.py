@@ -96,10 +96,10 @@ class Election(Holder):
         use.inside = False
         try:
             elected = self._stand(use, seconds)
+            return elected
         except BaseException:
             self._undo(use)
             raise
-        return elected
 
     def _stand(self, use: Body, seconds: float | None) -> bool:
         """Join the leadership, or campaign; the frame that called undoes it after an interrupt."""
@@ -200,10 +200,10 @@ class Election(Holder):
                 raise self._holds.not_granted(use.attempt)
             if self._holds.cancels:
                 watch(use)
+            return use.held  # type: ignore[no-any-return]  # it is of our type
         except BaseException:
             self._undo(use)
             raise
-        return use.held  # type: ignore[no-any-return]  # it is of our type
 
     @from_first_instruction
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:

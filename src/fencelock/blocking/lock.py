@@ -195,10 +195,10 @@ class LockBase(Handle):
         body = Body(sys._getframe().f_back, here.unit)  # noqa: SLF001 - see body.py
         try:
             lease = self._entered(body, self._enter(body, self._holds.options.timeout))
+            return lease  # type: ignore[no-any-return]  # acquire() was given its type
         except BaseException:
             self._undo(body)
             raise
-        return lease  # type: ignore[no-any-return]  # acquire() was given its type
 
     @from_first_instruction
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -274,10 +274,10 @@ class Lock(LockBase):
         attempt = holds.attempt(port, unit)
         try:
             hold = run_blocking(acquire(port, attempt, seconds))
+            return hold is not None
         except BaseException:  # a signal's exception may come when the flow had ended
             withdraw(port, attempt)
             raise
-        return hold is not None
 
     def release(self) -> None:
         """Release this thread's hold, or the newest one when this thread has none.
@@ -322,10 +322,10 @@ class RLock(LockBase):
         body = Body(None, here.unit)
         try:
             hold = self._enter(body, seconds)
+            return hold is not None
         except BaseException:
             self._undo(body)
             raise
-        return hold is not None
 
     def release(self) -> int:
         """Leave the lock once; return how many holds are left (0: released).

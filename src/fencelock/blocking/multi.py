@@ -70,10 +70,10 @@ class MultiLock(Handle):
         body = Body(None, here.unit)
         try:
             hold = self._enter(body, seconds)
+            return hold is not None
         except BaseException:
             self._undo(body)
             raise
-        return hold is not None
 
     def release(self) -> None:
         """Release all that this thread holds by this handle, or else the newest of any thread.
@@ -133,10 +133,10 @@ class MultiLock(Handle):
         body = Body(sys._getframe().f_back, here.unit)  # noqa: SLF001 - see body.py
         try:
             hold = self._entered(body, self._enter(body, self._holds.options.timeout))
+            return hold.joint  # type: ignore[no-any-return]  # it was made with our type
         except BaseException:
             self._undo(body)
             raise
-        return hold.joint  # type: ignore[no-any-return]  # it was made with our type
 
     @from_first_instruction
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:

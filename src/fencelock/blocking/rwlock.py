@@ -45,10 +45,10 @@ class RWLockSide(LockBase):
         body = Body(None, here.unit)
         try:
             hold = self._enter(body, seconds)
+            return hold is not None
         except BaseException:
             self._undo(body)
             raise
-        return hold is not None
 
     def release(self) -> int:
         """Leave this side once; return how many holds of it this thread has left (0: released).

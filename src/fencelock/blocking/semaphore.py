@@ -71,10 +71,10 @@ class Semaphore(LockBase):
         body = Body(None, here.unit)
         try:
             hold = self._take(body, seconds, permits)
+            return hold is not None
         except BaseException:
             self._undo(body)
             raise
-        return hold is not None
 
     def release(self, n: int = 1) -> None:
         """Release ``n`` permits: this thread's, the newest first, then those of any other.
@@ -206,10 +206,10 @@ class PermitsContext:
             self._bodies.begin(body)
             if hold.terms.options.on_lost == "cancel":
                 watch(body)
+            return hold  # type: ignore[return-value]  # acquire() was given its type
         except BaseException:
             self._abandon({"body": body}, None)
             raise
-        return hold  # type: ignore[return-value]  # acquire() was given its type
 
     def _abandon(self, known: dict[str, Any], frame: FrameType | None) -> None:
         """Take back what is left of a body that raised, perhaps before it was looked for."""
