@@ -4,7 +4,7 @@ python3 dev.py docs [--to FOLDER]
 
 ``docs/`` is written for readers of the repository. This makes of it what Zensical takes: a copy
 whose blocks have no words of our tests, and whose links lead to the site, or else to the
-repository. The navigation is that of docs/README.md; the first page is the beginning of README.md;
+repository. The navigation is that of docs/README.md and docs/zh-CN.md; the first page is the beginning of the README;
 the reference of the API is made of docstrings. Pictures are drawn anew. A warning is an error. No
 network is needed.
 """
@@ -27,7 +27,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent
 DOCS = ROOT / "docs"
-INDEX = DOCS / "README.md"
+INDEX, CHINESE_INDEX = DOCS / "README.md", DOCS / "zh-CN.md"
 WORK = ROOT / "build" / "site"
 CHINESE = "zh-CN.md"
 SHOWN = (".md", ".svg", ".png", ".css", ".yml", ".json")  # what a site has of docs/
@@ -71,7 +71,7 @@ FRONT = {
         "README.zh-CN.md",
         {
             "第一把锁": "tutorial/first-lock.zh-CN.md",
-            "全部说明": "overview.zh-CN.md",
+            "全部页面": "zh-CN.md",
             "English": "index.md",
         },
     ),
@@ -157,40 +157,44 @@ def indented(text: str) -> str:
 
 
 def navigation(places: dict[Path, str], repository: str) -> list[Any]:
-    """Return the navigation: the groups of docs/README.md, the project's pages, and the Chinese.
+    """Return the navigation: the groups of both indexes, and the project's pages.
 
     Raises:
         Incomplete: a page that is in neither.
     """
     own = {path: place for path, place in places.items() if path.suffix == ".md"}
     chinese = {path for path in own if path.name.endswith(CHINESE)}
-    nav: list[Any] = ["index.md", *groups(own, chinese)]
+    nav: list[Any] = [
+        "index.md",
+        *groups(INDEX, {path: own[path] for path in own.keys() - chinese}),
+    ]
     project: list[Any] = [own[ROOT / name] for name in PROJECT]
     nav.append({"Project": [*project, {"Source": repository}]})
-    nav.append({"中文": ["index.zh-CN.md", *(own[path] for path in sorted(chinese))]})
-    missing = sorted(set(own.values()) - set(named(nav)) - {"all-pages.md"})
+    translated = groups(CHINESE_INDEX, {path: own[path] for path in chinese})
+    nav.append({"中文": ["index.zh-CN.md", "overview.zh-CN.md", *translated]})
+    missing = sorted(set(own.values()) - set(named(nav)) - {"all-pages.md", "zh-CN.md"})
     if missing:
         raise Incomplete(
-            "these pages are not in the navigation of the site, which is made of docs/README.md;"
-            f" name them there: {', '.join(missing)}"
+            "these pages are not in the navigation of the site, which is made of docs/README.md and"
+            f" docs/zh-CN.md; name them there: {', '.join(missing)}"
         )
     return nav
 
 
-def groups(own: dict[Path, str], chinese: set[Path]) -> Iterator[dict[str, Any]]:
-    """Yield each group of docs/README.md, its parts, and the pages that it names in its order."""
-    for text in INDEX.read_text(encoding="utf-8").split("\n## ")[1:]:
+def groups(index: Path, own: dict[Path, str]) -> Iterator[dict[str, Any]]:
+    """Yield each group of an index, its parts, and those of the pages that it names, in order."""
+    for text in index.read_text(encoding="utf-8").split("\n## ")[1:]:
         title = text.partition("\n")[0].partition(":")[0]
         group: list[Any] = []
         part = group
         for label, words, link in re.findall(
-            r"^([A-Z][\w ]+):$|\[([^\]]+)\]\(([^)#:]+\.md)\)", text, re.MULTILINE
+            r"^(\w[\w 、]+)[:\uff1a]$|\[([^\]]+)\]\(([^)#:]+\.md)\)", text, re.MULTILINE
         ):
             path = (DOCS / link).resolve() if link else None
             if label:
                 part = []
                 group.append({label: part})
-            elif path in own and path not in chinese:
+            elif path in own:
                 part.append({words: own[path]})
         if title == "Reference":
             group += [{words: place} for place, (words, _) in API.items()]
