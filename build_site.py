@@ -4,9 +4,9 @@ python3 dev.py docs [--to FOLDER]
 
 ``docs/`` is written for readers of the repository. This makes of it what Zensical takes: a copy
 whose blocks have no words of our tests, and whose links lead to the site, or else to the
-repository. The navigation is that of docs/README.md and docs/zh-CN.md; the first page is the beginning of the README;
-the reference of the API is made of docstrings. Pictures are drawn anew. A warning is an error. No
-network is needed.
+repository. The navigation is that of docs/README.md and docs/zh-CN.md; the first page is the
+beginning of the README; the reference of the API is made of docstrings. Pictures are drawn anew. A
+warning is an error. No network is needed.
 """
 
 from __future__ import annotations

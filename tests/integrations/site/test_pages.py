@@ -113,7 +113,7 @@ def test_what_a_page_shows_can_be_read(site, browser, new_page, name, scheme):
 
 @pytest.mark.parametrize(
     ("words", "title"),
-    [("围栏令牌", "第一把锁"), ("fencing token", "How to use fencing tokens")],
+    [("围栏令牌", "如何使用围栏令牌"), ("fencing token", "How to use fencing tokens")],
 )
 def test_the_search_finds_what_a_reader_types(site, page, words, title):
     page.goto(site[0], wait_until="networkidle")
