@@ -42,7 +42,7 @@ BESIDE = {
     "verification/README.md": "project/verification.md",
     "docs/README.md": "all-pages.md",
 }
-PROJECT = ("README.md", "CHANGELOG.md", "SECURITY.md", "verification/README.md")
+PROJECT = {"README": "README.md", "Changes": "CHANGELOG.md", "Security": "SECURITY.md"}
 # A link to a file; code, in which there is none, is passed by.
 LINK = re.compile(
     r"^(?P<fence> *```+).*?^(?P=fence)$|`[^`\n]*`"
@@ -164,10 +164,10 @@ def navigation(places: dict[Path, str], repository: str) -> list[Any]:
     """
     own = {path: place for path, place in places.items() if path.suffix == ".md"}
     chinese = {path for path in own if path.name.endswith(CHINESE)}
-    nav: list[Any] = ["index.md", *groups(own, chinese)]
-    project: list[Any] = [own[ROOT / name] for name in PROJECT]
+    nav: list[Any] = [{"fencelock": "index.md"}, *groups(own, chinese)]
+    project = [{words: own[ROOT / name]} for words, name in PROJECT.items()]
     nav.append({"Project": [*project, {"Source": repository}]})
-    nav.append({"中文": ["index.zh-CN.md", *(own[path] for path in sorted(chinese))]})
+    nav.append({"中文": [{"首页": "index.zh-CN.md"}, *(own[path] for path in sorted(chinese))]})
     missing = sorted(set(own.values()) - set(named(nav)) - {"all-pages.md"})
     if missing:
         raise Incomplete(
