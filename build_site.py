@@ -42,7 +42,7 @@ BESIDE = {
     "verification/README.md": "project/verification.md",
     "docs/README.md": "all-pages.md",
 }
-PROJECT = ("README.md", "CHANGELOG.md", "SECURITY.md", "verification/README.md")
+PROJECT = {"README": "README.md", "Changes": "CHANGELOG.md", "Security": "SECURITY.md"}
 # A link to a file; code, in which there is none, is passed by.
 LINK = re.compile(
     r"^(?P<fence> *```+).*?^(?P=fence)$|`[^`\n]*`"
@@ -164,14 +164,13 @@ def navigation(places: dict[Path, str], repository: str) -> list[Any]:
     """
     own = {path: place for path, place in places.items() if path.suffix == ".md"}
     chinese = {path for path in own if path.name.endswith(CHINESE)}
-    nav: list[Any] = [
-        "index.md",
-        *groups(INDEX, {path: own[path] for path in own.keys() - chinese}),
-    ]
-    project: list[Any] = [own[ROOT / name] for name in PROJECT]
+    english = {path: own[path] for path in own.keys() - chinese}
+    nav: list[Any] = [{"fencelock": "index.md"}, *groups(INDEX, english)]
+    project = [{words: own[ROOT / name]} for words, name in PROJECT.items()]
     nav.append({"Project": [*project, {"Source": repository}]})
+    first = [{"首页": "index.zh-CN.md"}, {"README": "overview.zh-CN.md"}]
     translated = groups(CHINESE_INDEX, {path: own[path] for path in chinese})
-    nav.append({"中文": ["index.zh-CN.md", "overview.zh-CN.md", *translated]})
+    nav.append({"中文": [*first, *translated]})
     missing = sorted(set(own.values()) - set(named(nav)) - {"all-pages.md", "zh-CN.md"})
     if missing:
         raise Incomplete(
