@@ -79,8 +79,10 @@ def test_who_was_silent_is_not_asked_again_for_a_while(clock):
     assert found(check, {OTHER: ONE}) == (True, [OTHER])
 
 
-def test_nobody_else_is_there():
-    assert found(MasterCheck(), {}, others=()) == (None, [])
+def test_one_that_is_alone_is_not_looked_into_with_each_answer():
+    check = MasterCheck()
+    assert found(check, {}, others=()) == (None, [])
+    assert check.counts(ONE, now())
 
 
 def test_prompt_answers_prove_it_for_another_second(clock):

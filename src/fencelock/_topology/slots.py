@@ -20,7 +20,8 @@ Whether a node that answers as a master still is one:
   none answers, any other node is asked.
 - A node that is named instead is asked as well: a slot may just have moved, and its old master
   knows best.
-- If no other node answers, the node is trusted: its successor would answer.
+- If no other node answers, the node is trusted: its successor would answer. One that is alone in
+  the map counts for another second, too: without another master, no replica is elected.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ class MasterCheck:
         self,
         node: NodeAddress,
         replicas: Sequence[NodeAddress],
-        others: Iterable[NodeAddress],
+        others: Sequence[NodeAddress],
         named: Named,
     ) -> bool | None:
         """Return True if other nodes confirm that a node that has just answered is the master.
@@ -132,7 +133,7 @@ class MasterCheck:
         agreed = await self._asked(node, replicas, named, enough=len(replicas))
         if agreed is None:
             agreed = await self._asked(node, others, named, enough=1)
-        if agreed:
+        if agreed or not (replicas or others):
             self.note(node, answered_at)
         return agreed
 
