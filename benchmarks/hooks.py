@@ -44,7 +44,7 @@ LOOKS = {
 """,
     ),
     release.take_and_release: (
-        """            if hold.told:  # each release comes here: without a hook not even a call
+        """            if hold.reported:  # each release comes here: without a hook not even a call
                 events.end_hold(hold)
 """,
     ),

@@ -32,7 +32,7 @@ WORDS = (
 
 def needed(option):
     """Return words for an option that a command must have."""
-    for text in ("x", "5", "a:1", *option.told.get("choices", ())):
+    for text in ("x", "5", "a:1", *option.spec.get("choices", ())):
         with suppress(ValueError):
             option.value(text)
             return [text] if option.place else [option.names[-1], text]

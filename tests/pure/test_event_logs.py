@@ -30,7 +30,7 @@ def event(**more):
 
 
 def test_only_what_is_known_is_told():
-    assert logs.told(event()) == {
+    assert logs.fields_of(event()) == {
         "object": "lock",
         "template": "lock",
         "server": "redis://h",
@@ -51,7 +51,7 @@ def test_only_what_is_known_is_told():
     ],
 )
 def test_what_an_event_adds_is_told(more, told):
-    assert told.items() <= logs.told(event(**more)).items()
+    assert told.items() <= logs.fields_of(event(**more)).items()
 
 
 def test_a_line_names_the_event_the_lock_and_the_fields(caplog):

@@ -15,13 +15,13 @@ def described(info: bytes | str) -> dict[str, Any]:
     import json  # noqa: PLC0415 - it loads for long, and few commands of the shell need it
 
     try:
-        told = json.loads(info)
+        person = json.loads(info)
     except ValueError:
         return {}
-    return told if isinstance(told, dict) else {}
+    return person if isinstance(person, dict) else {}
 
 
-def told(info: bytes | str) -> dict[str, Any]:
+def person_of(info: bytes | str) -> dict[str, Any]:
     """Return the same as the fields that a ``HolderStatus`` and a ``WaiterStatus`` have."""
     said = described(info)
     words = {key: str(said.get(key, "")) for key in ("host", "unit", "candidate", "trace")}
@@ -56,4 +56,5 @@ class HeldBy(NamedTuple):
         from fencelock.status import HolderStatus  # noqa: PLC0415 - few commands of the shell need it
 
         since, held_for = self.fence / 1e6, self.held_for
-        return HolderStatus(**told(self.info), fence=self.fence, since=since, held_for=held_for)
+        who = person_of(self.info)
+        return HolderStatus(**who, fence=self.fence, since=since, held_for=held_for)

@@ -40,10 +40,10 @@ class Asking(Protocol):
     held_by: tuple[HeldBy, ...]
 
 
-class Told(Protocol):
+class Holding(Protocol):
     """A hold, as far as its events say something of it."""
 
-    told: list[Acquisition] | None
+    reported: list[Acquisition] | None
     loss: Any
     fence: int
     clock: Callable[[], float]
@@ -214,7 +214,7 @@ class Acquisition(Subject):
         ending, self._ending = self._ending, []
         return bool(ending)
 
-    def granted(self, hold: Told) -> None:
+    def granted(self, hold: Holding) -> None:
         """Report the grant; from now on the end of the hold is reported, too."""
         if not self._ends():
             return
@@ -227,7 +227,7 @@ class Acquisition(Subject):
         try:
             report(event)
         finally:
-            hold.told = [self]
+            hold.reported = [self]
         if hold.loss is not None:  # just before: it was not reported then
             end_hold(hold)
 
@@ -376,15 +376,15 @@ def failed(attempt: Asking, error: BaseException) -> None:
         attempt.event.end(kind if isinstance(error, Exception) else GAVE_UP, error)
 
 
-def end_hold(hold: Told, error: BaseException | None = None, reason: str = "") -> None:
+def end_hold(hold: Holding, error: BaseException | None = None, reason: str = "") -> None:
     """Report once that a lease was lost or released, if its grant was reported.
 
     ``error`` is that of the release; ``reason`` that of a loss which the hold does not know.
     """
-    if not hold.told:
+    if not hold.reported:
         return
     try:
-        of = hold.told.pop()  # one instruction: only one of several threads succeeds
+        of = hold.reported.pop()  # one instruction: only one of several threads succeeds
     except IndexError:
         return
     now = hold.clock()
@@ -400,19 +400,18 @@ def end_hold(hold: Told, error: BaseException | None = None, reason: str = "") -
     )
 
 
-def renewed(holds: Sequence[Told], error: Exception | None = None, *, took: float = 0.0) -> None:
+def renewed(holds: Sequence[Holding], error: Exception | None = None, *, took: float = 0.0) -> None:
     """Report that leases were renewed, or that their renewal failed."""
     kind = RENEWED if error is None else RENEWAL_FAILED
     for hold in holds:
-        told = hold.told
-        if told:
-            now, of = hold.clock(), told[0]
+        if hold.reported:
+            now, of = hold.clock(), hold.reported[0]
             held = now - of.granted_at
             fence = fence_of(hold)
             report(LockEvent(kind, of, now, fence=fence, held=held, took=took, error=error))
 
 
-def recalled(port: Wire, hold: Told) -> None:
+def recalled(port: Wire, hold: Holding) -> None:
     """Report that others want a lease that this client may keep."""
     options = hold.terms.options
     of = Subject(port, hold.terms.keys.name, options.kind, template=options.template)

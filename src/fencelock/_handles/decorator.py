@@ -195,8 +195,8 @@ _MARK = re.compile("[^%0-9A-F]")
 def name_of(template: str, texts: Sequence[str]) -> str:
     """Return the name that a template makes of the texts of its fields."""
     first, *after = literals(template)
-    told = [*map(_escaped, texts[:-1], after), *texts[-1:]]
-    return first + "".join(text + literal for text, literal in zip(told, after, strict=True))
+    escaped = [*map(_escaped, texts[:-1], after), *texts[-1:]]
+    return first + "".join(text + literal for text, literal in zip(escaped, after, strict=True))
 
 
 def literals(template: str) -> list[str]:

@@ -166,16 +166,16 @@ def describe(caller: Caller, label: str | None) -> bytes:
     The number of a thread or task tells it from others of its name; the name may be anything.
     """
     if acting_for is not None:
-        told = _described(*acting_for, None, label)
+        text = _described(*acting_for, None, label)
     elif type(caller) is process.ThreadUnit:
-        told = _described(process.pid, caller.thread.name, caller.number, label)
+        text = _described(process.pid, caller.thread.name, caller.number, label)
     elif isinstance(caller, str):
-        told = _described(process.pid, caller, None, label)
+        text = _described(process.pid, caller, None, label)
     else:
-        told = _described(process.pid, caller.get_name(), id(caller), label)
+        text = _described(process.pid, caller.get_name(), id(caller), label)
     if events.tracers and (trace := events.trace()):
-        return b'%b,"trace":%b}' % (told[:-1], _json(trace))  # the last word: few have the same
-    return told
+        return b'%b,"trace":%b}' % (text[:-1], _json(trace))  # the last word: few have the same
+    return text
 
 
 @lru_cache(maxsize=1024)
@@ -193,8 +193,8 @@ def _json(text: str) -> bytes:
     The module ``json`` would slow down each start.
     """
     printable = "".join(char if char.isprintable() else "?" for char in text)
-    told = printable.encode(errors="replace")[:DESCRIPTION_BYTES_MAX].decode(errors="ignore")
-    quoted = told.replace("\\", r"\\").replace('"', r"\"")
+    cut = printable.encode(errors="replace")[:DESCRIPTION_BYTES_MAX].decode(errors="ignore")
+    quoted = cut.replace("\\", r"\\").replace('"', r"\"")
     return f'"{quoted}"'.encode()
 
 
@@ -252,8 +252,8 @@ class Holds:
             or chosen.instant is not None
         ):
             terms = self._terms = self.new_terms(Terms, port, owned=chosen.owner is not None)
-        own_id, told = terms.mark + port.new_id(), describe(caller, chosen.label)
-        attempt = Attempt(terms, own_id, told, chosen.owner)
+        own_id, info = terms.mark + port.new_id(), describe(caller, chosen.label)
+        attempt = Attempt(terms, own_id, info, chosen.owner)
         attempt.who, attempt.registry = caller, self
         return attempt
 

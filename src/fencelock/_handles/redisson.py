@@ -121,8 +121,8 @@ def refuse_lacking(given: Mapping[str, object], chosen: LeaseOptions) -> None:
     """Raise TypeError for an option that such a lock lacks, ValueError for such a client."""
     for name in given:
         why = _LACKING.get(name, "")
-        told = f": {why}" if why else ""
-        raise TypeError(f"a lock in Redisson's layout has no option {name!r}{told}")
+        reason = f": {why}" if why else ""
+        raise TypeError(f"a lock in Redisson's layout has no option {name!r}{reason}")
     for what, has in {"a quorum": chosen.quorum, "replicas": chosen.acknowledged}.items():
         if has:
             text = f"a lock in Redisson's layout needs a client without {what}"

@@ -131,7 +131,7 @@ class ProcessPort(Whole):
         return await self.run(pack(args), key, until, waiter)
 
     def notify_loss(self, hold: Hold) -> None:
-        """Log a loss, and have the holder told as it asked."""
+        """Log a loss, and notify the holder as it asked."""
         if mutexes.inside():
             mutexes.put_off(partial(self.notify_loss, hold))
             return

@@ -60,11 +60,11 @@ class ArgumentParser(argparse.ArgumentParser):
             allow_abbrev=False,
         )
         groups: dict[int, Any] = {0: self}
-        for names, number, told in options:
+        for names, number, spec in options:
             if number not in groups:
                 groups[number] = self.add_mutually_exclusive_group()
-            read = {"type": _reading(told["type"])} if "type" in told else {}
-            groups[number].add_argument(*names, **told | read)
+            read = {"type": _reading(spec["type"])} if "type" in spec else {}
+            groups[number].add_argument(*names, **spec | read)
 
     def error(self, message: str) -> NoReturn:
         """Raise a UsageError that names the help, or the option that was probably meant."""

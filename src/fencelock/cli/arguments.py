@@ -21,15 +21,15 @@ _DURATION: Final = r"(\d+(?:\.\d+)?|\.\d+)(ms|s|m|h|d|)"  # compiled when it is 
 class Option:
     """An option or a word of a command, with what argparse learns of it."""
 
-    __slots__ = ("dest", "flag", "group", "names", "plain", "told")
+    __slots__ = ("dest", "flag", "group", "names", "plain", "spec")
 
-    def __init__(self, names: Sequence[str], group: int, told: dict[str, Any]) -> None:
+    def __init__(self, names: Sequence[str], group: int, spec: dict[str, Any]) -> None:
         self.names: Sequence[str] = names
         self.group: int = group  # of those with one number only one may be given; 0: of none
-        self.told: dict[str, Any] = told
+        self.spec: dict[str, Any] = spec
         self.dest: str = names[-1].lstrip("-").replace("-", "_")  # what its value is called
-        self.flag: bool = told.get("action") == "store_true"  # it takes no value
-        self.plain: bool = self.flag or "action" not in told  # given once, or the last one counts
+        self.flag: bool = spec.get("action") == "store_true"  # it takes no value
+        self.plain: bool = self.flag or "action" not in spec  # given once, or the last one counts
 
     @property
     def place(self) -> bool:
@@ -39,17 +39,17 @@ class Option:
     @property
     def required(self) -> bool:
         """Return True if a command line must have it."""
-        return bool(self.told.get("required", self.place and "nargs" not in self.told))
+        return bool(self.spec.get("required", self.place and "nargs" not in self.spec))
 
     @property
     def default(self) -> Any:
         """Return its value when it is not given."""
-        return self.told.get("default", False if self.flag else None)
+        return self.spec.get("default", False if self.flag else None)
 
     def value(self, text: str) -> Any:
         """Return the value of a text; raises ValueError when it is none."""
-        value = self.told.get("type", str)(text)
-        if value not in self.told.get("choices", (value,)):
+        value = self.spec.get("type", str)(text)
+        if value not in self.spec.get("choices", (value,)):
             raise BadValueError(text)
         return value
 
@@ -96,7 +96,7 @@ class Parser:
         """Return the argparse.ArgumentParser of these options."""
         from fencelock.cli.argparsing import ArgumentParser
 
-        options = [(each.names, each.group, each.told) for each in self.options]
+        options = [(each.names, each.group, each.spec) for each in self.options]
         return ArgumentParser(self.prog, self.usage, self.description, self.epilog, options)
 
     def parse_with_server(self, argv: list[str]) -> Any:

@@ -33,5 +33,5 @@ _ELSEWHERE: Final = {
 def __getattr__(name: str) -> object:
     """Raise AttributeError; for a lock that Redisson has, with what to use instead."""
     instead = _ELSEWHERE.get(name.removeprefix("Async"))
-    told = "" if instead is None else f": Redisson's is not shared; {instead}"
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{told}")
+    reason = "" if instead is None else f": Redisson's is not shared; {instead}"
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{reason}")

@@ -147,9 +147,9 @@ class Feed:
         except FencelockError as error:
             return self._without_answer(_first_line(error), begun)
         trouble = self._read_events()
-        told = rows.instant(locks, 0.0)
-        if told:
-            self._skew = told - time.time()
+        instant = rows.instant(locks, 0.0)
+        if instant:
+            self._skew = instant - time.time()
         now = self.now
         self._recent.look(locks, now)
         took = time.monotonic() - begun
@@ -188,8 +188,8 @@ class Feed:
 
         def make() -> dict[str, Any]:
             view = board.one_lock(found or LockStatus(name), self._recent.of(name, board.now))
-            told = None if signal is None else rows.signal(signal, board.now)
-            return {"key": key, "signal": told} | view
+            row = None if signal is None else rows.signal(signal, board.now)
+            return {"key": key, "signal": row} | view
 
         return board.view(f"lock {name}", make)
 

@@ -147,7 +147,7 @@ def with_history(
 
     Returns also those of these times of which it says nothing.
     """
-    told, dark = list(samples), []
+    points, dark = list(samples), []
     for begin, end in unseen:
         spans = [(max(begin, each.at - each.seconds), min(end, each.at)) for each in waits]
         spans = [(start, stop) for start, stop in spans if start < stop]
@@ -155,9 +155,9 @@ def with_history(
             dark.append((begin, end))
         else:
             times = {begin, *(time for span in spans for time in span)} - {end}
-            told += [(time, sum(one <= time < two for one, two in spans)) for time in times]
-            told.append((end, next((n for time, n in reversed(samples) if time <= end), 0)))
-    return sorted(told), dark
+            points += [(time, sum(one <= time < two for one, two in spans)) for time in times]
+            points.append((end, next((n for time, n in reversed(samples) if time <= end), 0)))
+    return sorted(points), dark
 
 
 def holders_of(
@@ -170,19 +170,19 @@ def holders_of(
     Each lasts at least until the last answer that named it.
     """
     seen = {each["fence"] for each in tenures}
-    told: dict[int, dict[str, Any]] = {}
+    others: dict[int, dict[str, Any]] = {}
     for who in (who for each in waits for who in (each.first_held_by, each.held_by)):
         until = 0.0 if who is None else who.since + who.held_for
         if who is None or who.fence in seen:
             continue
         if any(who.since < end and begin < until for begin, end in unseen):
-            until = max(until, told.get(who.fence, {"until": 0.0})["until"])
-            told[who.fence] = person(who) | {
+            until = max(until, others.get(who.fence, {"until": 0.0})["until"])
+            others[who.fence] = person(who) | {
                 "fence": who.fence,
                 "since": who.since,
                 "until": round(until, 3),
             }
-    return sorted([*tenures, *told.values()], key=lambda each: each["since"])
+    return sorted([*tenures, *others.values()], key=lambda each: each["since"])
 
 
 def _holder(who: HolderStatus) -> Holder:

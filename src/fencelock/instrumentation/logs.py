@@ -9,7 +9,7 @@ from typing import Any
 from fencelock._core.events import LockEvent
 
 
-def told(event: LockEvent) -> dict[str, Any]:
+def fields_of(event: LockEvent) -> dict[str, Any]:
     """Return the known fields of an event, with units in their names."""
     who = event.who
     words = {
@@ -39,7 +39,7 @@ class LoggingHook:
     def __call__(self, event: LockEvent, /) -> None:
         """Write one line."""
         if self._log.isEnabledFor(logging.DEBUG):
-            known = told(event)
+            known = fields_of(event)
             words = " ".join(f"{name}={value}" for name, value in known.items())
             extra = {"fencelock": {"event": event.kind, "name": event.name, **known}}
             self._log.debug("%s %r %s", event.kind, event.name, words, extra=extra)
@@ -54,4 +54,4 @@ class StructlogHook:
 
     def __call__(self, event: LockEvent, /) -> None:
         """Write one entry."""
-        self._log.debug(f"lock_{event.kind}", name=event.name, **told(event))
+        self._log.debug(f"lock_{event.kind}", name=event.name, **fields_of(event))

@@ -120,10 +120,10 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
                 server.clear()
     complain(item, left)
     checker = item.config.stash.get(_ORDERS, None)
-    told, reports = item.config.stash.get(_TOLD, 0), () if checker is None else checker.reports
+    seen, reports = item.config.stash.get(_TOLD, 0), () if checker is None else checker.reports
     item.config.stash[_TOLD] = len(reports)
-    if reports[told:] and item.get_closest_marker(ANY_ORDER) is None:
-        pytest.fail("\n".join(map(str, reports[told:])), pytrace=False)
+    if reports[seen:] and item.get_closest_marker(ANY_ORDER) is None:
+        pytest.fail("\n".join(map(str, reports[seen:])), pytrace=False)
     return result
 
 
@@ -153,9 +153,9 @@ def fencelock_server(request: pytest.FixtureRequest) -> PrivateServer:
     from fencelock.testing.server import PrivateServer
 
     config = request.config
-    told = getattr(config, "workerinput", {})
-    directory = told.get("fencelock_run") or _run_of(config).directory
-    number = int("".join(filter(str.isdigit, told.get("workerid", ""))) or -1)
+    given = getattr(config, "workerinput", {})
+    directory = given.get("fencelock_run") or _run_of(config).directory
+    number = int("".join(filter(str.isdigit, given.get("workerid", ""))) or -1)
     server = PrivateServer(attach(Path(directory)), _FIRST_DATABASE + 1 + number)
     config.stash[_SERVER] = server
     if config.getini(ORDER) != "off":

@@ -252,5 +252,5 @@ def _lose(port: Any, hold: Hold) -> None:
 
 
 def _named(hold: Hold) -> str:
-    told = hold.info.decode(errors="replace")
-    return f"{hold.name!r} (fence {hold.fence}, by {told})"
+    holder = hold.info.decode(errors="replace")
+    return f"{hold.name!r} (fence {hold.fence}, by {holder})"

@@ -8,7 +8,7 @@ from tests.flows.worlds import multis
 SEEDS = (
     seed(
         "a lease whose end is reported twice",
-        Statement("events.end_hold", "hold.told.pop()", "hold.told[0]"),
+        Statement("events.end_hold", "hold.reported.pop()", "hold.reported[0]"),
         worlds.CHECKED_FIXED.reported(),
         "E",
     ),
@@ -44,7 +44,7 @@ SEEDS = (
     ),
     seed(
         "a loss that is never reported",
-        Statement("hold.lose", "events.end_hold(self)", "self.told = []"),
+        Statement("hold.lose", "events.end_hold(self)", "self.reported = []"),
         worlds.CHECKED_FIXED.reported(),
         "E",
     ),

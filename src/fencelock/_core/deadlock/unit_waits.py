@@ -465,15 +465,15 @@ def error_of(port: Wire, wait: UnitWait, cycle: Sequence[Step] = ()) -> Deadlock
     """Return the error for a wait that is refused, or that is in a cycle."""
     found: list[Blocked] = []
     for step in cycle or wait.cycle:
-        told = described(step.info)
-        pid = told.get("pid", 0)
+        person = described(step.info)
+        pid = person.get("pid", 0)
         found.append(
             Blocked(
                 name=step.name,
-                host=str(told.get("host", "")),
+                host=str(person.get("host", "")),
                 pid=pid if isinstance(pid, int) else 0,
-                unit=str(told.get("unit", "")),
-                label=str(told.get("label", "")),
+                unit=str(person.get("unit", "")),
+                label=str(person.get("label", "")),
                 fence=step.fence,
             )
         )

@@ -326,9 +326,9 @@ async def heartbeat(port: Port, until: float, waiter: Attempt) -> None:
     answers = await port.run_together(requests, until, waiter)
     for (number, dues), answer in zip(slots.items(), answers, strict=True):
         if not isinstance(answer, Exception):
-            for (line, waiters), told in zip(dues, answer[1:], strict=True):
-                _learn(port, line, waiters, told, asked_at)
-                seen = HeldBy.of(answer[0], told[1])
+            for (line, waiters), row in zip(dues, answer[1:], strict=True):
+                _learn(port, line, waiters, row, asked_at)
+                seen = HeldBy.of(answer[0], row[1])
                 for each in waiters:
                     each.seen = seen or each.seen
         elif number == own:
@@ -349,12 +349,12 @@ def _request(port: Port, due: Sequence[Due]) -> Call:
     return due[0][1][0].terms.alive, keys, args
 
 
-def _learn(port: Port, line: Line, waiters: list[Attempt], told: Reply, asked_at: float) -> None:
+def _learn(port: Port, line: Line, waiters: list[Attempt], row: Reply, asked_at: float) -> None:
     """Make waiters ask again that are not in line, or were granted without being notified.
 
     Asking again brings the full lease; of the lease that was found, little may be left.
     """
-    holder, _, pttl_ms, foreign, positions = told
+    holder, _, pttl_ms, foreign, positions = row
     front = min((place for place in positions if place >= 0), default=0)
     jitter, crowd = port.jitter(), port.lines.foreign
     line.postpone(asked_at, pttl_ms, front, foreign=bool(foreign), jitter=jitter, crowd=crowd)

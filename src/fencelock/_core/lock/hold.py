@@ -129,7 +129,7 @@ class Hold(BaseLease):
         *("__dict__", "__weakref__", "_generation", "_unnoticed", "bound", "bucket", "clock"),
         *("deadline", "frame", "grant", "granted_at", "holder_id", "id", "info", "kind", "loss"),
         *("open", "owed", "own_info", "parts", "passes", "port", "released", "renewals"),
-        *("server", "steady", "tenure", "terms", "told", "turn", "unchanged", "unit"),
+        *("reported", "server", "steady", "tenure", "terms", "turn", "unchanged", "unit"),
     )
 
     joint: Any = None  # of a multi, once all are granted: the lease of them all
@@ -180,7 +180,7 @@ class Hold(BaseLease):
         self.open: bool = True  # False once released or given up: never renewed again (I11)
         self.renewals: int = 0
         # The acquisitions whose grant was reported to hooks, until the end is; see events.py.
-        self.told: list[events.Acquisition] | None = None
+        self.reported: list[events.Acquisition] | None = None
         self.bucket: Any = None  # where the renewal schedule keeps it
         # Those of its form: with very many leases each object that a renewal looks at costs.
         self.kind, self.steady = self.terms.batch, self.terms.steady

@@ -328,13 +328,13 @@ def renewal_request(
         return POLL_RENEW, terms.keys.plain, (holds[0].holder_id, milliseconds(ttls[0]))
     script, each = RENEWALS[terms.batch]
     keys: list[bytes] = []
-    told: list[bytes | int] = [b"%d" % each, shortens_until]
+    args: list[bytes | int] = [b"%d" % each, shortens_until]
     texts = {ttl: b"%d" % milliseconds(ttl) for ttl in set(ttls)}
     for hold, ttl in zip(holds, ttls, strict=True):
         names = hold.terms.keys
         keys += names.renew if terms.batch == LOCKS else names.renew_owned
-        told += (hold.holder_id, texts[ttl])
-    return script, keys, told
+        args += (hold.holder_id, texts[ttl])
+    return script, keys, args
 
 
 def packed_renewal(holds: RenewalBatch, ttls: Sequence[float]) -> bytes:
@@ -346,8 +346,8 @@ def packed_renewal(holds: RenewalBatch, ttls: Sequence[float]) -> bytes:
     if holds.request and alike and holds.ttl == ttls[0]:
         return holds.request
     script, keys, args = renewal_request(holds, ttls)
-    told = [b"%d" % each if isinstance(each, int) else each for each in args]
-    packed = head(script, keys, len(told)) + b"".join(map(bulk, told))
+    texts = [b"%d" % each if isinstance(each, int) else each for each in args]
+    packed = head(script, keys, len(texts)) + b"".join(map(bulk, texts))
     if alike:
         holds.request, holds.ttl = packed, ttls[0]
     return packed
@@ -448,12 +448,12 @@ def _report(holds: Sequence[Hold], before: Sequence[float], took: float) -> None
 
     That of a quorum grows with the renewal that completes a majority, and by little afterwards.
     """
-    told: list[Hold] = []
+    grown: list[Hold] = []
     for hold, was in zip(holds, before, strict=True):
         now = hold.whole.deadline
         if now != was and (not hold.partial or now - was > hold.ttl * LEAST_GROWTH):
-            told.append(hold.whole)
-    events.renewed(told, took=took)
+            grown.append(hold.whole)
+    events.renewed(grown, took=took)
 
 
 def _apply_steady(

@@ -84,7 +84,7 @@ async def take_and_release(port: Port, take: Take, *of: object) -> int:
         for hold in taken:
             if hold.owed or hold.parts:
                 port.clean_up(hold)
-            if hold.told:  # each release comes here: without a hook not even a call
+            if hold.reported:  # each release comes here: without a hook not even a call
                 events.end_hold(hold)
 
 
@@ -149,7 +149,7 @@ async def release_for_owner(port: Port, one: Asked) -> int | None:
     key = one.terms.keys.grant[4]  # the ids of its holds, in a stable order
     for asker in sorted(await command(port, (b"SMEMBERS", key), one.terms.keys.lock)):
         script, keys, args = one.terms.release(one, asker)
-        verdict, extra = told(await ask(port, script, keys, args, until))
+        verdict, extra = verdict_of(await ask(port, script, keys, args, until))
         if verdict >= 0:
             return int(extra)
         if verdict != ELSEWHERE:
@@ -165,7 +165,7 @@ def release_in_background(port: Port, hold: Hold) -> None:
     events.end_hold(hold)
 
 
-def told(reply: Reply) -> tuple[int, Any]:
+def verdict_of(reply: Reply) -> tuple[int, Any]:
     """Return the verdict of ``release.lua`` or ``poll_release.lua``, and what goes with it."""
     if isinstance(reply, int):
         return (reply, 0) if reply else (-1, b"")
@@ -190,7 +190,7 @@ def judge(port: Port, hold: Hold, reply: Reply, *, repeated: bool) -> int:
 
     Unless the request was repeated: then the first one ran.
     """
-    verdict, extra = told(reply)
+    verdict, extra = verdict_of(reply)
     if verdict < 0 and not repeated:
         raise lost_as(port, hold, extra if verdict == -1 else b"")
     return extra if isinstance(extra, int) else 0

@@ -26,7 +26,7 @@ from fencelock._core.lock.acknowledge import confirm
 from fencelock._core.lock.acquire import FOR_EVER, begin, drop, line_up, queue, start_over, try_once
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, step_down
-from fencelock._core.lock.release import ELSEWHERE, judge, release_for_owner, retire, told
+from fencelock._core.lock.release import ELSEWHERE, judge, release_for_owner, retire, verdict_of
 from fencelock._core.lock.tenure import Spare, Tenure, found, join, left_behind, try_kept
 from fencelock._core.lock.terms import milliseconds, too_late
 from fencelock._core.port import Port
@@ -281,7 +281,7 @@ async def give_back(port: Port, hold: Hold, log: Seat) -> int:
         reply = await ask(port, *hold.terms.release(hold), until, asked=log)
     if reply == 1:
         return 0
-    if told(reply)[0] == ELSEWHERE and not log.sent:
+    if verdict_of(reply)[0] == ELSEWHERE and not log.sent:
         others = await release_for_owner(port, hold)
         if others is not None:
             return others

@@ -143,16 +143,16 @@ async def local_rows(
                 known[client_channel] = Said(port.now(), unpack(waiter.said) or ())
     now = port.now()
     return {
-        client_channel: [row._replace(seconds=row.seconds + now - told.at) for row in told.rows]
-        for client_channel, told in known.items()
+        client_channel: [row._replace(seconds=row.seconds + now - said.at) for row in said.rows]
+        for client_channel, said in known.items()
     }
 
 
-def _rank(told: Said | None) -> float:
+def _rank(said: Said | None) -> float:
     """Return which client is asked first: the one that spoke longest ago, or never."""
-    if told is None:
+    if said is None:
         return -inf
-    return told.at - (BUSY_SECONDS if told.rows else 0.0)
+    return said.at - (BUSY_SECONDS if said.rows else 0.0)
 
 
 def _who_waits(client_channel: bytes, keys: LockKeys, waiter: Seat) -> Call:

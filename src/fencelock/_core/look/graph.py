@@ -162,22 +162,22 @@ def tree(found: Sequence[Block]) -> list[Branch]:
     for block in found:
         below.setdefault(block.holder, []).append(block)
     lines: list[Branch] = []
-    told: set[Unit] = set()
+    shown: set[Unit] = set()
     waiting = {block.waiter for block in found}
     for root in [*(unit for unit in below if unit not in waiting), *below]:
-        if root not in told:
-            _grow(Branch(0, root, None, again=False), below, lines, told)
+        if root not in shown:
+            _grow(Branch(0, root, None, again=False), below, lines, shown)
     return lines
 
 
 def _grow(
-    branch: Branch, below: dict[Unit, list[Block]], lines: list[Branch], told: set[Unit]
+    branch: Branch, below: dict[Unit, list[Block]], lines: list[Branch], shown: set[Unit]
 ) -> None:
     """Add a line, and below it those that wait for its unit."""
-    again = branch.unit in told
+    again = branch.unit in shown
     lines.append(branch._replace(again=again and branch.unit in below))
     if again:
         return
-    told.add(branch.unit)
+    shown.add(branch.unit)
     for block in below.get(branch.unit, ()):
-        _grow(Branch(branch.depth + 1, block.waiter, block, again=False), below, lines, told)
+        _grow(Branch(branch.depth + 1, block.waiter, block, again=False), below, lines, shown)

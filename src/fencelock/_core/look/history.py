@@ -126,8 +126,8 @@ class Recorder:
             port.run_in_background(NOTE_LOCKS, (index_key(self._prefix),), args)
         if entries:
             now = port.now()
-            told = [packed(each | {"ago": round(now - at, 3)}) for at, each in entries]
-            args = (self._options.length, int(self._options.ttl * 1000), *told)
+            texts = [packed(each | {"ago": round(now - at, 3)}) for at, each in entries]
+            args = (self._options.length, int(self._options.ttl * 1000), *texts)
             port.run_in_background(ADD_HISTORY, (history_key(self._prefix),), args)
 
 
@@ -135,19 +135,19 @@ def note_revocation(port: Port, prefix: str, lost: LockStatus, reason: str, by: 
     """Keep that an operator revoked a lock, an entry for each holder, in the background."""
     about = {"kind": "revoked", "name": lost.name, "object": lost.kind}
     why = {"reason": _text(reason), "by": _text(by)}
-    told = [
+    entries = [
         packed(_entry(port.client_channel, who._asdict() if who else {}, about | why))
         for who in lost.holders or (None,)
     ]
     kept = _KEPT_BESIDE, int(History().ttl * 1000)
-    port.run_in_background(ADD_HISTORY, (history_key(prefix),), (*kept, *told))
+    port.run_in_background(ADD_HISTORY, (history_key(prefix),), (*kept, *entries))
 
 
 def entry_of(event: LockEvent, kind: str) -> dict[str, Any]:
     """Return what is kept of an event."""
     held_by = [each.status for each in event.held_by] or [HolderStatus()]
     last, first = _holder(held_by[-1]), _holder(held_by[0])
-    told = {
+    fields = {
         "kind": kind,
         "name": event.name,
         "object": event.object,
@@ -159,14 +159,14 @@ def entry_of(event: LockEvent, kind: str) -> dict[str, Any]:
         "held_by": last,
         "first_held_by": first if first.get("fence") != last.get("fence") else {},
     }
-    return _entry(event.client, event.who, told)
+    return _entry(event.client, event.who, fields)
 
 
-def _entry(client: bytes, who: Mapping[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+def _entry(client: bytes, who: Mapping[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
     """Return what is kept of something that happened to a client: all that is not empty."""
     number = f"{client.decode(errors='replace')}-{next(_numbers)}"
     person = {key: who.get(key, "") for key in ("host", "pid", "unit", "label")}
-    whole = {"id": number, **told, **person}
+    whole = {"id": number, **fields, **person}
     return {key: value for key, value in whole.items() if value}
 
 
@@ -179,9 +179,9 @@ def _text(value: object) -> str:
     return str(value)[:TEXT_MAX] if value else ""
 
 
-def _person(told: dict[str, Any]) -> str:
-    label = told.get("label")
-    process = f"{told.get('host', '')}:{told.get('pid', 0)}"
+def _person(entry: dict[str, Any]) -> str:
+    label = entry.get("label")
+    process = f"{entry.get('host', '')}:{entry.get('pid', 0)}"
     return f"{process} ({label})" if label else process
 
 
@@ -203,8 +203,8 @@ async def read(
     limit = options.count("limit", limit)
     each = await port.on_each("", lambda server: _entries(server, prefix, since, limit))
     found = {entry.id: entry for entries in each for entry in entries}
-    told = [entry for entry in found.values() if chosen is None or entry.name == chosen]
-    return sorted(told, key=lambda entry: entry.at)[-limit:]
+    wanted = [entry for entry in found.values() if chosen is None or entry.name == chosen]
+    return sorted(wanted, key=lambda entry: entry.at)[-limit:]
 
 
 async def _entries(
@@ -227,10 +227,10 @@ def parsed(reply: Sequence[Reply]) -> list[HistoryEntry]:
 
 def _parsed(number: bytes, fields: Sequence[bytes]) -> HistoryEntry | None:
     try:
-        told = json.loads(fields[1])
-        at = int(number.partition(b"-")[0]) / 1000 - float(told.get("ago", 0))
-        known = {key: kind(told.get(key, kind())) for key, kind in _FIELDS.items()}
-        known |= {key: _held_by(told.get(key)) for key in ("held_by", "first_held_by")}
+        read = json.loads(fields[1])
+        at = int(number.partition(b"-")[0]) / 1000 - float(read.get("ago", 0))
+        known = {key: kind(read.get(key, kind())) for key, kind in _FIELDS.items()}
+        known |= {key: _held_by(read.get(key)) for key in ("held_by", "first_held_by")}
     except (ValueError, TypeError, AttributeError, IndexError):
         return None
     if known["kind"] == _CONTENTION:
@@ -238,10 +238,10 @@ def _parsed(number: bytes, fields: Sequence[bytes]) -> HistoryEntry | None:
     return HistoryEntry(at=at, **known)
 
 
-def _held_by(told: dict[str, Any] | None) -> HolderStatus | None:
-    if not told:
+def _held_by(holder: dict[str, Any] | None) -> HolderStatus | None:
+    if not holder:
         return None
-    return HolderStatus(**{key: kind(told.get(key, kind())) for key, kind in _HOLDER.items()})
+    return HolderStatus(**{key: kind(holder.get(key, kind())) for key, kind in _HOLDER.items()})
 
 
 _HOLDER: Final[dict[str, Any]] = {

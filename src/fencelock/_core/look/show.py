@@ -9,7 +9,7 @@ from typing import Any
 
 from fencelock import options
 from fencelock._core import events
-from fencelock._core.description import told
+from fencelock._core.description import person_of
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import RESERVED, REVOKED_MS, LockKeys, SignalKeys, lock_key
 from fencelock._core.lock.idle import is_idle
@@ -77,8 +77,8 @@ async def show_all(
             for client_channel in clients_of(answer):
                 clients.setdefault(client_channel, keys)
         rows: dict[str, list[tuple[bytes, Row]]] = {}
-        told = await local_rows(port, clients, until, {} if known is None else known)
-        for client_channel, said in told.items():
+        local = await local_rows(port, clients, until, {} if known is None else known)
+        for client_channel, said in local.items():
             for row in said:
                 rows.setdefault(row.lock, []).append((client_channel, row))
         for at, keys in enumerate(found):
@@ -230,8 +230,8 @@ async def _revoke(
     if before.limit:
         begins = b""
         if only is not None:  # as ``_handles.handle.describe`` writes it
-            told = {"host": only[0], "pid": only[1]}
-            text = json.dumps(told, separators=(",", ":"), ensure_ascii=False)
+            process = {"host": only[0], "pid": only[1]}
+            text = json.dumps(process, separators=(",", ":"), ensure_ascii=False)
             begins = b" %b," % text.removesuffix("}").encode()
         reply = await ask(port, SHARES_BREAK, keys.all, (*args, begins, port.new_id()))
         return _only(before, only) if reply[0] > 0 else None
@@ -376,7 +376,7 @@ def _with_local(status: LockStatus, rows: Sequence[tuple[bytes, Row]], shown: Sh
         counted = (who._replace(others=0) if client in spoke else who for who, client in line)
         status = status._replace(waiters=tuple(counted))
     for _, row in rows:
-        who = told(row.info.encode())
+        who = person_of(row.info.encode())
         if not row.holds:
             waiter = WaiterStatus(**who, since=since - row.seconds, waited=row.seconds)
             status = status._replace(local_waiters=(*status.local_waiters, waiter))
@@ -396,7 +396,7 @@ def _holder(
 ) -> HolderStatus:
     since_us = min(fence, now_us)  # a fence is the instant of its grant, unless the clock went back
     return HolderStatus(
-        **told(info),
+        **person_of(info),
         permits=permits,
         fence=fence,
         since=since_us / 1e6,
@@ -410,7 +410,7 @@ def _line(line: Sequence[bytes], now_us: int) -> tuple[WaiterStatus, ...]:
     for place, (entry, arrived_us) in enumerate(_pairs(line), 1):
         *_, permits, _, info = entry.split(b" ", 7)
         waiter = WaiterStatus(
-            **told(info),
+            **person_of(info),
             place=place,
             permits=int(permits[1:]) if permits.startswith(b"p") else 0,
             since=arrived_us / 1e6,

@@ -260,9 +260,9 @@ async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
     try:
         errors = [hold.lost_error() for hold in lost]
         for hold in ours:
-            told = given.answers[hold]
-            if told != 1 and hold not in given.unsure and hold not in lost:
-                errors.append(lost_as(port, hold, told))
+            verdict = given.answers[hold]
+            if verdict != 1 and hold not in given.unsure and hold not in lost:
+                errors.append(lost_as(port, hold, verdict))
         if errors:
             raise errors.pop(0)
     finally:

@@ -44,8 +44,8 @@ def chosen(locks: Iterable[LockStatus], order: str, text: str = "") -> list[Lock
 
     def matches(lock: LockStatus) -> bool:
         people: list[HolderStatus | WaiterStatus] = [*lock.holders, *lock.listed_waiters]
-        told = [lock.name, *(f"{each.host}:{each.pid} {each.called}" for each in people)]
-        return any(sought in each.casefold() for each in told)
+        texts = [lock.name, *(f"{each.host}:{each.pid} {each.called}" for each in people)]
+        return any(sought in each.casefold() for each in texts)
 
     _, key = ORDERS[order]
     return sorted(filter(matches, locks), key=lambda lock: (key(lock), lock.name))

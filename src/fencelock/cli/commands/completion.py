@@ -120,7 +120,7 @@ complete -F _fencelock fencelock"""
 
 
 def _zsh(commands: list[_Described]) -> str:
-    told = "\n".join(f"        {_item(each.name, each.summary)}" for each in commands)
+    summaries = "\n".join(f"        {_item(each.name, each.summary)}" for each in commands)
     cases = "\n".join(
         f"        {each.name}) named={each.named:d} options=(\n"
         + "\n".join(f"            {_item(*option)}" for option in each.options.items())
@@ -132,7 +132,7 @@ _fencelock() {{
     local -a commands options names
     local named=0
     commands=(
-{told}
+{summaries}
     )
     if (( CURRENT == 2 )); then
         _describe command commands
@@ -155,9 +155,9 @@ _fencelock() {{
 compdef _fencelock fencelock"""
 
 
-def _item(word: str, told: str) -> str:
+def _item(word: str, summary: str) -> str:
     """Return a word with its description, for ``_describe``."""
-    return quote(f"{word}:{told}")
+    return quote(f"{word}:{summary}")
 
 
 def _fish(commands: list[_Described]) -> str:
@@ -166,9 +166,9 @@ def _fish(commands: list[_Described]) -> str:
         first = f"complete -c fencelock -n __fish_use_subcommand -a {each.name}"
         lines.append(f"{first} -d {_fished(each.summary)}")
         within = f"complete -c fencelock -n '__fish_seen_subcommand_from {each.name}'"
-        for option, told in each.options.items():
+        for option, summary in each.options.items():
             flag = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
-            lines.append(f"{within} {flag} -d {_fished(told)}")
+            lines.append(f"{within} {flag} -d {_fished(summary)}")
         if each.named:
             names = "(fencelock completion names (commandline -ct) 2>/dev/null)"
             lines.append(f"{within} -a '{names}'")

@@ -37,10 +37,10 @@ def history_command(argv: list[str]) -> int:
     elif entries:
         table(_HEADER, [_row(each) for each in entries], wraps=True)
     else:
-        told = f"nothing is kept of {args.name!r}" if args.name else "nothing is kept"
+        text = f"nothing is kept of {args.name!r}" if args.name else "nothing is kept"
         if args.since:
-            told += f" of the last {human(args.since)}"
-        say(f"{told}: {did_you_mean(known)}" if known else told)
+            text += f" of the last {human(args.since)}"
+        say(f"{text}: {did_you_mean(known)}" if known else text)
     return 0
 
 

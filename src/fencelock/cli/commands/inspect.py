@@ -146,10 +146,10 @@ def show_command(argv: list[str]) -> int:
             name: round(getattr(done, name), 3) for name in ("started", "ended")
         }
         waits = [*map(wait_tree.summary, found)]
-        told = {"key": key, "waiters": line, "done": finished, "waits": waits}
+        shown = {"key": key, "waiters": line, "done": finished, "waits": waits}
         if info.limit:
-            told["holders"] = [_holding(info, each) for each in info.holders]
-        json_line(_lock_summary(info) | told)
+            shown["holders"] = [_holding(info, each) for each in info.holders]
+        json_line(_lock_summary(info) | shown)
     else:
         _print_lock(info, key, done)
         if any(block.name != info.name for block in found):  # else the line of waiters says it
