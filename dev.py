@@ -15,6 +15,7 @@ python3 dev.py nightly            everything: ``test``, with two Pythons, ``rest
 python3 dev.py explore [ARG ...]  the deep search through schedules, crashes and lost replies
 python3 dev.py lint               ruff, mypy, pyright, and whether generated files are up to date
 python3 dev.py release-check      build the package as an index gets it, and check all of it
+python3 dev.py docs [--to FOLDER] draw the pictures anew and build the site, in .venv-docs
 
 Needs Python 3.11 or newer on Linux or macOS, and a package index that pip can reach; no root, and
 nothing installed beforehand. All it installs goes into .venv beside this file, for another Python
@@ -47,7 +48,7 @@ PYPROJECT = ROOT / "pyproject.toml"
 VENV = ROOT / os.environ.get("FENCELOCK_DEV_VENV", ".venv")  # this file sets it, for another Python
 PYTHON = VENV / "bin" / "python"
 # Dependency groups of pyproject.toml: what all tests need, and with the frameworks of nightly ones.
-TOOLS, FRAMEWORKS, RELEASE = "test", "integrations", "release"
+TOOLS, FRAMEWORKS, RELEASE, SITE = "test", "integrations", "release", "docs"
 
 INSTRUMENTS = tuple(f"verification/{of}" for of in ("simulator", "runs", "soak.py", "failovers.py"))
 LINTS = (
@@ -216,11 +217,21 @@ def release_check(*args: str) -> int:
     return run("release_check.py", *args)
 
 
+def docs(*args: str) -> int:
+    """Build the site in an environment of its own; see build_site.py."""
+    venv = ".venv-docs"
+    if VENV.name != venv:
+        me = str(Path(__file__))
+        return run(me, "docs", *args, python=Path(sys.executable), FENCELOCK_DEV_VENV=venv)
+    set_up(SITE)
+    return run("build_site.py", *args)
+
+
 COMMANDS = {
     command.__name__.replace("_", "-"): command
     for command in (
         *(demo, test, daily, fast, rest, servers),
-        *(nightly, explore, lint, release_check),
+        *(nightly, explore, lint, release_check, docs),
     )
 }
 ALONE = ("lint", "rest", "nightly")  # commands that take no arguments
@@ -400,7 +411,8 @@ def main() -> int:
         print(__doc__)
         return 0 if name in ("-h", "--help") else 2
     try:
-        set_up()
+        if name != "docs":  # it needs nothing of what the others need
+            set_up()
         return COMMANDS[name](*args)
     except KeyboardInterrupt:
         return 130

@@ -1,4 +1,4 @@
-"""The README: its picture, its translation, its numbers, and its links on a package index."""
+"""The README, its translation, its numbers, its links on a package index; and all pictures."""
 
 import importlib.util
 import re
@@ -9,29 +9,24 @@ import pytest
 from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
 
-from tests.test_docs import blocks
+from tests.test_docs import PAGES, blocks
 from tests.test_tidy import links, without_code
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 EXPLANATION = ROOT / "docs" / "explanation"
+DOCS = ROOT / "docs"
 CHINESE = ".zh-CN"
-TRANSLATED = [
-    README,
-    *(
-        ROOT / "docs" / page
-        for page in ("tutorial/first-lock.md", "how-to/share-a-lock-with-java.md")
-    ),
-]
+TRANSLATIONS = sorted([*ROOT.glob(f"*{CHINESE}.md"), *DOCS.rglob(f"*{CHINESE}.md")])
 
 
-# --- the picture ----------------------------------------------------------------------------------
+# --- the pictures ---------------------------------------------------------------------------------
 
 
 def drawing():
     """Return the program that draws the pictures."""
-    place = ROOT / "docs" / "images" / "lease.py"
-    spec = importlib.util.spec_from_file_location("lease_drawing", place)
+    place = ROOT / "docs" / "images" / "draw.py"
+    spec = importlib.util.spec_from_file_location("drawing", place)
     program = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(program)
     return program
@@ -40,26 +35,42 @@ def drawing():
 def test_the_pictures_are_what_their_text_makes():
     program = drawing()
     stale = [
-        each.file
-        for each in program.LANGUAGES
-        if (program.HERE / each.file).read_text(encoding="utf-8") != program.picture(each)
+        story.picture.name
+        for story in program.stories()
+        if not story.picture.exists()
+        or story.picture.read_text(encoding="utf-8") != program.drawing(story)
     ]
 
-    assert stale == [], "run: python docs/images/lease.py"
+    assert stale == [], "run: python docs/images/draw.py"
+    drawn = {story.picture for story in program.stories()}
+    assert set(program.HERE.glob("*.svg")) == drawn
 
 
-def test_the_pictures_tell_one_story_in_all_languages():
+def test_each_picture_is_on_a_page_that_describes_it_by_its_label():
     program = drawing()
-    stories = [[each[:-1] for each in program.events(one.story)] for one in program.LANGUAGES]
+    shown = "".join(page.read_text() for page in PAGES)
+    missing = [
+        story.picture.name
+        for story in program.stories()
+        if not re.search(re.escape(f"![{story.label}](") + rf"\S*/{story.picture.name}\)", shown)
+    ]
 
-    assert all(story == stories[0] for story in stories)
+    assert missing == []
+
+
+def test_a_picture_tells_one_story_in_all_languages():
+    program = drawing()
+    stories = {story.picture.name: story.events for story in program.stories()}
+    for name, events in stories.items():
+        original = stories[untranslated(name)]
+        assert [event[:-1] for event in events] == [event[:-1] for event in original]
 
 
 def test_every_class_of_a_picture_has_a_colour_in_light_and_in_dark_mode():
     program = drawing()
     light, _, dark = program.STYLE.partition("@media (prefers-color-scheme: dark)")
-    for language in program.LANGUAGES:
-        used = set(re.findall(r'class="(\w+)"', program.picture(language))) - {"title"}
+    for story in program.stories():
+        used = set(re.findall(r'class="(\w+)"', program.drawing(story))) - {"title"}
         for style in (light, dark):
             assert used - set(re.findall(r"\.(\w+)\b[^}]*?(?:fill|stroke):", style)) == set()
 
@@ -67,8 +78,8 @@ def test_every_class_of_a_picture_has_a_colour_in_light_and_in_dark_mode():
 # --- the translations -----------------------------------------------------------------------------
 
 
-def translation(page):
-    return page.with_name(f"{page.stem}{CHINESE}{page.suffix}")
+def original(page):
+    return page.with_name(untranslated(page.name))
 
 
 def untranslated(target):
@@ -76,52 +87,83 @@ def untranslated(target):
     return target.replace(f"{CHINESE}.", ".")
 
 
-def numbers_in_tables(page):
-    """Return the numbers of each row; words differ from language to language, numbers do not."""
-    rows = [line for line in without_code(page.read_text()).splitlines() if line.startswith("|")]
-    return [re.findall(r"\d[\d.,]*", row) for row in rows]
+def numbers(page):
+    """Yield the numbers of each section, and of each cell of its tables.
+
+    Words and their order differ from language to language, numbers do not.
+    """
+    prose = re.sub(r"`[^`\n]*`|\]\([^)]*\)", "", without_code(page.read_text()))
+    for section in re.split(r"^#+ ", prose, flags=re.MULTILINE):
+        yield sorted(set(figures(section)))
+        for row in re.findall(r"^\|.*", section, re.MULTILINE):
+            yield [sorted(figures(cell)) for cell in row.split("|")]
 
 
-def test_every_translation_is_checked():
-    found = [*ROOT.glob(f"*{CHINESE}.md"), *(ROOT / "docs").rglob(f"*{CHINESE}.md")]
-
-    assert sorted(found) == sorted(map(translation, TRANSLATED))
+def figures(text):
+    return re.findall(r"\d+(?:[.,]\d+)*", text)
 
 
-@pytest.mark.parametrize("page", TRANSLATED, ids=lambda page: page.stem)
-def test_a_translation_has_the_code_of_its_original(page):
+@pytest.fixture(params=TRANSLATIONS, ids=lambda page: page.relative_to(ROOT).as_posix())
+def translated(request):
+    return request.param
+
+
+def test_a_translation_has_the_code_of_its_original(translated):
     """But for the comments, which may be translated, too."""
-    original, translated = (
+    there, here = (
         [(kind, re.sub(r" *#.*", "", code)) for kind, code, *_ in blocks(one)]
-        for one in (page, translation(page))
+        for one in (original(translated), translated)
     )
 
-    assert translated == original
+    assert here == there
 
 
-@pytest.mark.parametrize("page", TRANSLATED, ids=lambda page: page.stem)
-def test_a_translation_has_the_links_of_its_original(page):
-    shown, other = (sorted(map(untranslated, links(one.read_text()))) for one in both(page))
+def test_a_translation_has_the_links_of_its_original(translated):
+    """Each leads to the other in its first lines; but for that they lead to the same places."""
+    page = original(translated)
+    there, here = (sorted(map(untranslated, links(one.read_text()))) for one in (page, translated))
 
-    # Each links to the other in its first lines; but for that they lead to the same places.
-    assert other == shown
-    assert f"]({translation(page).name})" in page.read_text()[:200]
-    assert f"]({page.name})" in translation(page).read_text()[:200]
-
-
-@pytest.mark.parametrize("page", TRANSLATED, ids=lambda page: page.stem)
-def test_a_translation_has_the_sections_and_numbers_of_its_original(page):
-    depths = [
-        re.findall(r"^#+(?= )", without_code(one.read_text()), re.MULTILINE) for one in both(page)
-    ]
-    numbers = [numbers_in_tables(one) for one in both(page)]
-
-    assert depths[0] == depths[1]
-    assert numbers[0] == numbers[1]
+    assert here == there
+    assert f"]({translated.name})" in page.read_text()[:200]
+    assert f"]({page.name})" in translated.read_text()[:200]
 
 
-def both(page):
-    return page, translation(page)
+def test_a_translation_leads_to_translations_where_there_are_some(translated):
+    pages = [target.partition("#")[0] for target in links(translated.read_text())]
+    twins = {page: page.removesuffix(".md") + f"{CHINESE}.md" for page in pages}
+    english = [page for page in pages if (translated.parent / twins[page]).is_file()]
+
+    assert english == [original(translated).name]
+
+
+def test_a_translation_has_the_sections_and_numbers_of_its_original(translated):
+    pages = original(translated), translated
+    there, here = (
+        re.findall(r"^#+(?= )", without_code(one.read_text()), re.MULTILINE) for one in pages
+    )
+
+    assert here == there
+    assert list(numbers(translated)) == list(numbers(original(translated)))
+
+
+INDEX = DOCS / "zh-CN.md"
+
+
+@pytest.mark.parametrize("page", [*TRANSLATIONS, INDEX], ids=lambda page: page.name)
+def test_a_chinese_page_has_chinese_punctuation(page):
+    """Full width beside Chinese, no italics, and letters at the ends of what is bold there."""
+    prose = re.sub(r"`[^`\n]*`", "`", without_code(page.read_text()))
+    wrong = re.findall(r".{,9}(?:[一-龥`][,;:!?]|[,;:!?(][一-龥]|(?<!\*)\*[一-龥]).{,9}", prose)
+    bold = re.findall(r"\w?\*\*.+?\*\*\w?", prose)
+    plain = [each for each in bold if re.search(r"^\w\*\*[^\w]|[^\w]\*\*\w$", each)]
+
+    assert (wrong, plain) == ([], [])
+
+
+def test_the_chinese_index_has_every_translation():
+    leads = {(DOCS / target).resolve() for target in links(INDEX.read_text()) if CHINESE in target}
+
+    assert sorted(leads) == TRANSLATIONS
 
 
 # --- the numbers ----------------------------------------------------------------------------------

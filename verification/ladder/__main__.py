@@ -4,7 +4,7 @@ python -m verification.ladder               find a shortest schedule for each; i
 python -m verification.ladder --replay      replay each on real servers, too
 python -m verification.ladder --everywhere  on every kind of server of this machine
 python -m verification.ladder --show        print the charts
-python -m verification.ladder --write       write docs/explanation/ladder.md
+python -m verification.ladder --write       write docs/explanation/ladder.md and its translation
 python -m verification.ladder --deep N      fencelock under two faults, N seconds for each world
 """
 
@@ -15,7 +15,7 @@ import time
 from tests.servers import ServerBinary, binaries
 from verification.ladder import ours
 from verification.ladder.chart import found
-from verification.ladder.page import PAGE, page
+from verification.ladder.page import LANGUAGES, Language, page
 from verification.ladder.replay import all_breaks, possible, replay
 from verification.ladder.rung import Break
 from verification.simulator.shortest import faults
@@ -28,14 +28,14 @@ def main() -> int:
     parser.add_argument("--replay", action="store_true", help="replay each on real servers")
     parser.add_argument("--everywhere", action="store_true", help="replay on all kinds of servers")
     parser.add_argument("--show", action="store_true", help="print the charts")
-    parser.add_argument("--write", action="store_true", help="write the page")
+    parser.add_argument("--write", action="store_true", help="write the pages")
     parser.add_argument("--deep", type=float, metavar="SECONDS", help="fencelock under two faults")
     options = parser.parse_args()
     if options.deep:
         return deep(options.deep)
     told = [tell(name, how, options) for name, how in all_breaks()]
-    good = explored() and all(told)
-    return 0 if paged(write=options.write) and good else 1
+    good = [explored(), *told, *(paged(each, write=options.write) for each in LANGUAGES)]
+    return 0 if all(good) else 1
 
 
 def tell(name: str, how: Break, options: argparse.Namespace) -> bool:
@@ -77,14 +77,14 @@ def explored() -> bool:
     return complete == len(reports)
 
 
-def paged(*, write: bool) -> bool:
-    """Write the page, or tell whether it says what was found."""
-    text = page()
+def paged(language: Language, *, write: bool) -> bool:
+    """Write a page, or return whether it says what was found."""
+    text, place = page(language), language.page
     if write:
-        PAGE.write_text(text)
+        place.write_text(text)
         return True
-    true = PAGE.exists() and PAGE.read_text() == text
-    print("the page is true" if true else f"{PAGE.name} is stale: --write writes it anew")
+    true = place.exists() and place.read_text() == text
+    print(f"{place.name} " + ("is true" if true else "is stale: --write writes it anew"))
     return true
 
 

@@ -1,7 +1,13 @@
-"""Writes docs/explanation/ladder.md from what the explorer finds; the same each time."""
+"""Writes docs/explanation/ladder.md, in each language, from what the explorer finds.
 
-from collections.abc import Iterator
+The charts are the same in all languages. What the versions and worlds say of themselves is English:
+``words.zh-CN.txt`` has it in Chinese, in pairs of lines. A number in a pair stands for any number.
+"""
+
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from verification.ladder import ours
 from verification.ladder.chart import found
@@ -9,57 +15,88 @@ from verification.ladder.rung import Break, Rung
 from verification.ladder.rungs import RUNGS
 from verification.simulator.shortest import faults
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "ladder.md"
+HERE = Path(__file__).parent
+EXPLANATION = HERE.parents[1] / "docs" / "explanation"
+NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
-FRAME = Path(__file__).with_name("page.txt")
+Say = Callable[[str], str]
 
 
-def page() -> str:
+class Language(NamedTuple):
+    """One of the pages: where it is, its frame, and how it says an English sentence."""
+
+    page: Path
+    frame: Path
+    say: Say
+
+
+def sayings(text: str) -> dict[str, str]:
+    """Return each sentence and what it is in the other language, without numbers."""
+    pairs = (pair.split("\n") for pair in NUMBER.sub("{}", text).strip().split("\n\n"))
+    return {english: other for english, other in pairs}  # noqa: C416 - a pair has two lines
+
+
+def speaker(said: dict[str, str]) -> Say:
+    """Return a function that looks a sentence up, and puts its numbers in."""
+    return lambda text: said[NUMBER.sub("{}", text)].format(*NUMBER.findall(text))
+
+
+CHINESE = sayings((HERE / "words.zh-CN.txt").read_text())
+LANGUAGES = (
+    Language(EXPLANATION / "ladder.md", HERE / "page.txt", str),
+    Language(EXPLANATION / "ladder.zh-CN.md", HERE / "page.zh-CN.txt", speaker(CHINESE)),
+)
+
+
+def page(language: Language) -> str:
     """Return the whole page: its frame, with what was found in the places that it marks."""
+    say = language.say
     found_out = {
-        "table": "\n".join(table()),
-        "versions": "\n".join(map(section, RUNGS)),
-        "bounds": "\n".join(map(row, ours.BOUNDS)),
-        "remains": "\n".join(map(schedule, ours.REMAINS)),
+        "table": "\n".join(table(say)),
+        "versions": "\n".join(section(rung, say) for rung in RUNGS),
+        "bounds": "\n".join(row(bound, say) for bound in ours.BOUNDS),
+        "remains": "\n".join(schedule(how, say) for how in ours.REMAINS),
     }
-    text = FRAME.read_text()
+    text = language.frame.read_text()
     for name, words in found_out.items():
         text = text.replace(f"[[{name}]]", words.rstrip("\n"))
     return text
 
 
-def table() -> Iterator[str]:
+def table(say: Say) -> Iterator[str]:
     """Yield a row for each schedule."""
     for rung in RUNGS:
         for number, each in enumerate(rung.breaks):
-            name = "" if number else rung.name
+            name = "" if number else say(rung.name)
             path = each.path
             yield (
-                f"| {name} | {each.wanted} | {faults(list(path))} | {len(path)} |"
+                f"| {name} | {say(each.wanted)} | {faults(list(path))} | {len(path)} |"
                 f" {each.search.schedules:,} |"
             )
     schedules = sum(bound.report.schedules for bound in ours.BOUNDS)
-    yield f"| **fencelock** | nothing | - | - | {schedules:,} |"
+    yield f"| **fencelock** | {say('nothing')} | - | - | {schedules:,} |"
     for each in ours.REMAINS:
         path = each.path
         tried = each.search.schedules
-        yield f"|  | {each.wanted} | {faults(list(path))} | {len(path)} | {tried:,} |"
+        yield f"|  | {say(each.wanted)} | {faults(list(path))} | {len(path)} | {tried:,} |"
 
 
-def section(rung: Rung) -> str:
+def section(rung: Rung, say: Say) -> str:
     """Return what is told of one version."""
-    charts = "\n".join(schedule(each) for each in rung.breaks)
-    return f"## {rung.name}\n\n{rung.idea}\n\n{charts}\n**The fix:** {rung.mend}\n"
+    charts = "\n".join(schedule(each, say) for each in rung.breaks)
+    fix = f"{say('**The fix:**')} {say(rung.mend)}"
+    return f"## {say(rung.name)}\n\n{say(rung.idea)}\n\n{charts}\n{fix}\n"
 
 
-def schedule(how: Break) -> str:
+def schedule(how: Break, say: Say) -> str:
     """Return what breaks it, and the chart."""
-    what = how.wanted[0].upper() + how.wanted[1:]
+    what = say(how.wanted[0].upper() + how.wanted[1:] + ".")
     drawn = f"```text\n{found(how)}\n```"
-    return f"**{what}.** {how.why}\n\n{drawn}\n\nGiven: {how.given}\n\n{mended(how)}"
+    given = say(f"Given: {how.given}. Faults: {how.faults_given}.")
+    return f"**{what}** {say(how.why)}\n\n{drawn}\n\n{given}\n\n{mended(how, say)}"
 
 
-def mended(how: Break) -> str:
+def mended(how: Break, say: Say) -> str:
     """Return that the version that mends it does not break so in the same world."""
     other = how.with_mended()
     if other is None:
@@ -67,15 +104,15 @@ def mended(how: Break) -> str:
     search = other.search
     assert search.complete
     assert not search.found
-    return (
+    tried = (
         f"With the fix, no schedule of the same world breaks it: all {search.schedules:,} were"
-        f" tried. Faults: {other.faults_given}.\n"
+        f" tried. Faults: {other.faults_given}."
     )
+    return f"{say(tried)}\n"
 
 
-def row(bound: ours.Bound) -> str:
+def row(bound: ours.Bound, say: Say) -> str:
     """Return what is told of one world that was explored to its end."""
     report = bound.report
-    return (
-        f"| {bound.scenario.title} | {bound.faults_max} | {report.schedules:,} | {report.steps:,} |"
-    )
+    title = say(bound.scenario.title)
+    return f"| {title} | {bound.faults_max} | {report.schedules:,} | {report.steps:,} |"

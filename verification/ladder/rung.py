@@ -102,9 +102,8 @@ class Break:
 
     @property
     def given(self) -> str:
-        """Return what the search was given, in one sentence."""
-        who = [f"{name} {role}" for name, role in zip("ABC", self.roles, strict=False)]
-        return f"{'; '.join(who)}. Faults: {self.faults_given}."
+        """Return which processes the search was given."""
+        return "; ".join(f"{name} {role}" for name, role in zip("ABC", self.roles, strict=False))
 
     @property
     def faults_given(self) -> str:

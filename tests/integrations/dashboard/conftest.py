@@ -1,4 +1,4 @@
-"""A server, a client of it, the dashboard over both, and a browser."""
+"""A server, a client of it, and the dashboard over both."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import importlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,12 +17,12 @@ import pytest
 import fencelock
 from fencelock.dashboard.access import Access
 from tests import waiting
+from tests.integrations.conftest import PATIENCE
 from tests.patience import patient  # noqa: F401 - pytest finds the fixture here
 
 TOKEN = "the-token-for-revoking-locks"
 READ_TOKEN = "the-token-for-reading-only"
 OWN = "http://127.0.0.1:8321"
-PATIENCE = 20.0
 # A cycle that no client looks for stays as long as a test looks at it.
 STUCK = {"deadlock_after": None}
 
@@ -159,59 +158,6 @@ def run(server):
             return stack.enter_context(contextlib.closing(Running(url, *args, **environment)))
 
         yield start
-
-
-# --- the browser ----------------------------------------------------------------------------------
-
-
-def chromium():
-    """Return the path of the system's Chromium, or None."""
-    names = "chromium", "chromium-browser", "google-chrome"
-    return next(filter(None, map(shutil.which, names)), None)
-
-
-@pytest.fixture(scope="module")  # its loop warns of blocking calls in later tests
-def browser():
-    if chromium() is None:
-        pytest.skip("Chromium is not installed on this machine")
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as started:
-        # Root has no sandbox, and the page is our own.
-        args = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = started.chromium.launch(executable_path=chromium(), args=args)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def page(browser):
-    """Lend a page on which any error or complaint fails the test."""
-    yield from new_page(browser)
-
-
-@pytest.fixture
-def phone(browser):
-    """Lend the same as a phone has it."""
-    more = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
-    yield from new_page(browser, **more)
-
-
-def new_page(browser, **options):
-    context = (
-        browser.new_context(viewport={"width": 1200, "height": 800}, **options)
-        if ("viewport" not in options)
-        else browser.new_context(**options)
-    )
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE * 1000)
-    complaints = []
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
-    page.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))
-    page.complaints = complaints
-    yield page
-    context.close()
-    assert complaints == []
 
 
 @pytest.fixture

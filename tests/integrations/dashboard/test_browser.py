@@ -297,7 +297,7 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(run, phone, client, waiter)
         ):
             phone.goto(url + view)
             phone.locator('#live[data-state="live"]').wait_for()
-            wide = phone.evaluate("document.documentElement.scrollWidth - innerWidth")
+            wide = phone.evaluate("document.documentElement.scrollWidth - screen.width")
             assert wide <= 0, view
             here = phone.locator("nav a[aria-current]").bounding_box()
             assert here["x"] >= 0, view  # the tab of the view is seen
