@@ -9,8 +9,9 @@ python3 dev.py daily [ARG ...]    these tests only, without lint and types
 python3 dev.py fast [ARG ...]     the quickest tests, for the inner loop; ARGs go to pytest
 python3 dev.py rest               the tests that ``test`` leaves for the night, with the frameworks
                                   that they need
-python3 dev.py nightly            everything: ``test``, with two Pythons, ``rest`` and ten minutes
-                                  of ``explore``
+python3 dev.py servers [NAME ...] the conformance tests on each server that public packages have
+python3 dev.py nightly            everything: ``test``, with two Pythons, ``rest``, ``servers`` and
+                                  ten minutes of ``explore``
 python3 dev.py explore [ARG ...]  the deep search through schedules, crashes and lost replies
 python3 dev.py lint               ruff, mypy, pyright, and whether generated files are up to date
 python3 dev.py release-check      build the package as an index gets it, and check all of it
@@ -18,7 +19,8 @@ python3 dev.py docs [--to FOLDER] draw the pictures anew and build the site, in 
 
 Needs Python 3.11 or newer on Linux or macOS, and a package index that pip can reach; no root, and
 nothing installed beforehand. All it installs goes into .venv beside this file, for another Python
-into .venv-3.13 or the like: remove such a folder to start afresh.
+into .venv-3.13 or the like, and what ``servers`` fetches into .servers: remove such a folder to
+start afresh.
 """
 
 import contextlib
@@ -163,10 +165,15 @@ def rest() -> int:
     return first_failure((first, spread(CALM_PROCESSES, REST, *CALM)))
 
 
+def servers(*args: str) -> int:
+    """Fetch servers of other kinds and versions, and test on each; see server_check.py."""
+    return run("server_check.py", *args)
+
+
 def nightly() -> int:
     """Run everything, whatever fails, until Ctrl-C."""
     statuses = []
-    for part in (test, daily_with_newer, rest, partial(explore, EXPLORED)):
+    for part in (test, daily_with_newer, rest, servers, partial(explore, EXPLORED)):
         statuses.append(part())
         if statuses[-1] in INTERRUPTED:
             break
@@ -222,7 +229,10 @@ def docs(*args: str) -> int:
 
 COMMANDS = {
     command.__name__.replace("_", "-"): command
-    for command in (demo, test, daily, fast, rest, nightly, explore, lint, release_check, docs)
+    for command in (
+        *(demo, test, daily, fast, rest, servers),
+        *(nightly, explore, lint, release_check, docs),
+    )
 }
 ALONE = ("lint", "rest", "nightly")  # commands that take no arguments
 

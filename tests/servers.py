@@ -9,7 +9,7 @@
 Nothing stays behind, however a run ends: one guard process holds the other end of a pipe of ours,
 and when the pipe closes it kills the servers and removes their directories.
 
-FENCELOCK_TEST_SERVERS may name more programs (paths, separated as in PATH).
+FENCELOCK_TEST_SERVERS may name the programs to test instead (paths, separated as in PATH).
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class ServerBinary:
 @functools.cache
 def binaries() -> list[ServerBinary]:
     """Return every distinct server on this machine that fencelock supports, newest Valkey first."""
-    more = os.environ.get("FENCELOCK_TEST_SERVERS", "").split(os.pathsep)
+    named = os.environ.get("FENCELOCK_TEST_SERVERS", "").split(os.pathsep)
     found: dict[str, ServerBinary] = {}
-    for path in (*candidates(), *filter(None, more)):
+    for path in filter(None, named) if any(named) else candidates():
         binary = probe(path, time.monotonic() + READY_SECONDS)
         if isinstance(binary, Binary) and not binary.unfit():
             name = f"{binary.flavour.lower()}-{binary.version}"

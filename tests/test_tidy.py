@@ -106,6 +106,7 @@ TESTS = python_files("tests")
 PYTHON = python_files(
     *("src", "tests", "examples", "benchmarks", "verification", "docs"),
     *("dev.py", "generate_blocking.py", "build_site.py", "hatch_build.py", "release_check.py"),
+    "server_check.py",
 )
 MARKDOWN = [path for path in tracked() if path.suffix == ".md"]
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from fencelock.cli.doctor import health
+import server_check
+from fencelock.cli.doctor import beside, health
+from fencelock.cli.doctor.relatives import RELATIVES, kind
 from tests.cli.shell import eventually
 from tests.servers import Server, binaries
 from tests.tls import Front
@@ -210,6 +213,77 @@ def test_a_fork_that_stops_everybody():
     (clients,), (stalls,) = health.clients(server), health.stalls(server)
     assert (clients.level, "9 of 10" in clients.found) == ("WARN", True)
     assert (stalls.level, "0.9 s" in stalls.found) == ("WARN", True)
+
+
+# --- other makers, and other versions -------------------------------------------------------------
+
+
+def at(url="redis://localhost/0", **info):
+    return SimpleNamespace(info=info, session=SimpleNamespace(url=lambda: url))
+
+
+@pytest.mark.parametrize(
+    ("server", "name"),
+    [
+        (at(redis_version="7.2.4", redict_version="7.3.6"), "Redict 7.3.6"),
+        (at(redis_version="6.3.4", mvcc_depth="0"), "KeyDB"),
+        (at(redis_version="7.4.0", dragonfly_version="df-v1.30.0"), "Dragonfly df-v1.30.0"),
+        (at(redis_version="4.0.0", kvrocks_version="2.10.0"), "Kvrocks 2.10.0"),
+        (at(redis_version="7.4.3", garnet_version="1.0.84"), "Garnet 1.0.84"),
+        (
+            at("rediss+cluster://u:p@a.serverless.use1.cache.amazonaws.com:6379"),
+            "ElastiCache Serverless",
+        ),
+        (at("rediss://a.b.ng.0001.use1.cache.amazonaws.com:6379/0"), "ElastiCache"),
+        (at("rediss+cluster://clustercfg.a.memorydb.us-east-1.amazonaws.com:6379"), "MemoryDB"),
+        (at("rediss://default:p@eu1-a-1.upstash.io:6379"), "Upstash"),
+    ],
+)
+def test_a_server_of_another_maker_is_recognised(server, name):
+    (told,) = kind(server)
+    assert told.found.startswith(f"{name}: ")
+    assert (told.level == "OK") is (told.change == "") is ("Redict" in name)
+
+
+def test_a_server_of_redis_or_valkey_is_of_no_other_maker():
+    assert kind(at(redis_version="8.6.3")) == kind(at(valkey_version="9.1.2")) == []
+    assert kind(at("redis://upstash.io.example.org/0")) == []
+
+
+def test_the_page_of_servers_has_what_the_doctor_says_and_what_is_fetched():
+    page = (Path(server_check.__file__).parent / "docs/reference/servers.md").read_text()
+    fetched = {
+        f"| {name.replace('-', ' ').title()} | {source} |"
+        for name, source in server_check.SERVERS.items()
+    }
+    known = {
+        f"| {each.name} | {each.shown_sign} | {each.shown} | {each.open_questions} | "
+        + ", ".join(f"[{place}]({url})" for place, url in enumerate(each.sources, 1))
+        + " |"
+        for each in RELATIVES
+    }
+    rows = {line for line in page.splitlines() if line.startswith("| ")}
+    assert rows - fetched - known == {line for line in rows if line.startswith("| server | ")} | {
+        line for line in rows if line.startswith("| --- |")
+    }
+    assert fetched | known <= rows
+
+
+@pytest.mark.parametrize(
+    ("release", "level"),
+    [
+        ("6.2.5", "WARN"),
+        ("6.2.6", "WARN"),
+        *((new, "FAIL") for new in ("6.2.7", "6.2.14", "7.0.0")),
+    ],
+)
+def test_a_redis_whose_scripts_write_without_replicas(release, level):
+    info = {"redis_version": release, "role": "master", "min_slaves_good_slaves": "0"}
+    (told,) = beside.min_replicas(SimpleNamespace(info=info, setting=lambda _: "1"))
+    assert told.level == level
+    assert ("6.2.7" in told.change) is (level == "WARN")
+    alone = SimpleNamespace(info=info, setting=lambda _: "0")
+    assert beside.min_replicas(alone) == []
 
 
 # --- others beside it -----------------------------------------------------------------------------

@@ -334,12 +334,12 @@ async def test_nothing_is_granted_after_its_instant(world, kind):
     """X9: a waiter that is still in line then ends without it, and leaves nothing behind."""
     first = made_until(world.client(), kind)
     assert await first.acquire()
-    soon = datetime.now(UTC) + timedelta(seconds=0.6)
+    soon = datetime.now(UTC) + timedelta(seconds=1.2)
     assert await made_until(world.client(), kind, soon).acquire() is False
     assert datetime.now(UTC) >= soon
     assert world.waiting("a") == 0
     if kind == "lock":
-        soon = datetime.now(UTC) + timedelta(seconds=0.4)
+        soon = datetime.now(UTC) + timedelta(seconds=1.2)
         with pytest.raises(AcquireTimeout, match="before its lease was to end"):
             await made_until(world.client(), kind, soon).__aenter__()
     await first.release()

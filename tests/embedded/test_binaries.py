@@ -29,12 +29,11 @@ def test_the_programs_on_the_path_come_first(world, binary):
     assert found.release == binary.release
 
 
-def test_valkey_comes_before_redis(world):
-    world.program("redis-server", 'echo "Redis server v=8.0.0"')
-    world.program("valkey-server", 'echo "Valkey server v=8.0.0"')
-    assert find_binary() == Binary(
-        str(world.directory / "bin" / "valkey-server"), "Valkey", "8.0.0"
-    )
+def test_valkey_comes_before_redis_and_redis_before_redict(world):
+    for kind in ("Redict", "Redis", "Valkey"):
+        program = f"{kind.lower()}-server"
+        world.program(program, f'echo "{kind} server v=8.0.0"')
+        assert find_binary() == Binary(str(world.directory / "bin" / program), kind, "8.0.0")
 
 
 @pytest.mark.parametrize("path", ["", "bin:.", "/nowhere"])

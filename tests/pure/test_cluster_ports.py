@@ -327,15 +327,26 @@ def test_a_subscription_that_the_server_ends_right_behind_its_answer_is_none():
     assert not port.io.connections[A].channels
 
 
+def test_the_first_sharded_channel_is_not_relied_on_before_the_server_has_taken_it():
+    """As found: Redis 6.2 refuses it, and a waiter that had asked with it left an entry in line."""
+    port, asks = Port(Nodes()), waiter()
+    under_way = opened(port, waiter(1, eager=False))
+    under_way.channels[slot(asks.key)] = in_slot(b"other", slot(asks.key))
+    opened(port, asks)
+    assert port.io.subscribed() == [(A, b"SSUBSCRIBE")]
+
+
 def test_one_that_asks_for_the_first_time_listens_where_that_costs_nothing():
     port, asks = Port(Nodes()), waiter(eager=False)
     assert opened(port, asks) is port.io.connections[A]
     assert asks.channel == b""
+    opened(port, waiter(1))  # from now on it is known that the server takes sharded channels
+    before = port.io.subscribed()
     channel = in_slot(b"other", slot(asks.key))
     port.io.connections[A].channels[slot(asks.key)] = channel
     opened(port, asks)
     assert asks.channel == channel
-    assert port.io.subscribed() == []
+    assert port.io.subscribed() == before
     port.closing = True
     with pytest.raises(ClientClosed):
         opened(port, asks)

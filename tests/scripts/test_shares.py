@@ -562,6 +562,16 @@ def test_a_name_that_holds_another_thing_is_refused_by_what_it_is(space, used, w
     assert space.keyspace.freeze() == before
 
 
+def test_a_name_in_another_layout_of_the_keys_is_refused_as_that(space):
+    space.command(b"ZADD", LOCK, 1, b"x")
+    space.command(b"SET", LAST, b"1795729593867702 =semaphore/9 some other form")
+    before = space.keyspace.freeze()
+    with pytest.raises(CommandError, match="OTHERLAYOUT the name holds a semaphore of layout 9"):
+        acquire(space, b"y")
+    assert release(space, b"x") == [-1, None]
+    assert space.keyspace.freeze() == before
+
+
 def test_a_request_that_is_given_up_leaves_the_line_or_gives_back(space):
     def abandon(who, line=b""):
         return space.run(scripts.SHARES_ABANDON, A[:5], who, line, HOME)[:2]

@@ -496,6 +496,18 @@ LOOKS = {b"barrier": [
 ]}  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ALL)
+def test_a_name_in_another_layout_of_the_keys_is_refused_as_that(space, kind):
+    space.command(b"HSET", STATE, b"kind", kind + b"/9")
+    before = space.keyspace.freeze()
+    for asks in (ALL[kind], *([WAITS[kind]] if kind in WAITS else LOOKS[kind])):
+        with pytest.raises(
+            CommandError, match=f"OTHERLAYOUT the name holds an? {kind.decode()} of layout 9"
+        ):
+            asks(space)
+    assert space.keyspace.freeze() == before
+
+
 @pytest.mark.parametrize("held", ["string", "zset", "set", "event", "latch", "barrier"])
 @pytest.mark.parametrize("kind", ALL)
 def test_a_name_of_another_kind_is_refused_by_what_it_is(space, kind, held):

@@ -450,7 +450,11 @@ async def _adopted(source: Cloned, mux: AsyncConnection, until: float) -> None:
     settings = cloned.private_settings(source, until)
     provider = settings.get("credential_provider")
     if provider is not None:
-        settings["credential_provider"] = Credentials(provider, until)
+        try:
+            answer = await _credentials(provider, until)
+        except Exception as error:
+            raise cloned.failure(source, error) from error
+        settings["credential_provider"] = Answered(provider, answer)
     theirs: Any = source.connection_class(**settings)
     cloned.quiet(theirs)
     try:
@@ -481,28 +485,36 @@ def _taken(theirs: Any) -> Any:
     return writer
 
 
-class Credentials:
-    """A credential provider for asyncio that holds up no other task.
+class Answered:
+    """A credential provider that was asked already.
 
-    redis-py calls the blocking ``get_credentials`` of those that have no method for asyncio.
+    redis-py would call a blocking ``get_credentials`` in the loop, and so hold up all tasks: before
+    5.3 that of each provider, later that of those that have no method for asyncio.
     """
 
-    def __init__(self, provider: Any, until: float) -> None:
+    def __init__(self, provider: Any, answer: Any) -> None:
         self._provider = provider
-        self._until = until
+        self._answer = answer
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._provider, name)
 
+    def get_credentials(self) -> Any:
+        """Return the answer."""
+        return self._answer
+
     async def get_credentials_async(self) -> Any:
-        """Return what the provider says; TimeoutError when it is too slow."""
-        provider = self._provider
-        own = getattr(type(provider), "get_credentials_async", None)
-        if own is not None and own.__qualname__ != "CredentialProvider.get_credentials_async":
-            return await provider.get_credentials_async()
-        key = ("credentials", id(provider))
-        ask = provider.get_credentials
-        return await _within(self._until, key, ask, name="fencelock-credentials")
+        """Return the answer."""
+        return self._answer
+
+
+async def _credentials(provider: Any, until: float) -> Any:
+    """Return what a provider says; TimeoutError when it is too slow."""
+    own = getattr(type(provider), "get_credentials_async", None)
+    if own is not None and own.__qualname__ != "CredentialProvider.get_credentials_async":
+        return await provider.get_credentials_async()
+    key = ("credentials", id(provider))
+    return await _within(until, key, provider.get_credentials, name="fencelock-credentials")
 
 
 async def _within(until: float, key: Hashable, function: Callable[[], T], *, name: str) -> T:

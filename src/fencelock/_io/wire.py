@@ -121,6 +121,8 @@ _READ_ONLY: Final = {
 }
 _UNSUITABLE: Final = {
     "WRONGTYPE": "the name is in use for something else: choose another name or key_prefix",
+    "OTHERLAYOUT": "another version of fencelock uses the name, with keys that this one cannot"
+    " read: run one version, or choose another name or key_prefix",
     "OTHERLIMIT": "the semaphore is in use with another limit",
     "OVERLIMIT": "more permits than the limit in force were requested",
     "OOM": "the server is out of memory (maxmemory)",

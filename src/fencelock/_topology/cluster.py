@@ -102,6 +102,7 @@ class ClusterPort(Whole):
         self.slots: SlotMap = self._map.slots
         self._counts = self._map.slots.master_check.counts
         self._sharded = True  # until a server refuses sharded channels
+        self._sharded_heard = False  # until a server has taken one
         self._busy: set[object] = set()  # the nodes with a flow in the background
 
     # -- what a subclass does -------------------------------------------------------------------
@@ -217,9 +218,14 @@ class ClusterPort(Whole):
             await self._listen_for(waiter, until, asking=False)
 
     def _hears(self, waiter: Seat, connection: Any) -> bool:
-        """Return True if a connection listens to a channel for a waiter; note that channel."""
+        """Return True if a connection listens to a channel for a waiter; note that channel.
+
+        The first sharded channel may yet be refused. A waiter that asked with it would ask again
+        with another one, and its first place in line would stay.
+        """
         number, channel = self._channel(waiter, connection)
-        if connection.channels.get(number) != channel:
+        unproven = number != ANYWHERE and not self._sharded_heard
+        if unproven or connection.channels.get(number) != channel:
             return False
         waiter.channel = channel
         return True
@@ -282,6 +288,7 @@ class ClusterPort(Whole):
             return
         if connection.channels.get(number) != channel:
             raise NoReply("the server ended the subscription at once", sent=False)
+        self._sharded_heard = self._sharded_heard or number != ANYWHERE
         waiter.channel = channel
 
     async def _tune(self, waiter: Seat, until: float, *, asking: bool) -> None:

@@ -78,6 +78,7 @@ _BY_CODE: Final = {
     "WRONGPASS": "redis://user:password@host:6379/0",
     "NOPERM": "`fencelock doctor` prints the permissions that are needed",
     "WRONGTYPE": _SHOW,
+    "OTHERLAYOUT": "docs/reference/versions.md says how to upgrade",
     "OTHERLIMIT": _SHOW,
     "OVERLIMIT": _SHOW,
 }

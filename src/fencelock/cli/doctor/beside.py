@@ -73,6 +73,13 @@ def min_replicas(server: Server) -> Answer:
     if not server.info or server.info.get("role") == "slave":
         return []
     wanted = server.setting("min-replicas-to-write")
+    if _ignores_min_replicas(server.info):
+        if wanted in {"", "0"} and not _followers(server):
+            return []
+        return warn(
+            "min-replicas-to-write does not stop its scripts: cut off, a master goes on granting",
+            "use Redis 6.2.7 or newer: there it does",
+        )
     if wanted not in {"", "0"} and int(wanted) > number(server.info, "min_slaves_good_slaves"):
         good = server.info.get("min_slaves_good_slaves", "0")
         return fail(
@@ -88,6 +95,12 @@ def min_replicas(server: Server) -> Answer:
         )
     lag = server.setting("min-replicas-max-lag")
     return ok(f"a master without {wanted} replica(s) stops granting after {lag} s")
+
+
+def _ignores_min_replicas(info: Facts) -> bool:
+    """Return True if scripts write although too few replicas follow: plain commands do not."""
+    release = [int(part) for part in info.get("redis_version", "").split(".") if part.isdecimal()]
+    return "mvcc_depth" in info or [6, 2] <= release < [6, 2, 7]  # KeyDB; Redis
 
 
 # -- Cluster ---------------------------------------------------------------------------------------

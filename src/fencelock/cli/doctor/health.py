@@ -51,13 +51,14 @@ TROUBLE: Final = {
 
 def version(server: Server) -> Answer:
     """Ask for kind and version."""
-    name = "Valkey" if "valkey_version" in server.info else "Redis"
+    kinds = (kind for kind in ("Valkey", "Redict") if f"{kind.lower()}_version" in server.info)
+    name = next(kinds, "Redis")
     release = server.info.get(f"{name.lower()}_version")
     if release is None:
         server.command(b"TIME")  # a server that refuses every command raises here
         return unknown("+info")
     numbers = tuple(int(part) for part in release.split(".")[:2] if part.isdecimal())
-    if numbers < OLDEST[name.lower()]:
+    if numbers < OLDEST.get(name.lower(), ()):
         return fail(f"{name} {release} is too old", "upgrade: Redis 6.2 or Valkey 7.2 is needed")
     return ok(f"{name} {release}")
 

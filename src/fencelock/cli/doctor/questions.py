@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from fencelock._io.sources.resolve import QuorumSource, split
 from fencelock._io.wire import IN_PYTHON
 from fencelock.cli.arguments import Arguments
-from fencelock.cli.doctor import acl, beside, health, quorum
+from fencelock.cli.doctor import acl, beside, health, quorum, relatives
 from fencelock.cli.doctor.report import FAIL, OK, WARN, Answer, Finding, unknown
 from fencelock.cli.doctor.server import ALONE, EMBEDDED, NODE, Server
 from fencelock.cli.exits import hint_for
@@ -35,6 +35,7 @@ def _informed(answer: Callable[[Server], Answer]) -> Callable[[Server], Answer]:
 FIRST: Final[Sequence[Question[Server]]] = (
     ("sentinels", beside.agreement),
     ("server", health.version),
+    ("kind", relatives.kind),
 )
 OF_A_SENTINEL: Final[Sequence[Question[Server]]] = (("role", beside.itself),)
 OF_A_SERVER: Final[Sequence[Question[Server]]] = (

@@ -53,6 +53,9 @@ end
 
 local function foreign(s, kind, found)
   if found == 'hash' then found = call('HGET', KEYS[s.base], 'kind') or found end
+  local word = found == 'zset' and string.match(s.record or '', '^%d+ =(%S+) ') or found
+  local refusal = other_layout(word)
+  if refusal then return refusal end
   local holds = KINDS[found] or KINDS[kind] or 'something else (' .. found .. ')'
   return redis.error_reply('WRONGTYPE the name holds ' .. holds)
 end

@@ -37,6 +37,8 @@ local function wrong_kind(kind)
   if held == 'none' then return nil end
   local found = held == 'hash' and call('HGET', KEYS[1], 'kind')
   if found == kind then return nil end
+  local refusal = other_layout(found)
+  if refusal then return refusal end
   local what = KINDS[found or held] or found or 'something of another program'
   return redis.error_reply('WRONGTYPE ' .. KEYS[1] .. ' holds ' .. what .. ', not ' .. KINDS[kind])
 end
