@@ -124,7 +124,7 @@ def test_many_turns_while_the_slot_moves_to_and_fro(each_kind, connect, name, pl
         turns.until_more(20)
         each_kind.move_slot(view.keys.lock, elsewhere(each_kind, view.keys.lock))
     turns.until_more(20)
-    assert turns.end() == 0
+    assert turns.end() == []
     view.until_free()
 
 

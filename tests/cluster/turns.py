@@ -14,7 +14,7 @@ class Turns:
         self.name = name
         self.ttl = ttl
         self.done = 0
-        self.doubles = 0
+        self.doubles = []  # what was seen of each
         self.fences = []
         self.troubles = []
         self._inside = {}
@@ -37,7 +37,11 @@ class Turns:
     def _turn(self, lock):
         lease = lock.lease
         with self._lock:
-            self.doubles += sum(not other.lost for other in self._inside.values())
+            self.doubles += [
+                f"{lease!r} beside {other!r}, which has {other.remaining():.3f} s, {self.done} done"
+                for other in self._inside.values()
+                if not other.lost
+            ]
             self._inside[lease.fence] = lease
             self.fences.append(lease.fence)
         self._over.wait(0.001)
@@ -52,7 +56,7 @@ class Turns:
         wait_until(lambda: self.done >= before + number, seconds, f"{number} more turns")
 
     def end(self):
-        """End all, and return how often somebody was granted what another still held."""
+        """End all, and return each grant of what another still held."""
         self._over.set()
         for job in self._jobs:
             job.result(30)

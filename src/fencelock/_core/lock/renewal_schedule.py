@@ -85,8 +85,11 @@ class RenewalSchedule:
 
     @property
     def busy(self) -> bool:
-        """Return True if any lease is tracked, or kept."""
-        return bool(self.young or self.watched) or any(self._all()) or any(self._taken)
+        """Return True if any lease is tracked, or kept; asked outside the mutex, too.
+
+        So it looks through nothing. What an interrupt left behind may make it True for a moment.
+        """
+        return bool(self.young or self.watched or self._buckets or self._taken)
 
     @property
     def under_way(self) -> list[Hold]:
