@@ -73,12 +73,12 @@ class Story:
     """A story, and where its moments and lanes are in its picture."""
 
     def __init__(self, path: Path) -> None:
-        told: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        given: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
         self.picture = path.with_suffix(".svg")
-        self.title, self.label = told["title"], told["label"]
-        self.unit, self.until, self.step = told["unit"], told["until"], told["step"]
-        self.lanes: dict[str, str] = told["lanes"]
-        rows = (line.split("|") for line in told["events"].strip().splitlines())
+        self.title, self.label = given["title"], given["label"]
+        self.unit, self.until, self.step = given["unit"], given["until"], given["step"]
+        self.lanes: dict[str, str] = given["lanes"]
+        rows = (line.split("|") for line in given["events"].strip().splitlines())
         cells = ([cell.strip() for cell in row] for row in rows)
         self.events = [Event(lane, kind, float(a), b, words) for lane, kind, a, b, words in cells]
         self.bottom = TOP + LANE * len(self.lanes) - 14

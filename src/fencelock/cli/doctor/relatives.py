@@ -171,7 +171,7 @@ def kind(server: Server) -> Answer:
     if found is None:
         return []
     version = server.info.get(found.sign, "") if found.sign.endswith("_version") else ""
-    told = f"{found.name} {version}".rstrip() + f": {found.shown}"
+    text = f"{found.name} {version}".rstrip() + f": {found.shown}"
     if found.tested:
-        return ok(told)
-    return warn(told, f"{found.open_questions} {PAGE} names the sources")
+        return ok(text)
+    return warn(text, f"{found.open_questions} {PAGE} names the sources")
