@@ -6,11 +6,14 @@ import time
 import pytest
 
 from fencelock._core.keys import LockKeys
+from fencelock._core.look.show import NAMES_MAX as SHOWN_AT_ONCE
 from tests.integrations.dashboard.conftest import OWN, until
 
 redis = pytest.importorskip("redis")
 pytest.importorskip("starlette.testclient")
 pytest.importorskip("uvicorn")
+
+from fencelock.dashboard.feed import COMMANDS_A_SECOND, HISTORY_SECONDS  # noqa: E402 - likewise
 
 pytestmark = [
     pytest.mark.slow,
@@ -70,7 +73,7 @@ def asked(server):
     return {name: times for name, times in server.commandstats().items() if name in ours}
 
 
-def test_a_look_is_two_commands_a_second_without_scan(server, run, crowd, browser):
+def test_a_look_is_a_few_commands_and_a_message_to_each_client(server, run, crowd, browser):
     page = browser.new_page()
     page.goto(run().url)
     page.locator(".tile", has_text="held").get_by_text("1,000", exact=True).wait_for()
@@ -81,10 +84,16 @@ def test_a_look_is_two_commands_a_second_without_scan(server, run, crowd, browse
     page.close()
 
     more = {name: times - before.get(name, 0) for name, times in after.items()}
+    looks, scripts = more["zrevrangebyscore"], more["evalsha"]
     assert more.get("scan", 0) == more.get("keys", 0) == 0
-    # The holder and the waiter of the test send one a second at the most. As many seconds begin
-    # in this time as it is long, and one more.
-    assert 3 <= sum(more.values()) <= (2 + 1) * (passed + 1), (more, passed)
+    assert more.get("xrevrange", 0) <= 1 + passed / HISTORY_SECONDS
+    # A look has a command for the index and one for every 500 locks: a second has two of these.
+    pages = -(-LOCKS // SHOWN_AT_ONCE)
+    assert 3 <= looks <= 1 + passed * COMMANDS_A_SECOND / (1 + pages), (more, passed)
+    # The holder's client and the waiter's are each asked who waits inside them, and each may
+    # answer. The waiter by itself asks once a second at the most. One look was begun before.
+    of_looks, of_waiter = (looks + 1) * (pages + 2 * 2), 1 + passed
+    assert scripts <= of_looks + of_waiter, (more, passed)
     middle = statistics.median(totals)
     print(f"{passed:.1f} s: {more}; a refresh takes {middle:.0f} ms")  # noqa: T201 - for a reader with -s
 
