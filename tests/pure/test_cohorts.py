@@ -66,7 +66,7 @@ def waiter(port, number=1, **options):
 def granted(port, number=1, **options):
     """Return the hold of a waiter that joined, asked and was granted; it is the front."""
     asks = waiter(port, number, **options)
-    line, grant = join(port, asks, COHORT), Grant(7, port.now() + validity(TTL), TTL)
+    line, grant = join(port, asks), Grant(7, port.now() + validity(TTL), TTL)
     hold = Hold(port, asks, grant.fence, grant.deadline)
     line.begin(port, hold, grant, fresh=True)
     return line, hold
@@ -84,7 +84,7 @@ def alone(port):
 def test_the_first_other_makes_the_tenure_of_a_hold_that_is_alone(port):
     hold, key = alone(port)
     hold.deadline += TTL  # it was renewed since: the bound counts from the grant
-    line = join(port, waiter(port, 2), COHORT)
+    line = join(port, waiter(port, 2))
     assert (line.front, hold.tenure, port.lines.cohorts) == (hold, line, {key: line})
     assert (line.turns, line.ends, line.lease) == (1, hold.grant.deadline, TTL)
     step_down(port, hold)
@@ -111,11 +111,11 @@ def test_a_hold_that_is_alone_and_revoked_is_passed_on_to_no_other(port):
 @pytest.mark.parametrize("joined", [False, True])
 def test_an_interrupt_before_the_tenure_is_in_the_table_leaves_nothing(port, joined):
     hold, key = alone(port)
-    line = Tenure.of(port.lines, COHORT, hold)
+    line = Tenure.of(port.lines, hold)
     assert port.lines.cohorts == {key: hold}
     if joined:  # the next one takes the same: the holder has it already
         other = waiter(port, 2)
-        assert join(port, other, COHORT) is line
+        assert join(port, other) is line
         assert line.leave(port, other)
     retire(port, hold)
     assert port.lines.cohorts == {}
@@ -126,7 +126,7 @@ def test_a_kept_lease_is_the_turn_of_the_next_waiter(port, tries):
     line, hold = granted(port, linger=0.2)
     assert line.keep(port, hold)
     mine = waiter(port, 2, linger=0.2)
-    assert (try_kept(port, mine) if tries else join(port, mine, COHORT)) is line
+    assert (try_kept(port, mine) if tries else join(port, mine)) is line
     assert line.front is mine
     assert line.spare.turn == Grant(8, hold.deadline, TTL)
     assert line.spare.unchanged
@@ -138,7 +138,7 @@ def test_a_kept_lease_that_proves_too_little_is_released_and_the_waiter_asks(por
     assert line.keep(port, hold)
     port.clock = hold.deadline - line.least_kept + 0.001
     mine = waiter(port, 2, linger=0.2)
-    assert join(port, mine, COHORT) is line
+    assert join(port, mine) is line
     assert (line.front, line.spare, port.posted) == (mine, None, ["release"])
 
 
@@ -174,10 +174,10 @@ def test_the_hold_of_a_try_is_the_front_before_another_waiter_can_join(port, mon
     asks = waiter(port, linger=0.2)
     grant = Grant(7, NOW + TTL, TTL)
     hold = Hold(port, asks, grant.fence, grant.deadline)
-    found(port, hold, grant, COHORT)
+    found(port, hold, grant)
     assert fronts == [(hold, True)]
     second = Hold(port, waiter(port, 2, linger=0.2), 8, grant.deadline)
-    found(port, second, grant, COHORT)
+    found(port, second, grant)
     assert hold.tenure.front is hold, "the first tenure goes on"
 
 
@@ -186,7 +186,7 @@ def test_a_lease_that_ends_makes_the_first_waiter_the_front_whichever_finds_it(p
     line, hold = granted(port)
     first, second = waiter(port, 2), waiter(port, 3)
     second.give_up_at = hold.deadline + 1
-    assert join(port, first, COHORT) is join(port, second, COHORT) is line
+    assert join(port, first) is join(port, second) is line
     assert not run_blocking(turns._become_front(port, line, second))
     assert port.clock == hold.deadline + 1
     assert line.front is first
@@ -195,7 +195,7 @@ def test_a_lease_that_ends_makes_the_first_waiter_the_front_whichever_finds_it(p
 
 def test_a_turn_that_is_passed_on_is_a_release_after_which_none_is_left(port):
     line, hold = granted(port)
-    join(port, waiter(port, 2), COHORT)
+    join(port, waiter(port, 2))
     assert run_blocking(turns.give_back(port, hold, None)) == 0
     assert line.front is not hold
     assert hold.released

@@ -25,7 +25,7 @@ def waiter(name: str = "a", number: int = 0) -> Attempt:
     who = f"w{number}".encode()
     terms = Terms(
         keys=LockKeys("p:", name),
-        options=LeaseOptions(ttl=30.0, renew=True),
+        options=LeaseOptions(ttl=30.0, renew=True, cohort=Cohort()),
         client_channel=b"h",
         ttl=30.0,
     )
@@ -96,7 +96,7 @@ def test_only_cohorts_in_which_somebody_waits_are_counted():
 
     def joined(number: int) -> Attempt:
         one = waiter(number=number)
-        join(port, one, Cohort())
+        join(port, one)
         return one
 
     front, second, third = joined(1), joined(2), joined(3)

@@ -66,28 +66,28 @@ class LockKeys:
     """The six keys of one lock, and the selections of them that the scripts take.
 
     Most handles are idle, or keep their usual requests packed. So only its own key is stored, and
-    ``all`` once a waiter or an undo needs them.
+    ``all`` once a waiter or an undo needs them. They are found by a property: a class with
+    ``__getattr__`` makes every attribute slow.
 
     Raises:
         ValueError: the name ends like a derived key.
     """
 
-    __slots__ = ("all", "lock", "name", "prefix")
-
-    all: tuple[bytes, ...]
+    __slots__ = ("_all", "lock", "name", "prefix")
 
     def __init__(self, prefix: str, name: str) -> None:
         _refuse_derived(name)
         self.name: str = name
         self.lock: bytes = (prefix + name).encode()
         self.prefix: str = prefix
+        self._all: tuple[bytes, ...] | None = None
 
-    def __getattr__(self, name: str) -> tuple[bytes, ...]:
-        """Derive the other keys; called as long as ``all`` is not set."""
-        if name != "all":
-            raise AttributeError(name)
-        self.all = self.derive()
-        return self.all
+    @property
+    def all(self) -> tuple[bytes, ...]:
+        """Return all its keys, which it keeps from now on."""
+        if self._all is None:
+            self._all = self.derive()
+        return self._all
 
     def derive(self) -> tuple[bytes, ...]:
         """Return all its keys, without keeping them."""

@@ -56,7 +56,7 @@ RING_SECONDS = 0.005
 class AioPort(ProcessPort):
     """Implements ``_core.port.Port`` for the tasks of one event loop."""
 
-    replicas: AsyncReplicas | None = None
+    replicas: AsyncReplicas | None
 
     def _start(self) -> None:
         super()._start()

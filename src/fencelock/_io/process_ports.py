@@ -74,7 +74,6 @@ class ProcessPort(Whole):
     needed = 1
     nodes: Sequence[Any] = ()  # of a quorum only
     is_node = False  # of a quorum, whose port closes it
-    elsewhere = False  # its client has ports in other loops
     recorder: Any = None  # of the client's history
     now: staticmethod[[], float] = staticmethod(clock.now)
 
@@ -83,6 +82,8 @@ class ProcessPort(Whole):
         self.label: str = source.label
         self.given: ClientOptions = given
         self.server_timeout: float = given.server_timeout
+        self.elsewhere: bool = False  # its client has ports in other loops
+        self.replicas: Any = None  # that must have a grant before it counts
         self._start()
         _ports[id(self)] = self
 

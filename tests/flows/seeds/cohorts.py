@@ -17,7 +17,7 @@ from tests.flows.sowing import (
 )
 from tests.flows.worlds import cohorts as worlds
 
-ENOUGH = "valid * self.part <= hold.deadline - now <= valid"
+ENOUGH = "valid * part <= hold.deadline - now <= valid"
 NOT_THE_HOLDER = "if redis.pcall('GET', KEYS[1]) ~= holder then"
 
 
@@ -54,13 +54,13 @@ SEEDS = (
     ),
     seed(
         "a turn with too little of the lease",
-        Statement("tenure.may_pass", ENOUGH, ENOUGH.replace("valid * self.part", "0.0")),
+        Statement("tenure.may_pass", ENOUGH, ENOUGH.replace("valid * part", "0.0")),
         worlds.FIXED_LONG,
         "L",
     ),
     seed(
         "a turn of a lease that is not renewed any more, with half of it",
-        Statement("tenure.may_pass", ENOUGH, ENOUGH.replace("self.part", "RENEWED_PART")),
+        Statement("tenure.may_pass", ENOUGH, ENOUGH.replace("part", "RENEWED_PART")),
         worlds.ONCE,
         "L",
     ),

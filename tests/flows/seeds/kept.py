@@ -6,10 +6,10 @@ from tests.flows.sowing import Fault, Statement, always, changed, given, nothing
 from tests.flows.worlds import kept as worlds
 
 
-def however_long(real, self, port, hold):
+def however_long(real, self, port, hold, now):
     """Decide as if little of the lease were left."""
-    with changed(hold, deadline=min(hold.deadline, port.now() + HANDOFF_TTL_SECONDS)):
-        return real(self, port, hold)
+    with changed(hold, deadline=min(hold.deadline, now + HANDOFF_TTL_SECONDS)):
+        return real(self, port, hold, now)
 
 
 async def as_if_unchanged(real, *args):

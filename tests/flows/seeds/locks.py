@@ -326,7 +326,7 @@ SEEDS = (
     ),
     seed(
         "a lease until an instant, and the time in line on top",
-        Statement("attempt.begin", "grant.deadline < terms.ends", "True"),
+        Statement("attempt.begin", "deadline < terms.ends", "True"),
         worlds.INSTANTS[1],
         "N4",
     ),

@@ -80,8 +80,8 @@ SEEDS = (
         "a turn that is longer than its holder asked for",
         Statement(
             "tenure.may_pass",
-            "valid * self.part <= hold.deadline - now <= valid",
-            "valid * self.part <= hold.deadline - now",
+            "valid * part <= hold.deadline - now <= valid",
+            "valid * part <= hold.deadline - now",
         ),
         world("renew", "renew longer", "in turns"),
         "L",

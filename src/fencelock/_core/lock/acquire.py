@@ -408,7 +408,7 @@ async def acquire(
     give_up_at = FOR_EVER if timeout is None or timeout < 0 else attempt.arrived_at + timeout
     # Nothing is granted after its end.
     attempt.give_up_at = give_up_at if give_up_at < attempt.terms.ends else attempt.terms.ends  # noqa: FURB136 - as in line_up
-    if attempt.terms.options.deadlock_after is not None:
+    if attempt.terms.deadlock_after is not None:
         attempt.unit = attempt.who
     try:
         if events.hooks and attempt.event is None:
@@ -480,21 +480,22 @@ def begin(
     One that ends sooner than the first of them is due by itself.
     """
     registry, terms = attempt.registry, attempt.terms
-    deadline = grant.deadline if grant.deadline < terms.ends else terms.ends  # noqa: FURB136 - as above
-    hold = registry.hold_type(port, attempt, grant.fence, deadline, attempt.who)
+    fence, deadline, lease = grant
+    deadline = deadline if deadline < terms.ends else terms.ends  # noqa: FURB136 - as above
+    hold = registry.hold_type(port, attempt, fence, deadline, attempt.who)
     if asked is not None:
         hold.turn, hold.owed = turn, asked.owed
         hold.id, hold.holder_id, hold.info = asked.id, asked.holder_id, asked.info
     now = hold.granted_at
-    if grant.lease < attempt.ttl - ROUNDING_SECONDS:
+    if lease < attempt.ttl - ROUNDING_SECONDS:
         hold.short = True  # it was handed over, and is to grow
     # Most are their own question: the collector need not free them.
     attempt.hold, attempt.asks = hold, None
     registry.add(hold)
-    lease, end, when, until = terms.due
-    if now >= until or lease != grant.lease or deadline < end or not hold.steady:
-        when = first_due(hold, grant.lease, port.jitter(), now)
-        terms.due = grant.lease, deadline, when, now + grant.lease / BATCHES
+    length, end, when, until = terms.due
+    if now >= until or length != lease or deadline < end or not hold.steady:
+        when = first_due(hold, lease, port.jitter(), now)
+        terms.due = lease, deadline, when, now + lease / BATCHES
     hold.grant, cohorts = grant, port.lines.cohorts
     with port.mutex:
         port.renewals.young[hold] = when

@@ -9,7 +9,7 @@ from fencelock._core.deadlines import handoff_deadline
 from fencelock._core.description import HeldBy
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.terms import Asked, Terms
-from fencelock._core.seat import Seat
+from fencelock._core.seat import Seat, Stray
 from fencelock._core.types import Reply
 from fencelock._runtime.records import NamedTuple
 
@@ -38,49 +38,35 @@ class Attempt(Seat):
     The first part is the caller's. The second is the question, with its place in the server's line:
     another attempt of the same tenure may continue it when this one gives up; see tenure.py.
 
-    Most attempts never wait, so the defaults are class attributes.
+    What each pair reads or sets has a slot, which is read in a fourth of the time. Most attempts
+    never wait: what only those need is of the class until it is set.
     """
 
-    # Those of its seat, which type checkers want to see again where they are set.
-    keys: LockKeys
-    key: bytes
-    id: bytes
-    began: bool
-    undo_connection: object
-    news: bool
+    __slots__ = (
+        *("arrived_at", "asking", "asks", "at_once", "began", "channel", "connection", "event"),
+        *("give_up_at", "hold", "holder_id", "id", "info", "key", "keys", "latest", "origin"),
+        *("owed", "registry", "sent_at", "tenure", "terms", "topic", "tries", "ttl", "under"),
+        *("undo_connection", "unit", "wait", "waits_since", "who"),
+    )
 
     # -- the call -----------------------------------------------------------------------------
-    who: object = None  # the thread or task that acquires
+    news: bool  # of its seat, which type checkers want to see again where it is set
     registry: Registry  # where its hold is kept
-    arrived_at: float = 0.0
-    give_up_at: float = inf
-    at_once: bool = False  # it does not wait
-    event: Any = None  # what hooks know of it; see events.py
-    unit: Any = None  # ``who``, if it can be part of a deadlock; and its wait
-    wait: Any = None
-    tenure: Any = None  # the ``Tenure`` of its client, once others wait; see tenure.py
-    asks: Attempt | None = None  # its question, or one that it continues, until that is over
-    hold: Hold | None = None  # that it was granted
     held_by: tuple[HeldBy, ...] = ()  # who had it in the first answer, and in the last
-    under: Hold | None = None  # it is granted at once while this other hold lasts, or never
 
     # -- the question -------------------------------------------------------------------------
     fence: int = 0  # of no tenure yet
     turn: int = 0  # no turn of another waiter
-    sent_at: float = 0.0  # local instant before its last request
-    asked_at: float = 0.0  # the same of the last that put it in line
+    asked_at: float = 0.0  # local instant before the last request that put it in line
     answered_us: int = 0  # the server's time in that answer
     trip: float = 0.0  # how long that answer took
     seen: HeldBy | None = None  # who held it in that answer, or a later one
     ahead: int | None = None  # how many others were in line before it, in that answer
     stood: bool = False  # it was in line
-    asking: bool = False  # its request is under way
     abandoned: bool = False  # its undo was sent: no other attempt continues it
     placed: bool = False  # it is in line, as far as is known: it need not ask
     driver: Any = None  # the attempt that continues it, and undoes it if need be
     releases: Asked | None = None  # whose tenure ends with its request; see turns.py
-    waits_since: float = 0.0  # since when one of this client waits for what this one asks for
-    latest: float = inf  # no first answer is waited for longer
     verdict: Any = None  # the answer about ``releases``
     outlasts: bool = True  # in line it retries until it gives up, not only for ``server_timeout``
     recalls: bool = False  # a lease was recalled that may be idle
@@ -93,11 +79,37 @@ class Attempt(Seat):
         self, terms: Terms, own_id: bytes, info: bytes = b"{}", owner: bytes | None = None
     ) -> None:
         self.terms: Terms = terms
-        self.keys, self.key = terms.keys, terms.keys.lock
-        self.id = own_id
+        self.keys: LockKeys = terms.keys
+        self.key: bytes = self.keys.lock
+        self.id: bytes = own_id
         self.holder_id: bytes = owner or own_id
         self.info: bytes = info
         self.ttl: float = terms.ttl
+        # The call.
+        self.who: object = None  # the thread or task that acquires
+        self.arrived_at: float = 0.0
+        self.give_up_at: float = inf
+        self.at_once: bool = False  # it does not wait
+        self.event: Any = None  # what hooks know of it; see events.py
+        self.unit: Any = None  # ``who``, if it can be part of a deadlock; and its wait
+        self.wait: Any = None
+        self.tenure: Any = None  # the ``Tenure`` of its client, once others wait; see tenure.py
+        self.asks: Attempt | None = None  # its question, or one that it continues, until it is over
+        self.hold: Hold | None = None  # that it was granted
+        self.under: Hold | None = None  # it is granted at once while this one lasts, or never
+        # The question, and what of its seat each pair looks at.
+        self.connection: Any = None
+        self.origin: Any = None
+        self.undo_connection: object = None
+        self.channel: bytes = b""
+        self.topic: bytes = terms.topic
+        self.owed: tuple[Stray, ...] = ()
+        self.tries: int = 0
+        self.began: bool = False
+        self.asking: bool = False  # its request is under way
+        self.sent_at: float = 0.0  # local instant before its last request
+        self.waits_since: float = 0.0  # since when one of this client waits for what this asks for
+        self.latest: float = inf  # no first answer is waited for longer
 
     @property
     def own_info(self) -> bytes:

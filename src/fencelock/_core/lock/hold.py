@@ -166,8 +166,8 @@ class Hold(BaseLease):
         self.own_info, self.owed, self.turn = asked.info, asked.owed, 0
         self.port: Keeper | None = port  # that renews it; None once it was given back
         self.server: str = port.label  # as a person calls it
-        self.clock: Callable[[], float] = port.now
-        self.granted_at: float = port.now()
+        self.clock: Callable[[], float] = (now := port.now)
+        self.granted_at: float = now()
         self.loss: Loss | None = None
         self.released: bool = False  # it is given back, or is being given back
         self.parts: Sequence[Hold | None] = ()  # of a quorum's: the holds of its nodes

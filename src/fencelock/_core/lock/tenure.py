@@ -101,9 +101,6 @@ class Tenure:
     """Those of this client that hold or want one lock on the same terms."""
 
     # Class attributes until something happens: most locks have one user at a time.
-    front: Attempt | Hold | None = None
-    asks: Attempt | None = None  # None also while the front's own waiter asks
-    spare: Spare | None = None
     turns: int = 0  # of this lease
     ends: float = 0.0  # the deadline that the grant had
     lease: float = 0.0  # seconds that the server granted
@@ -112,29 +109,27 @@ class Tenure:
     holder: bytes = b""  # of the lease, if it may be kept
     recalled: bool = False  # this turn is the last of the lease
     watched: bool = False  # the renewal schedule looks whether it is idle for too long
-    revoked: tuple[bytes, str] | None = None  # a holder id, and an operator's reason
-    waiting: deque[Attempt] = NO_ONE
 
-    def __init__(self, lines: Lines, terms: Terms, cohort: Cohort) -> None:
+    def __init__(self, lines: Lines, terms: Terms) -> None:
         self._lines = lines
         self.terms: Terms = terms
-        self.linger: float = terms.options.linger
-        self.bound: Cohort = cohort
+        self.linger: float = terms.linger
+        self.bound: Cohort = terms.options.cohort  # type: ignore[assignment]  # else no ``cohort``
+        self.front: Attempt | Hold | None = None
+        self.asks: Attempt | None = None  # None also while the front's own waiter asks
+        self.spare: Spare | None = None
+        self.waiting: deque[Attempt] = NO_ONE
+        self.revoked: tuple[bytes, str] | None = None  # a holder id, and an operator's reason
 
     @classmethod
-    def of(cls, lines: Lines, cohort: Cohort, front: Attempt | Hold) -> Tenure:
+    def of(cls, lines: Lines, front: Attempt | Hold) -> Tenure:
         """Return the tenure of one that was alone until now; call under the mutex."""
-        tenure = cls(lines, front.terms, cohort)
+        tenure = cls(lines, front.terms)
         tenure.front = front
         if isinstance(front, Hold):
             tenure.turns, tenure.ends, tenure.lease = 1, front.grant.deadline, front.grant.lease
         front.tenure = tenure
         return tenure
-
-    @property
-    def part(self) -> float:
-        """Return how much of its lease a turn must begin with."""
-        return RENEWED_PART if self.terms.steady else FIXED_PART
 
     @property
     def kept(self) -> Spare | None:
@@ -294,12 +289,13 @@ class Tenure:
     def _may_pass(self, port: Port, hold: Hold, length: float) -> bool:
         """Return True if the next waiter may have a turn without asking the server."""
         now, valid = port.now(), validity(length)
+        part = RENEWED_PART if self.terms.steady else FIXED_PART
         return (
             bool(self.waiting)
             and not self.recalled
             and self.turns < self.bound.turns
             and now < self._until()
-            and valid * self.part <= hold.deadline - now <= valid
+            and valid * part <= hold.deadline - now <= valid
             and self._is_undisturbed(port, hold)
         )
 
@@ -347,9 +343,10 @@ class Tenure:
     def keep(self, port: Port, hold: Hold) -> bool:
         """End a turn and keep its lease; False when it must be released."""
         with port.mutex:
-            if self.front is not hold or not self._may_keep(port, hold):
+            now = port.now()
+            if self.front is not hold or not self._may_keep(port, hold, now):
                 return False
-            self.kept_until = port.now() + self.linger
+            self.kept_until = now + self.linger
             watch = not self.watched
             if watch:
                 self._watch(port, self.kept_until)
@@ -359,10 +356,9 @@ class Tenure:
             port.attend_by(self.kept_until)
         return True
 
-    def _may_keep(self, port: Port, hold: Hold) -> bool:
+    def _may_keep(self, port: Port, hold: Hold, now: float) -> bool:
         """Return True if a lease may stay with this client, which does not use it."""
-        now, lines = port.now(), self._lines
-        left = hold.deadline - now
+        left, lines = hold.deadline - now, self._lines
         return (
             not self.waiting
             and not self.recalled
@@ -391,9 +387,9 @@ class Tenure:
     def take_kept(self, port: Port, attempt: Attempt) -> bool:
         """Make a waiter the front, with a turn of a kept lease; False when that proves too little.
 
-        Call it under the mutex.
+        Call it under the mutex, while there is no front.
         """
-        kept = self.kept
+        kept = self.spare
         if kept is None or kept.turn.deadline - port.now() < self.least_kept:
             return False
         self.turns += 1
@@ -430,13 +426,13 @@ def next_fence(fence: int) -> int:
     return fence + 1
 
 
-def join(port: Port, attempt: Attempt, cohort: Cohort) -> Tenure:
+def join(port: Port, attempt: Attempt) -> Tenure:
     """Add an attempt to its client's tenure; without a front, it becomes the front."""
     tenures, key = port.lines.cohorts, attempt.terms.cohort
     with port.mutex:
-        front = tenures.get(key) or Tenure(port.lines, attempt.terms, cohort)
+        front = tenures.get(key) or Tenure(port.lines, attempt.terms)
         if not isinstance(front, Tenure):  # it is alone
-            front = front.tenure or Tenure.of(port.lines, cohort, front)
+            front = front.tenure or Tenure.of(port.lines, front)
         tenure: Tenure = front
         spent = tenure.join(port, attempt)
         tenures[key] = tenure
@@ -459,14 +455,14 @@ def try_kept(port: Port, attempt: Attempt) -> Tenure | None:
     return None
 
 
-def found(port: Port, hold: Hold, grant: Grant, cohort: Cohort) -> None:
+def found(port: Port, hold: Hold, grant: Grant) -> None:
     """Make the hold of a try the front of a tenure if there is none: its lease may be kept."""
     tenures = port.lines.cohorts
     with port.mutex:
         if hold.terms.cohort in tenures:
             return
         hold.grant = grant
-        tenure = tenures[hold.terms.cohort] = Tenure.of(port.lines, cohort, hold)
+        tenure = tenures[hold.terms.cohort] = Tenure.of(port.lines, hold)
     tenure.begin(port, hold, grant, fresh=True)
 
 

@@ -78,13 +78,12 @@ class Terms:
 
     alive = HEARTBEAT
     most_at_once: float = inf  # how long a lease with a fixed end may be when it is granted at once
-    topic: bytes = b""  # a channel of another program's, where releases are announced: no line
     nodes: Sequence[Terms]
 
     __slots__ = (
         *("_ask", "_asked", "_freed", "_ttl", "_ttl_ms", "_vote", "batch", "client_channel"),
-        *("cohort", "due", "ends", "keys", "lease", "mark", "nodes", "options", "owned"),
-        *("plain", "steady", "ttl", "valid", "words"),
+        *("cohort", "deadlock_after", "due", "ends", "keys", "lease", "linger", "mark", "nodes"),
+        *("options", "owned", "plain", "steady", "topic", "ttl", "valid", "words"),
     )
 
     def __init__(
@@ -104,7 +103,11 @@ class Terms:
         self.client_channel: bytes = client_channel
         self.ttl: float = ttl
         self.owned: bool = owned
+        # Of the options, what each pair reads: a field of a tuple takes four times as long.
         self.plain: bool = options.plain  # only the plain form may be used
+        self.linger: float = options.linger
+        self.deadlock_after: float | None = options.deadlock_after
+        self.topic: bytes = b""  # another program's channel that tells of releases: no line
         self.batch: int = PLAIN if options.plain else OWNED if owned else LOCKS
         # The length of every renewal; 0 where a limit may cut one short, or none is wanted.
         self.steady: float = options.ttl if options.unlimited() and ends == inf else 0.0
@@ -114,11 +117,11 @@ class Terms:
         handoff_ms = milliseconds(self._handoff_ttl())
         # A lease that its client may keep begins short: so a client that dies or freezes while it
         # keeps one stops the others for a moment only.
-        self.lease: float = self._handoff_ttl() if options.linger else ttl
+        self.lease: float = self._handoff_ttl() if self.linger else ttl
         self.valid: float = _valid(self.lease)  # how much of it may be relied on
         ttl_ms = milliseconds(self.lease) if ends == inf else handoff_ms
-        kind = LINGERS if options.linger else owned
-        self.mark: bytes = LINGER_MARK if options.linger else b""  # with which holder ids begin
+        kind = LINGERS if self.linger else owned
+        self.mark: bytes = LINGER_MARK if self.linger else b""  # with which holder ids begin
         self.words: bytes = _words(ttl_ms, handoff_ms, kind, client_channel)
         script, named = question or (ACQUIRE, keys.derive()[:5])
         self._ask = head(script, named, 6 if owned else 5)

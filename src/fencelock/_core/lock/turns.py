@@ -43,17 +43,19 @@ async def take(port: Port, attempt: Attempt) -> Hold | None:
     Nearly always no other attempt of this client wants it, and the first question is granted;
     ``queue`` goes on from any other answer.
     """
-    terms, cohort = attempt.terms, attempt.terms.options.cohort
-    if attempt.at_once or attempt.under is not None or terms.options.plain:
+    terms = attempt.terms
+    if attempt.at_once or attempt.under is not None or terms.plain:
         return await _try(port, attempt)
     key, cohorts = terms.cohort, port.lines.cohorts
-    if key is not None and cohort is not None:
-        with port.mutex:
-            alone = not terms.options.linger and cohorts.setdefault(key, attempt) is attempt
-        if not alone:
-            return await _in_turn(port, attempt, join(port, attempt, cohort))
+    if key is not None:
+        stands: object = None
+        if not terms.linger:
+            with port.mutex:
+                stands = cohorts.setdefault(key, attempt)
+        if stands is not attempt:
+            return await _in_turn(port, attempt, join(port, attempt))
     attempt.asks = attempt
-    grant = await line_up(port, attempt, attempt.give_up_at, listen=not terms.topic)
+    grant = await line_up(port, attempt, attempt.give_up_at, listen=not attempt.topic)
     if grant is None or not grant.deadline > port.now() < terms.ends:
         grant = await queue(port, attempt, grant)
     if grant is None:
@@ -70,21 +72,21 @@ async def _try(port: Port, attempt: Attempt) -> Hold | None:
 
     The lease of a try may be kept, too.
     """
-    options = attempt.terms.options
-    cohort = options.cohort if attempt.at_once and options.linger else None
-    if cohort is not None:
+    terms = attempt.terms
+    may_keep = attempt.at_once and terms.linger > 0
+    if may_keep:
         tenure = try_kept(port, attempt)
         if tenure is not None:
             hold = await _in_turn(port, attempt, tenure)
             if hold is not None:
                 return hold
         attempt.tenure = None
-    grant = await (poll if options.plain else try_once)(port, attempt)
+    grant = await (poll if terms.plain else try_once)(port, attempt)
     if grant is None:
         return None
     hold = begin(port, attempt, grant)
-    if cohort is not None:
-        found(port, hold, grant, cohort)
+    if may_keep:
+        found(port, hold, grant)
     return hold
 
 

@@ -86,7 +86,7 @@ class RedissonTerms(Terms):
             cannot release it there.
     """
 
-    __slots__ = ("_client", "_numbers", "_publishes", "topic")
+    __slots__ = ("_client", "_numbers", "_publishes")
 
     alive = REDISSON_LOOK
 
@@ -97,7 +97,7 @@ class RedissonTerms(Terms):
         keys: RedissonKeys = self.keys  # type: ignore[assignment]  # the handle made them
         self.batch = REDISSON
         self._client, self._numbers = client, numbers
-        self.topic: bytes = keys.topic
+        self.topic = keys.topic
         self._publishes = publishes
         named = (keys.lock, keys.beside(b"redisson_lock_token")) if keys.fenced else keys.plain
         if publishes == b"SPUBLISH" and {*map(slot, (self.topic, *named))} != {slot(keys.lock)}:
@@ -146,7 +146,6 @@ class Contender(Attempt):
 
     def __init__(self, terms: RedissonTerms, info: bytes) -> None:
         super().__init__(terms, terms.field(), info)
-        self.topic = terms.topic
 
     def rename(self, own_id: bytes = b"") -> None:
         """Continue as another acquisition, once the old one was given up."""
