@@ -10,7 +10,6 @@ from monitor import monitored
 from wire import Address
 
 import fencelock
-from fencelock.compat import redisson
 from fencelock.instrumentation import logging_hook, prometheus_hook, set_hooks
 
 LINGER_SECONDS = 0.05
@@ -69,6 +68,8 @@ class RedissonThreads(Threads):
     """A member of Redisson's lock, renewed as its watchdog does."""
 
     def pair(self, name: str) -> Pair:
+        from fencelock.compat import redisson  # noqa: PLC0415 - older trees, to compare with, lack it
+
         lock = redisson.Lock(self._client, name)
         return Pair(lock.acquire, lock.release)
 

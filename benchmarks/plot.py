@@ -1,4 +1,4 @@
-"""Draws acquisitions per second, fairness and commands over the number of waiters, as SVG."""
+"""Draws rate and fairness over the number of waiters, and what grows with what, as SVG."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ OURS_COLOURS = {
     STRICT: "#e88a00",
     f"{STRICT} (threads)": "#f5c26b",
 }
-LABEL = "Rate and fairness over the number of waiters"
 STYLE = """
   text { font: 12px system-ui, sans-serif; fill: #222 }
   .title { font-weight: 600; font-size: 14px }
@@ -48,12 +47,11 @@ STYLE = """
 
 
 class Panel(NamedTuple):
-    """One diagram: what it shows, where, and its range; both axes are logarithmic."""
+    """One diagram: what it shows, where, and its ticks; both axes are logarithmic."""
 
     title: str
     left: int
-    low: float
-    high: float
+    ticks: Sequence[float]
     value: Callable[[Point], float]
 
     def x(self, waiters: int, sizes: Sequence[int]) -> float:
@@ -61,34 +59,46 @@ class Panel(NamedTuple):
         return self.left + PANEL_WIDTH * (math.log(waiters) - first) / (last - first)
 
     def y(self, value: float) -> float:
-        within = min(max(value, self.low), self.high)
-        part = math.log(within / self.low) / math.log(self.high / self.low)
+        low, high = self.ticks[0], self.ticks[-1]
+        part = math.log(min(max(value, low), high) / low) / math.log(high / low)
         return TOP + PANEL_HEIGHT * (1 - part)
 
 
 PANELS = (
-    Panel("acquisitions per second", LEFTS[0], 10, 1_000_000, lambda point: point["rate"]),
+    Panel(
+        "acquisitions per second",
+        LEFTS[0],
+        [10**n for n in range(1, 7)],
+        lambda point: point["rate"],
+    ),
     Panel(
         "most turns / fewest turns; at the top: somebody had none",
         LEFTS[1],
-        1,
-        1_000,
+        [1, 10, 100, 1_000],
         lambda point: point["fairness"],
+    ),
+)
+GROWTH = (
+    Panel(
+        "processor time, client and server, in times of that with the fewest",
+        LEFTS[0],
+        [0.5, 0.7, 1, 1.4, 2],
+        lambda point: point["times"],
     ),
 )
 
 
-def draw(file: Path, lines: Lines, told: str) -> None:
-    """Write the picture; ``told`` says on what it was measured."""
+def draw(file: Path, title: str, panels: Sequence[Panel], lines: Lines, told: str) -> None:
+    """Write a picture; ``told`` says on what it was measured."""
     sizes = sorted({size for points in lines.values() for size in points})
     size = f'viewBox="0 0 {WIDTH} {HEIGHT + 75}"'
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{LABEL}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{escape(title)}">',
         f"<style>{STYLE}</style>",
         '<rect class="back" width="100%" height="100%"/>',
-        text(LEFTS[0], 22, "One lock, 2 to 1,000 waiters in one process", "title"),
+        text(LEFTS[0], 22, title, "title"),
     ]
-    for panel in PANELS:
+    for panel in panels:
         parts += axes(panel, sizes)
         parts += curves(panel, lines, sizes)
     parts += legend(lines)
@@ -98,13 +108,11 @@ def draw(file: Path, lines: Lines, told: str) -> None:
 
 def axes(panel: Panel, sizes: Sequence[int]) -> Iterator[str]:
     yield text(panel.left, TOP - 14, panel.title)
-    decade = panel.low
-    while decade <= panel.high:
-        y = panel.y(decade)
+    for tick in panel.ticks:
+        y = panel.y(tick)
         right = panel.left + PANEL_WIDTH
         yield f'<path class="grid" d="M{panel.left} {y:.1f}H{right}"/>'
-        yield text(panel.left - 8, y + 4, f"{decade:,.0f}", anchor="end")
-        decade *= 10
+        yield text(panel.left - 8, y + 4, f"{tick:,}", anchor="end")
     for size in sizes:
         x = panel.x(size, sizes)
         yield f'<path class="grid" d="M{x:.1f} {TOP}V{TOP + PANEL_HEIGHT}"/>'

@@ -1,6 +1,7 @@
 """Measures fencelock beside a floor and its peers; see README.md in this folder.
 
 python benchmarks/run.py [--only CASE,...] [--quick] [--json FILE] [--plot FILE]
+                         [--plot-growth FILE]
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from servers import Server, serving, version
 
 Case = Callable[[Setting], list[report.Result]]
 
-SWEPT = "commands-per-acquisition"  # the case that the plot shows
+SWEPT, GROWTH = "commands-per-acquisition", "growth"  # the cases that a picture shows
 CASES: dict[str, Case] = {
     "uncontended-threads": uncontended.threads,
     "uncontended-asyncio": uncontended.tasks,
@@ -79,6 +80,7 @@ def arguments() -> argparse.Namespace:
     add("--quick", action="store_true", help="fewer rounds, the same method")
     add("--json", metavar="FILE", type=Path, help="write the results there")
     add("--plot", metavar="FILE", type=Path, help="draw rate and fairness over waiters, as SVG")
+    add("--plot-growth", metavar="FILE", type=Path, help="draw what grows with what, as SVG")
     add("--url", help="a server to use, redis://HOST:PORT; without it, one is started")
     add("--peers", metavar="NAME,...", help="these peers; all without it, none with ''")
     add("--slow-ours", metavar="US", type=int, default=0, help="delay each operation of ours")
@@ -122,18 +124,23 @@ def run(names: list[str], setting: Setting) -> tuple[list[report.Result], list[s
     return rows, failed
 
 
-def draw(file: Path, rows: list[report.Result], about: dict[str, Any]) -> None:
-    """Draw what the case with all numbers of waiters has found."""
-    swept = [row for row in rows if row.case == SWEPT]
+def draw(case: str, file: Path, rows: list[report.Result], about: dict[str, Any]) -> None:
+    """Draw what a case with several sizes has found."""
     told = f"{about['server']}, Python {about['python']}, {about['cores']} cores, loopback"
-    plot.draw(file, waiters.lines_of(swept[0]), told)
+    if case == SWEPT:
+        (swept,) = (row for row in rows if row.case == SWEPT)
+        title = "One lock, 2 to 1,000 waiters in one process"
+        plot.draw(file, title, plot.PANELS, waiters.lines_of(swept), told)
+    else:
+        title = "What a pair or a turn costs, with more and more of it"
+        plot.draw(file, title, plot.GROWTH, growth.lines_of(rows), told)
 
 
 def main() -> int:
     options = arguments()
     names = chosen(options.only)
-    if options.plot and SWEPT not in names:
-        names.append(SWEPT)
+    pictures = {SWEPT: options.plot, GROWTH: options.plot_growth}
+    names += [case for case, file in pictures.items() if file and case not in names]
     with serving(options.url) as server:
         about = {
             "server": version(server.address),
@@ -144,8 +151,9 @@ def main() -> int:
         }
         print(", ".join(f"{key} {value}" for key, value in about.items()), end="\n\n")
         rows, failed = run(names, setting_of(options, server))
-    if options.plot and SWEPT not in failed:
-        draw(options.plot, rows, about)
+    for case, file in pictures.items():
+        if file and case not in failed:
+            draw(case, file, rows, about)
     print(report.summary(rows))
     if options.json:
         report.write_json(options.json, rows, about)

@@ -30,6 +30,7 @@ FEW_ROUNDS = 3  # before the round with many, and after it
 MEMORY_COUNT = 2_000
 LEASE_BYTES, HANDLE_BYTES = 1_500, 1_000
 HOLDING_BYTES = 2_000
+BY_SIZE = "by size"  # of the details of a row
 
 
 # --- in the worker --------------------------------------------------------------------------------
@@ -187,23 +188,25 @@ def memory(who: Who, count: int) -> tuple[float, float]:
 
 
 def case(setting: Setting) -> list[Result]:
-    """Each with few, with many, and with few again; the ratio is the row."""
-    many = setting.rounds(10, 1)
+    """Each with few, with more and more, and with few again; that of the most is the row."""
+    decades = setting.rounds(3, 2)
     who = setting.who("fencelock", TASKS)
-    grown: dict[str, tuple[Callable[..., Any], tuple[int, int], dict[str, Any]]] = {
-        "a pair beside held locks": (held, (100, 10_000 * many), {}),
-        "a turn with waiting tasks": (waiting, (100, 1_000 * many), {"strict": False}),
-        "a turn with waiting tasks, strict": (waiting, (100, 1_000 * many), {"strict": True}),
-        "a turn of clients": (clients, (10, 100 * many), {}),
+    grown: dict[str, tuple[Callable[..., Any], int, int, dict[str, Any]]] = {
+        "a pair beside held locks": (held, 100, decades, {}),
+        "a turn with waiting tasks": (waiting, 100, decades - 1, {"strict": False}),
+        "a turn with waiting tasks, strict": (waiting, 100, decades - 1, {"strict": True}),
+        "a turn of clients": (clients, 10, decades - 1, {}),
     }
     rows = []
-    for name, (function, counts, options) in grown.items():
+    for name, (function, first, times, options) in grown.items():
+        sizes = [first * 10**n for n in range(times + 1)]
+        few = [first] * FEW_ROUNDS
         with Crew(1) as crew:
             crew.all(allow_connections)
-            few = [counts[0]] * FEW_ROUNDS
-            taken = crew.call(0, _call, function, who, [*few, counts[1], *few], options)
-        lots = taken.pop(FEW_ROUNDS)
-        base = statistics.median(taken)
+            taken = crew.call(0, _call, function, who, [*few, *sizes[1:], *few], options)
+        base = statistics.median(taken[:FEW_ROUNDS] + taken[-FEW_ROUNDS:])
+        costs = dict(zip(sizes, [base, *taken[FEW_ROUNDS:-FEW_ROUNDS]], strict=True))
+        lots = costs[sizes[-1]]
         rows.append(
             Result(
                 case=name,
@@ -213,12 +216,24 @@ def case(setting: Setting) -> list[Result]:
                 peers={},
                 ratio_to_floor=lots / base,
                 ratio_to_best_peer=None,
-                target=f"<= {AT_MOST}x with {counts[0]:,}",
+                target=f"<= {AT_MOST}x with {first:,}",
                 met=lots / base <= AT_MOST,
-                details={"floor": f"{counts[0]:,}", "ours": f"{counts[1]:,}"},
+                details={BY_SIZE: {size: round(cost * 1e6, 1) for size, cost in costs.items()}},
             )
         )
     return [*rows, *_memory(setting)]
+
+
+def lines_of(rows: Sequence[Result]) -> dict[str, dict[int, dict[str, float]]]:
+    """Return the rows as a picture wants them: for each size, how many times the fewest cost."""
+    return {
+        row.case: {
+            size: {"times": cost / row.details[BY_SIZE][min(row.details[BY_SIZE])]}
+            for size, cost in row.details[BY_SIZE].items()
+        }
+        for row in rows
+        if BY_SIZE in row.details
+    }
 
 
 def _call(
