@@ -132,7 +132,7 @@ def draw(case: str, file: Path, rows: list[report.Result], about: dict[str, Any]
         title = "One lock, 2 to 1,000 waiters in one process"
         plot.draw(file, title, plot.PANELS, waiters.lines_of(swept), told)
     else:
-        title = "What a pair or a turn costs, with more and more of it"
+        title = "A pair or a turn with 10 to 100,000 clients, waiting tasks or held locks"
         plot.draw(file, title, plot.GROWTH, growth.lines_of(rows), told)
 
 
