@@ -117,11 +117,11 @@ async def test_a_lease_that_is_gone_is_told_at_the_next_renewal(world):
 
 async def test_renewal_stops_at_release(world):
     """N2: a key that carries the released id ends by itself; nothing prolongs it."""
-    lock = world.client().lock("a", ttl=0.15)
+    lock = world.client().lock("a", ttl=0.6)
     await lock.acquire()
     holder = lock.lease.holder
     await lock.release()
-    world.server.command("SET", world.key("a"), holder, "PX", 220)
+    world.server.command("SET", world.key("a"), holder, "PX", 500)  # a renewal is due after 200
     with world.commands() as sent:
         await world.until(lambda: world.holder("a") is None, "expiry")
     assert sent.scripts == 0
