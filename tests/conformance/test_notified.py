@@ -66,7 +66,7 @@ async def test_the_holder_s_own_look_notifies_too(world, caplog, kind):
     if kind == "election":
         return  # its lease is always renewed: see below
     told = []
-    handle = made(world.client(), kind, ttl=0.2, renew=False, on_lost=told.append)
+    handle = made(world.client(), kind, ttl=0.5, renew=False, on_lost=told.append)
     assert await handle.acquire()
     lease = handle.lease
     while lease.remaining() > 0:  # without letting others run

@@ -350,7 +350,7 @@ async def test_a_run_that_outlasts_its_lease_is_notified_and_kept_when_nobody_el
 
     client = world.client()
     once = client.once(
-        "draw", within=HOUR, ttl=0.2, renew=False, lease="lease", on_lost=told.append
+        "draw", within=HOUR, ttl=0.5, renew=False, lease="lease", on_lost=told.append
     )
     assert (await once.run(draw)).ran
     await world.until(lambda: told, "on_lost")

@@ -231,7 +231,7 @@ async def test_a_downgrade_leaves_no_gap(world):
 
 async def test_who_lost_the_write_side_does_not_get_the_read_side(world):
     """Not even for a moment: somebody else writes by now."""
-    lock = world.client().rwlock("a", write_ttl=0.2, renew=False)
+    lock = world.client().rwlock("a", write_ttl=0.5, renew=False)
     other = world.client().rwlock("a")
     await lock.write.acquire()
     assert await other.write.acquire(timeout=3) is True
