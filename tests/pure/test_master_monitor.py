@@ -298,6 +298,7 @@ def test_a_push_waits_for_sentinels_that_are_slow():
     assert not heard
 
 
+@pytest.mark.refcounts
 def test_pushes_that_do_not_count_are_not_kept():
     """They know their connection, which would live on with its socket."""
     io, _, guard = guarded(*[(QUICK, NEW)] * 3)

@@ -297,7 +297,10 @@ def test_both_pack_commands_as_bulk_strings(module):
 @pytest.mark.parametrize(
     ("world", "why"),
     [
-        ("sys.modules['hiredis'] = None", "hiredis is not installed"),
+        (
+            "sys._is_gil_enabled = lambda: True; sys.modules['hiredis'] = None",
+            "hiredis is not installed",
+        ),
         ("sys._is_gil_enabled = lambda: False", "hiredis would turn the GIL on"),
     ],
 )

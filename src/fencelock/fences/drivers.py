@@ -70,7 +70,8 @@ def async_session(connection: Any) -> AsyncSqlSession:
 def _kind(connection: object) -> tuple[str, str]:
     """Return the package of the driver and the name of the connection's class."""
     for cls in type(connection).__mro__:
-        known = cls.__module__.partition(".")[0], cls.__name__
+        # PyPy's sqlite3 is the module _sqlite3.
+        known = cls.__module__.partition(".")[0].removeprefix("_"), cls.__name__
         if known in _BLOCKING or known in _ASYNCIO:
             return known
     return "", ""
@@ -175,7 +176,7 @@ class _SqlAlchemy:
     def in_transaction(self) -> bool:
         """Return False if the driver commits each statement: SQLAlchemy itself does not show it."""
         driver = self._connection.connection.driver_connection
-        known = _DRIVERS.get(type(driver).__module__.partition(".")[0])
+        known = _DRIVERS.get(type(driver).__module__.partition(".")[0].removeprefix("_"))
         if known is not None:
             return bool(known(driver))
         # A driver that cannot be asked: was SQLAlchemy asked for autocommit?
