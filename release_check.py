@@ -91,6 +91,11 @@ class Release:
         self.run(python, "-m", "pip", "install", "--quiet", "--no-input", *what)
         return python
 
+    def installed(self, python: Path) -> list[str]:
+        """Return the packages of an environment, each with its version."""
+        without = "--exclude=pip", "--exclude=setuptools"
+        return self.run(python, "-m", "pip", "list", "--format=freeze", *without).split()
+
     @property
     def wheel(self) -> Path:
         """Return the wheel that was built."""
@@ -162,10 +167,7 @@ class Release:
     def works_alone(self) -> None:
         """The wheel in an empty environment brings two packages, and says what it needs."""
         python = self.environment("alone", self.wheel)
-        listed = self.run(
-            python, "-m", "pip", "list", "--format=freeze", "--exclude=pip", "--exclude=setuptools"
-        )
-        if (found := {line.partition("==")[0] for line in listed.split()}) != RUN_TIME:
+        if (found := {line.partition("==")[0] for line in self.installed(python)}) != RUN_TIME:
             raise Failed(f"installed: {sorted(found)}")
         version = self.run(python.parent / "fencelock", "--version").strip()
         if version != f"fencelock {PROJECT['project']['version']}":
@@ -192,10 +194,9 @@ class Release:
         """The daily tests pass with the oldest dependencies that are allowed."""
         lowest = [each.replace(">=", "==") for each in PROJECT["project"]["dependencies"]]
         python = self.environment("second/.venv", *lowest)
-        listing = python, "-m", "pip", "list", "--format=freeze", "--exclude=pip"
-        before = self.run(*listing).split()
+        before = self.installed(python)
         self.run(python, "dev.py", "daily", cwd=self.folder / "second")
-        after = self.run(*listing).split()
+        after = self.installed(python)
         if replaced := [each for each in before if each not in after]:
             raise Failed(f"not tested with {replaced}")
 

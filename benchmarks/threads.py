@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import platform
+import statistics
 import sys
 import threading
 import time
@@ -54,11 +55,9 @@ def main() -> None:
     gil = getattr(sys, "_is_gil_enabled", lambda: True)()
     with contextlib.closing(fencelock.Client(options.url)) as client:
         taken = [[rate(client, each, options.seconds) for each in NUMBERS] for _ in range(ROUNDS)]
-    middle = [f"{sorted(each)[ROUNDS // 2]:,.0f}" for each in zip(*taken, strict=True)]
-    told = f"Python {platform.python_version()}, GIL {'on' if gil else 'off'}"
-    print(
-        told, *(f"{n} threads {each}/s" for n, each in zip(NUMBERS, middle, strict=True)), sep="; "
-    )
+    print(f"Python {platform.python_version()}, GIL {'on' if gil else 'off'}")
+    for number, rates in zip(NUMBERS, zip(*taken, strict=True), strict=True):
+        print(f"{number} threads: {statistics.median(rates):,.0f} pairs/s")
 
 
 if __name__ == "__main__":

@@ -226,13 +226,10 @@ def case(setting: Setting) -> list[Result]:
 
 def lines_of(rows: Sequence[Result]) -> dict[str, dict[int, dict[str, float]]]:
     """Return the rows as a picture wants them: for each size, how many times the fewest cost."""
+    found = {row.case: row.details[BY_SIZE] for row in rows if BY_SIZE in row.details}
     return {
-        row.case: {
-            size: {"times": cost / row.details[BY_SIZE][min(row.details[BY_SIZE])]}
-            for size, cost in row.details[BY_SIZE].items()
-        }
-        for row in rows
-        if BY_SIZE in row.details
+        case: {size: {"times": cost / costs[min(costs)]} for size, cost in costs.items()}
+        for case, costs in found.items()
     }
 
 

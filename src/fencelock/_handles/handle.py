@@ -249,11 +249,11 @@ class Holds:
         if (
             terms is None
             or terms.client_channel is not port.client_channel
-            or terms.ends < math.inf
+            or chosen.instant is not None
         ):
             terms = self._terms = self.new_terms(Terms, port, owned=chosen.owner is not None)
         own_id, info = terms.mark + port.new_id(), describe(caller, chosen.label)
-        attempt = Attempt(terms, own_id, info, chosen.owner if terms.owned else None)
+        attempt = Attempt(terms, own_id, info, chosen.owner)
         attempt.who, attempt.registry = caller, self
         return attempt
 

@@ -70,11 +70,15 @@ def async_session(connection: Any) -> AsyncSqlSession:
 def _kind(connection: object) -> tuple[str, str]:
     """Return the package of the driver and the name of the connection's class."""
     for cls in type(connection).__mro__:
-        # PyPy's sqlite3 is the module _sqlite3.
-        known = cls.__module__.partition(".")[0].removeprefix("_"), cls.__name__
+        known = _package(cls), cls.__name__
         if known in _BLOCKING or known in _ASYNCIO:
             return known
     return "", ""
+
+
+def _package(cls: type) -> str:
+    """Return the package of a driver's class; PyPy's sqlite3 is the module _sqlite3."""
+    return cls.__module__.partition(".")[0].removeprefix("_")
 
 
 def _unknown(connection: object, known: str, other_guard: str) -> TypeError:
@@ -176,12 +180,10 @@ class _SqlAlchemy:
     def in_transaction(self) -> bool:
         """Return False if the driver commits each statement: SQLAlchemy itself does not show it."""
         driver = self._connection.connection.driver_connection
-        known = _DRIVERS.get(type(driver).__module__.partition(".")[0].removeprefix("_"))
-        if known is not None:
+        if known := _DRIVERS.get(_package(type(driver))):
             return bool(known(driver))
         # A driver that cannot be asked: was SQLAlchemy asked for autocommit?
-        level = self._connection.get_execution_options().get("isolation_level")
-        return bool(level != "AUTOCOMMIT")
+        return bool(self._connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT")
 
 
 def _of_session(session: Any) -> SqlSession:

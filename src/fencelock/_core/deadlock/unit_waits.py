@@ -193,7 +193,7 @@ def is_edge(hold: Hold) -> bool:
     """
     if not hold.open or hold.released or hold.loss is not None or hold.terms.owned:
         return False
-    if hold.terms.options.deadlock_after is None:
+    if hold.terms.deadlock_after is None:
         return False
     terms: Any = hold.terms
     permit = terms.batch == SHARES and terms.kind == SEMAPHORE
@@ -244,7 +244,7 @@ def entered(port: Tables, attempt: Attempt, asks: Attempt) -> UnitWait:
         return NO_WAIT
     wait: UnitWait | None = attempt.wait
     if wait is None:
-        after = attempt.terms.options.deadlock_after or 0.0
+        after = attempt.terms.deadlock_after or 0.0
         wait = UnitWait(port, attempt, asks, port.now() + after)
         wait.patient = attempt.give_up_at == inf
         # The holder of a cohort is known: its waiters see by themselves whether it is their own.

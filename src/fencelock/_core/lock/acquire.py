@@ -377,7 +377,7 @@ async def _leave(port: Port, asks: Attempt) -> None:
         if asks.path is None:  # a grant that had expired took its connection
             await port.open(asks, until, listen=False)
         reply = await port.call(*undo, until, asks)
-        if not asks.terms.options.plain:
+        if not asks.terms.plain:
             asks.seen = HeldBy.of(*reply[2:]) or asks.seen
     except NoReply as broken:
         if asks.trip <= LEAVING_SECONDS / 2:

@@ -49,8 +49,9 @@ class Attempt(Seat):
         *("undo_connection", "unit", "wait", "waits_since", "who"),
     )
 
-    # -- the call -----------------------------------------------------------------------------
     news: bool  # of its seat, which type checkers want to see again where it is set
+
+    # -- the call -----------------------------------------------------------------------------
     registry: Registry  # where its hold is kept
     held_by: tuple[HeldBy, ...] = ()  # who had it in the first answer, and in the last
 

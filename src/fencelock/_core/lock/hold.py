@@ -369,14 +369,14 @@ class Hold(BaseLease):
     def next_ttl(self, now: float) -> float:
         """Return the length of the next lease: ``max_hold`` cuts the last one short."""
         ttl = self.within_limits(self.usual, now)
-        return max(ttl, self.least(now)) if self.terms.options.plain else ttl
+        return max(ttl, self.least(now)) if self.terms.plain else ttl
 
     def least(self, now: float) -> float:
         """Return the shortest length of a next lease that ends this one no earlier.
 
         Only the plain form needs it: its script sets the ttl whatever the lease has left.
         """
-        return ttl_for(self.deadline - now) if self.terms.options.plain else 0.0
+        return ttl_for(self.deadline - now) if self.terms.plain else 0.0
 
     def within_limits(self, ttl: float, now: float) -> float:
         """Return the length that a lease from now on may have, of the ``ttl`` that is wanted."""

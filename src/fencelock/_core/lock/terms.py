@@ -195,7 +195,7 @@ class Terms:
 
     def abandon(self, one: Asked, channel: bytes = b"") -> Call:
         """Return the request that undoes an acquire with this channel."""
-        if self.options.plain:
+        if self.plain:
             return self.release(one)
         entry = self.entry(one, channel) if channel else b""
         owned = b"1" if self.owned else b"0"
@@ -211,7 +211,7 @@ class Terms:
 
         ``asker``: the id of another acquisition of the same owner, which was granted it.
         """
-        if self.options.plain:
+        if self.plain:
             return POLL_RELEASE, self.keys.plain, (one.holder_id,)
         last: tuple[bytes, ...] = (b"", b"%d" % one.turn) if one.turn else ()
         if self.owned:
