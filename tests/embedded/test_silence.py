@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import signal
 import time
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import fencelock
 from fencelock.embedded import ensure, liveness_lock, start, stop, wire
 from fencelock.embedded.runtime_dir import find
 from fencelock.errors import ServerDenied, ServerUnreachable
@@ -54,6 +56,36 @@ def test_a_server_that_dies_while_we_wait_is_replaced_in_time(world, binary):
         assert waiting.results() == [world.place.url] * 8
     assert world.only != pid
     assert world.starts == 2
+
+
+def killed_once_found(world, monkeypatch):
+    """Let the server that ``ensure`` finds first be dead before it is connected to."""
+    urls = []
+
+    def ensure_and_kill(*, timeout):
+        urls.append(ensure(timeout=timeout))
+        if len(urls) == 1:
+            world.kill()
+        return urls[-1]
+
+    monkeypatch.setattr("fencelock.embedded.ensure", ensure_and_kill)
+    return urls
+
+
+def test_a_first_connection_that_is_refused_is_tried_again(world, monkeypatch):
+    urls = killed_once_found(world, monkeypatch)
+    with fencelock.Client() as client, client.lock("orders"):
+        assert len(urls) > 1
+
+
+def test_a_first_connection_that_is_refused_is_tried_again_in_asyncio(world, monkeypatch):
+    urls = killed_once_found(world, monkeypatch)
+
+    async def use():
+        async with fencelock.AsyncClient() as client, client.lock("orders"):
+            assert len(urls) > 1
+
+    asyncio.run(use())
 
 
 def connections(world):

@@ -58,10 +58,13 @@ async def greet(ask: Ask, handshake: Sequence[tuple[bytes, ...]], where: str, un
         raise NoReply(f"{where}: {error}{hint}", sent=False) from error.__cause__
 
 
-async def open_socket(sockets: Sockets, address: Address, until: float) -> socket.socket:
+async def open_socket(
+    sockets: Sockets, address: Address, until: float, *, answered: bool = False
+) -> socket.socket:
     """Try each address of the name, each for its share of the time that is left.
 
-    Raises ``NoReply`` or ServerUnreachable when none can be connected to.
+    Raises ``NoReply`` or ServerUnreachable when none can be connected to; of a server that just
+    ``answered`` always ``NoReply``: the address is right, and another server will be there.
     """
     trouble: OSError = OSError(f"{address.host} has no address")
     try:
@@ -88,6 +91,8 @@ async def open_socket(sockets: Sockets, address: Address, until: float) -> socke
     except (TimeoutError, BlockingIOError) as error:  # a full queue of a Unix socket: not now
         raise NoReply(f"{address} does not answer", sent=False) from error
     except OSError as error:
+        if answered:
+            raise NoReply(str(refused(address, error)), sent=False) from error
         raise refused(address, error) from error
     finally:
         del trouble

@@ -430,11 +430,11 @@ class AsyncioSockets:
 
 async def _direct(source: Direct, mux: AsyncConnection, until: float) -> None:
     loop = mux.loop
-    if source.label == "the embedded server":  # off the loop: it may have to be started
+    if source.answered:  # off the loop: it may have to be started
         address = await loop.run_in_executor(None, source.locate, until)
     else:
         address = source.locate(until)
-    sock = await open_socket(AsyncioSockets(), address, until)
+    sock = await open_socket(AsyncioSockets(), address, until, answered=source.answered)
     adopt = loop.create_unix_connection if address.path else loop.create_connection
     try:
         await adopt(lambda: mux, sock=sock)

@@ -391,7 +391,8 @@ def dial(source: One, until: float, pushed: Pushed, make: Make = Connection) -> 
     if isinstance(source, Direct):
         address = source.locate(until)
         where, handshake = str(address), address.handshake()
-        sock = run_inline(open_socket(BlockingSockets(), address, until))
+        opening = open_socket(BlockingSockets(), address, until, answered=source.answered)
+        sock = run_inline(opening)
     elif isinstance(source, Bridged):
         from fencelock._io.sources import bridge  # noqa: PLC0415 - seldom needed
 

@@ -26,10 +26,14 @@ _PLAIN_MODULES = (
 
 
 class Direct(NamedTuple):
-    """A plain address, dialled by ourselves; ``locate`` may start the embedded server."""
+    """A plain address, dialled by ourselves; ``locate`` may start the embedded server.
+
+    ``answered``: a server answered at what ``locate`` returns. If it refuses, it has just died.
+    """
 
     locate: Callable[[float], Address]
     label: str
+    answered: bool = False
 
 
 class Cloned(NamedTuple):

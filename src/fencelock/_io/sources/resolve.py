@@ -54,7 +54,7 @@ def resolve(source: object, *, asynchronous: bool) -> Source | ClusterSource:
     if source is None:
         source = os.environ.get("FENCELOCK_URL") or None
     if source is None:
-        return Direct(_embedded, "the embedded server")
+        return Direct(_embedded, "the embedded server", answered=True)
     if isinstance(source, str):  # a file or a variable may end with a blank
         return _from_url(source.strip(), asynchronous=asynchronous)
     return _from_client(source, asynchronous=asynchronous)
