@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
 from fencelock.embedded import ensure, liveness_lock, runtime_dir, status, stop, url
-from fencelock.errors import ServerDenied
-from tests.embedded.world import race
+from fencelock.embedded.runtime_dir import find
+from fencelock.errors import ServerDenied, ServerUnreachable
+from tests.embedded.world import mount_for_us, race
+from tests.waiting import until
 
 NOBODY = 65534
+MS_RDONLY, MS_REMOUNT, MS_BIND = 1, 32, 4096  # <sys/mount.h> of Linux
 
 
 @pytest.fixture
@@ -91,6 +95,86 @@ def test_a_server_that_lives_in_the_spare_directory_is_the_one(world, home):
     with liveness_lock.take(str(spare(world) / "alive")):
         assert default(world, home) == spare(world)
     assert default(world, home) != spare(world)
+
+
+@pytest.fixture
+def machine(world, home, monkeypatch):
+    """Lend what names this machine; the default directory is in a home and a spare of the test."""
+    monkeypatch.setattr(runtime_dir, "home", lambda _uid: str(home))
+    monkeypatch.setattr(runtime_dir, "_SPARE", str(world.directory))
+
+    def named(name):
+        monkeypatch.setattr(runtime_dir, "machine", lambda: name)
+        return home / ".local/state/fencelock" / name
+
+    yield named
+    assert stop() in {True, False}
+
+
+def test_a_server_is_found_under_another_name_of_the_machine(machine):
+    office = machine("office")
+    url = ensure()
+    machine("train")
+    assert ensure() == url
+    assert status().directory == str(office)
+    assert stop()
+
+
+def test_what_a_server_stored_is_found_under_another_name_of_the_machine(machine, world):
+    machine("office")
+    ensure()
+    world.ask("SET", "kept", "yes")
+    os.kill(status().pid, signal.SIGKILL)
+    until(lambda: not status().running)
+    machine("train")
+    ensure()
+    assert world.ask("GET", "kept") == b"yes"
+
+
+def test_a_server_of_another_machine_that_shares_the_home_is_left_alone(machine, monkeypatch):
+    far, near = machine("far"), machine("near")
+    far.mkdir(parents=True)
+    with liveness_lock.take(str(far / "alive")):
+        assert status().directory == str(far)
+        (far / "alive").write_bytes(b"another kernel")
+        assert ensure() == f"unix://{near}/server.sock?db=0"
+
+
+def test_of_two_that_start_in_different_directories_one_gives_way(machine, world):
+    """One saw no home, and its claim is in the spare directory."""
+    own = machine("here")
+    spare(world).mkdir(mode=0o700)
+    with (
+        liveness_lock.take(str(spare(world) / "alive")),
+        pytest.raises(ServerUnreachable, match="alive"),
+    ):
+        ensure(timeout=0.1)
+    paths = find(create=True)
+    assert paths.directory == str(own)
+    with liveness_lock.take(paths.alive):
+        assert not runtime_dir.lives_elsewhere(paths)
+        with liveness_lock.take(str(spare(world) / "alive")):
+            assert runtime_dir.lives_elsewhere(paths)
+            assert runtime_dir.lives_elsewhere(paths._replace(directory=str(spare(world))))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_a_server_in_a_home_that_we_cannot_write_is_the_one(machine, home):
+    own = machine("here")
+    url = ensure()
+    (seen,) = race(1, lambda: read_only(home) or [ensure(timeout=5), status().directory])
+    assert seen == [url, str(own)]
+    assert stop()
+    (seen,) = race(1, lambda: read_only(home) or ensure(timeout=5))
+    assert "Read-only file system; an embedded server can be started only by" in seen["error"]
+
+
+def read_only(folder):
+    """Show this process a folder as one that cannot be written."""
+    path = os.fsencode(folder)
+    mount_for_us(
+        (path, path, None, MS_BIND), (b"none", path, None, MS_BIND | MS_REMOUNT | MS_RDONLY)
+    )
 
 
 def test_the_directory_is_made_for_us_alone(world):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -19,6 +20,8 @@ from fencelock.embedded import ensure, liveness_lock, wire
 from fencelock.embedded.runtime_dir import RuntimeDir, find
 from tests.servers import ServerBinary, processes_of
 from tests.waiting import SOON, until
+
+_CLONE_NEWNS, _MS_REC_PRIVATE = 0x20000, 16384 | 1 << 18  # <sched.h> and <sys/mount.h> of Linux
 
 
 class World:
@@ -176,3 +179,12 @@ def _answer(line: socket.socket, replies: Sequence[bytes], asked: list[bytes]) -
         with caller:
             asked.append(caller.recv(65536))
             caller.sendall(reply)
+
+
+def mount_for_us(*mounts: tuple[bytes, bytes, bytes | None, int]) -> None:
+    """Mount for this process only, as root: source, target, type and flags of each."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert not libc.unshare(_CLONE_NEWNS), os.strerror(ctypes.get_errno())
+    for source, target, kind, flags in ((b"none", b"/", None, _MS_REC_PRIVATE), *mounts):
+        data = b"size=64k" if kind == b"tmpfs" else None
+        assert not libc.mount(source, target, kind, flags, data), os.strerror(ctypes.get_errno())

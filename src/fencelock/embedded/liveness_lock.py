@@ -9,6 +9,8 @@ Rules:
 - The lock is never released with LOCK_UN, which would release it for every copy of the descriptor.
   We only close ours.
 - The file is never removed: a lock on a removed file excludes no other process.
+- The file says which kernel its last starter ran on, as a network's file system may show locks of
+  other machines.
 - The descriptor is never 0, 1 or 2. A starter without a standard stream (cron, a daemon) would get
   such a number from the system, and the server's own streams would replace it.
 """
@@ -17,12 +19,15 @@ Rules:
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 from typing import Self
 
 from fencelock.errors import ServerUnreachable
 
 _STANDARD_MAX = 2  # stderr
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"  # Linux
 _in_hand: set[int] = set()
 
 
@@ -53,12 +58,18 @@ def take(path: str) -> StartClaim | None:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         fd = _above_standard(os.open(path, flags, 0o600))
     except OSError as error:
-        raise ServerUnreachable(f"cannot open {path}: {error.strerror}") from error
+        raise ServerUnreachable(
+            f"cannot open {path}: {error.strerror}; an embedded server can be started only by a"
+            " process that may write there, or with FENCELOCK_DIR"
+        ) from error
     _in_hand.add(fd)
     ours = False
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         ours = os.path.samestat(os.fstat(fd), os.stat(path))  # else it was replaced meanwhile
+        if ours:
+            with contextlib.suppress(OSError):  # the disk is full: then the server will say so
+                os.pwrite(fd, kernel(), 0)
     except (BlockingIOError, FileNotFoundError):
         pass
     except OSError as error:
@@ -88,6 +99,25 @@ def held(path: str) -> bool:
     finally:
         _close(fd)
     return False
+
+
+def is_local(path: str) -> bool:
+    """Return True if the file's last starter ran on this kernel, since it booted."""
+    try:
+        with open(path, "rb") as file:
+            return bool(kernel()) and file.read(64) == kernel()
+    except OSError:
+        return False
+
+
+@functools.cache
+def kernel() -> bytes:
+    """Return an id of the running kernel, the same in its containers; nothing if it has none."""
+    try:
+        with open(_BOOT_ID, "rb") as file:
+            return file.read(64).strip()
+    except OSError:
+        return b""
 
 
 def _above_standard(fd: int) -> int:

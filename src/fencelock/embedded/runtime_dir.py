@@ -7,27 +7,35 @@ systemd or sudo. Otherwise each would have its own server, and every lock two ho
   moves the place, and it must be absolute.
 - The directory is keyed by the machine, because homes may be shared between machines.
 - A directory is used only if it belongs to us and no other user can write in it.
-- While a server is alive in the spare directory, that one is used, even when the home is back.
+- A server that lives is found, wherever that is. One in the spare directory is used even when the
+  home is back. One in the home is used also by those that cannot write there, and under another
+  name of the machine: where it has no id, its name may change.
+- Of those that are not alive, the one that was used last since the machine booted is started again.
+- None is started in the spare directory while the home has one that others may use.
 """
 
 # Paths are plain strings here: sockets and flock need their bytes, and links are not followed.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import stat
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from fencelock.embedded import liveness_lock
+from fencelock.embedded import liveness_lock, wire
 from fencelock.embedded.policy import refuse_system
-from fencelock.errors import ServerDenied
+from fencelock.errors import ServerDenied, ServerUnreachable
 
 OVERRIDE = "FENCELOCK_DIR"
 
 # A Unix socket's path has at most 104 bytes on macOS and 108 on Linux, the final NUL included.
 SOCKET_BYTES_MAX = 100
 
+_STATE = ".local", "state", "fencelock"
+_SPARE = "/var/tmp"  # noqa: S108 - checked for its owner
 _MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-~+@")
 
@@ -77,25 +85,87 @@ def find(*, create: bool) -> RuntimeDir:
     named = os.environ.get(OVERRIDE)
     if named and not os.path.isabs(named):
         raise ValueError(f"{OVERRIDE} must be an absolute path, not {named!r}")
-    directory = os.path.realpath(named) if named else _default(uid, home(uid))
+    directory = os.path.realpath(named) if named else _default(uid, home(uid), _SPARE)
     _secure(directory, uid, create=create)
     return RuntimeDir(directory, _socket(directory, uid, create=create))
 
 
-def _default(uid: int, home: str, spare: str = "/var/tmp") -> str:  # noqa: S108 - checked for its owner
+def lives_elsewhere(paths: RuntimeDir) -> bool:
+    """Return True if a server lives in another directory of this user, or is being started there.
+
+    Who starts one asks this once it has the claim: of two that start in different directories at
+    once, the one that claims last sees the other's claim.
+    """
+    if os.environ.get(OVERRIDE):
+        return False
+    uid = os.geteuid()
+    return any(each != paths.directory for each in _alive(uid, home(uid), _SPARE))
+
+
+def _default(uid: int, home: str, spare: str) -> str:
+    for directory in _alive(uid, home, spare):
+        return directory
     spare = os.path.join(spare, f"fencelock-{uid}")
-    if not home or _lives_in(spare, uid):
+    if not home:
         return spare
-    directory = os.path.join(home, ".local", "state", "fencelock", machine())
-    return directory if _can_write(directory, home) else spare
+    directory = _last_used(home) or os.path.join(home, *_STATE, machine())
+    return directory if os.path.isdir(directory) or _can_write(directory, home) else spare
+
+
+def _alive(uid: int, home: str, spare: str) -> Iterator[str]:
+    """Yield the directories of this user in which a server lives, or is being started."""
+    spare = os.path.join(spare, f"fencelock-{uid}")
+    if _lives_in(spare, uid):
+        yield spare
+    if not home:
+        return
+    own = os.path.join(home, *_STATE, machine())
+    if _lives_in(own, uid):
+        yield own
+    for directory in _siblings(home):
+        if directory != own and _lives_in(directory, uid) and _is_here(directory, uid):
+            yield directory
+
+
+def _siblings(home: str) -> list[str]:
+    """Return the directories of all machines that share the home, and of former names of this."""
+    parent = os.path.join(home, *_STATE)
+    try:
+        return [os.path.join(parent, name) for name in sorted(os.listdir(parent))]
+    except OSError:
+        return []
+
+
+def _is_here(directory: str, uid: int) -> bool:
+    """Return True if what lives there does so on this machine: the home may be shared."""
+    if liveness_lock.is_local(os.path.join(directory, "alive")):
+        return True
+    try:
+        path = _socket(directory, uid, create=False)
+        return wire.ask(path, b"PING", deadline=0.0).listening
+    except (ServerDenied, ServerUnreachable):
+        return False
+
+
+def _last_used(home: str) -> str:
+    """Return the directory of the server that started last since this machine booted, or nothing.
+
+    It has the locks that are held, and under another name of the machine it would not be found.
+    """
+    used: list[tuple[float, str]] = []
+    for directory in _siblings(home):
+        if liveness_lock.is_local(os.path.join(directory, "alive")):
+            with contextlib.suppress(OSError):
+                used.append((os.stat(os.path.join(directory, "server.log")).st_mtime, directory))
+    return max(used)[1] if used else ""
 
 
 def _lives_in(directory: str, uid: int) -> bool:
     try:
         ours = os.lstat(directory).st_uid == uid
+        return ours and liveness_lock.held(os.path.join(directory, "alive"))
     except OSError:
         return False
-    return ours and liveness_lock.held(os.path.join(directory, "alive"))
 
 
 def _can_write(directory: str, home: str) -> bool:
@@ -176,7 +246,21 @@ def machine() -> str:
             continue
         if known:
             return _hash(known)
-    return _hash(os.fsencode(os.uname().nodename))
+    return _hash(_hardware() or os.fsencode(os.uname().nodename))
+
+
+def _hardware() -> bytes:
+    """Return the id of a Mac; nothing elsewhere. Its name changes with the network it is in."""
+    if os.uname().sysname != "Darwin":
+        return b""
+    import ctypes
+
+    known, wait = ctypes.create_string_buffer(16), (ctypes.c_long * 2)(1, 0)
+    try:
+        refused = ctypes.CDLL(None).gethostuuid(known, wait)
+    except (OSError, AttributeError):
+        return b""
+    return b"" if refused else known.raw
 
 
 def _hash(text: bytes) -> str:

@@ -5,6 +5,7 @@ Rules:
 - Only the process that holds the claim (see liveness_lock.py) starts a server, and only if no
   process answered on the socket while it held the claim. The second condition guards against an
   ``alive`` file that was removed while its server ran.
+- Nor if a server lives in another directory of the user, where some processes look first.
 - Silence never proves death: a stopped, loading or busy server is waited for, until the deadline.
 - A process that waits also watches the lock. When the server dies meanwhile, one of the waiting
   processes starts the next, within its own deadline.
@@ -20,7 +21,7 @@ import time
 from fencelock._io.wire import ReplyError
 from fencelock.embedded import liveness_lock, wire
 from fencelock.embedded.policy import refuse_start
-from fencelock.embedded.runtime_dir import RuntimeDir, find
+from fencelock.embedded.runtime_dir import RuntimeDir, find, lives_elsewhere
 from fencelock.errors import ServerDenied, ServerUnreachable
 
 _PAUSE_MIN = 0.0005
@@ -66,6 +67,7 @@ def ensure(*, timeout: float = 10.0) -> str:
             return paths.url
         if not reply.listening:
             _start(paths, starts, deadline)
+            paths = find(create=True)  # one may live elsewhere since then
         left = deadline - time.monotonic()
         if left <= 0:
             raise ServerUnreachable(_silence(paths, reply, starts))
@@ -93,7 +95,7 @@ def _start(paths: RuntimeDir, starts: list[int], deadline: float) -> None:
     with claim:
         if len(starts) >= _STARTS_MAX:
             raise ServerUnreachable(_failure(paths, starts[-1]))
-        if wire.ask(paths.socket, b"PING", deadline=deadline).listening:
+        if wire.ask(paths.socket, b"PING", deadline=deadline).listening or lives_elsewhere(paths):
             return
         # Imported here: a process that only attaches needs neither subprocess nor the search.
         from . import binaries, launch
