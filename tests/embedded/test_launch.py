@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -12,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from fencelock.embedded import ensure, find_binary, launch, liveness_lock, runtime_dir
+import fencelock
+from fencelock.embedded import ensure, find_binary, inheritance, launch, liveness_lock, runtime_dir
+from fencelock.embedded.runtime_dir import find
 from fencelock.errors import ServerUnreachable
-from tests.embedded.world import race
+from tests.embedded.world import mount_for_us, race
 
 BROKEN = """
 case $1 in
@@ -117,6 +121,85 @@ def test_the_server_outlives_its_starter_and_its_starters_group(world):
     assert race(1, start_and_die) == [None]
     assert len(world.servers) == 1
     assert world.ask("PING") == b"PONG"
+
+
+def burdened():
+    """Start the server as a batch job would; return its log, and what was warned of."""
+    os.nice(3)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGUSR1])
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_CPU, (3600, 7200))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, resource.RLIM_INFINITY))
+    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    warned: list[logging.LogRecord] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = warned.append
+    logging.getLogger("fencelock").addHandler(handler)
+    ensure()
+    lines = Path(find(create=False).log).read_text().splitlines()
+    return lines, [record.getMessage() for record in warned]
+
+
+def limit_of(pid, name):
+    """Return the soft limit of a process."""
+    lines = Path(f"/proc/{pid}/limits").read_text().splitlines()
+    return next(line[len(name) :].split()[0] for line in lines if line.startswith(name))
+
+
+def test_the_server_is_freed_of_what_its_starter_has(world, binary):
+    """What only root may lift is said instead."""
+    world.use(binary)
+    ((lines, warned),) = race(1, burdened)
+    pid, said = world.only, [line for line in lines if line.startswith(inheritance.KEEPS)]
+    facts = dict(
+        line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+    )
+    assert int(facts["SigBlk"], 16) == 0
+    assert not int(facts["SigIgn"], 16) >> (signal.SIGCHLD - 1) & 1
+    assert limit_of(pid, "Max file size") == "unlimited"
+    assert os.sched_getscheduler(pid) == os.SCHED_OTHER
+    kept = {"niceness 3": os.getpriority(os.PRIO_PROCESS, pid) == 3}
+    kept["RLIMIT_CPU 7200"] = limit_of(pid, "Max cpu time") == "7200"
+    assert {text: text in "".join(said) for text in kept} == kept
+    assert len(said) == len(warned) == any(kept.values())
+
+
+def test_a_server_that_cannot_be_freed_starts_and_says_so(world, monkeypatch):
+    """The interpreter cannot run for its user, or there is none."""
+    monkeypatch.setattr(inheritance, "SHEDDING", ("/bin/false",))
+    ((lines, warned),) = race(1, burdened)
+    (said,) = [line for line in lines if line.startswith(inheritance.KEEPS)]
+    assert said.endswith(
+        "blocked signals [10, 15]; ignored signals [17]; niceness 3; scheduling policy 3;"
+        f" RLIMIT_CPU 3600; RLIMIT_FSIZE {1 << 30}"
+    )
+    assert len(warned) == 1
+
+
+def test_a_starter_without_burdens_starts_the_program_itself(world):
+    assert not inheritance.burdens()
+    assert race(1, lambda: ensure() and Path(find(create=False).log).read_text().split()[0]) != [
+        inheritance.KEEPS.split()[0]
+    ]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_a_full_disk_is_named(world, binary):
+    world.use(binary)
+    world.here.mkdir(mode=0o700)
+
+    def start_on_a_full_disk():
+        mount_for_us((b"none", os.fsencode(world.here), b"tmpfs", 0))
+        world.here.chmod(0o700)
+        with contextlib.suppress(OSError), (world.here / "other").open("wb", buffering=0) as file:
+            while file.write(bytes(4096)):
+                pass
+        with fencelock.Client().lock("orders"):  # Redis 6.2 starts, and refuses writes
+            pass
+
+    (seen,) = race(1, start_on_a_full_disk)
+    named = f"the disk of {world.here} is full", "it cannot save to its disk"
+    assert any(text in seen["error"] for text in named), seen["error"]
 
 
 def test_the_server_carries_no_secret_of_ours(world, monkeypatch):

@@ -9,6 +9,7 @@ first process that needs it starts it. It outlives them all and is never started
     wire.py            one command to the server, and which process answers
     binaries.py        finding a server program
     launch.py          starting it, detached
+    inheritance.py     what it would keep of the process that starts it
     start.py           ensure(): attach, or start exactly one
     control.py         status() and stop()
 """

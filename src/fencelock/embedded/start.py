@@ -60,10 +60,7 @@ def ensure(*, timeout: float = 10.0) -> str:
         reply = wire.ask(paths.socket, b"PING", deadline=deadline)
         if _answers(reply, paths):
             if starts:
-                from fencelock._runtime.log import log
-
-                text = "started an embedded server (pid %s) in %s: no server is configured"
-                log.info(text, reply.pid, paths.directory)
+                _report(paths, reply.pid, starts[-1])
             return paths.url
         if not reply.listening:
             _start(paths, starts, deadline)
@@ -73,6 +70,18 @@ def ensure(*, timeout: float = 10.0) -> str:
             raise ServerUnreachable(_silence(paths, reply, starts))
         time.sleep(min(pause, left))
         pause = min(pause * 2, _PAUSE_MAX)
+
+
+def _report(paths: RuntimeDir, pid: int | None, begin: int) -> None:
+    """Log that we started a server, and what it keeps of us."""
+    from fencelock._runtime.log import log
+
+    from .launch import kept
+
+    text = "started an embedded server (pid %s) in %s: no server is configured"
+    log.info(text, pid, paths.directory)
+    if keeps := kept(paths, begin):
+        log.warning("%s (embedded server, pid %s)", keeps.removeprefix("fencelock: "), pid)
 
 
 def _answers(reply: wire.Reply, paths: RuntimeDir) -> bool:
@@ -102,7 +111,8 @@ def _start(paths: RuntimeDir, starts: list[int], deadline: float) -> None:
 
         multipart = os.path.isdir(os.path.join(paths.directory, "appendonlydir"))
         binary = binaries.choose(deadline, multipart=multipart)
-        starts.append(launch.spawn(paths, binary, claim.fd, deadline))
+        begin = launch.spawn(paths, binary, claim.fd, deadline, again=bool(starts))
+        starts.append(begin)
 
 
 def _silence(paths: RuntimeDir, reply: wire.Reply, starts: list[int]) -> str:
