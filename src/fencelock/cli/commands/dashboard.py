@@ -107,6 +107,7 @@ def _server(session: Session, access: Access) -> Any:
         import uvicorn
 
         from fencelock.dashboard.app import make_app
+        from fencelock.dashboard.connections import BoundedConnection
     except ImportError as error:
         raise UsageError(
             f"the dashboard needs Starlette and uvicorn, and {error.name} is not installed",
@@ -123,7 +124,7 @@ def _server(session: Session, access: Access) -> Any:
         proxy_headers=False,  # an address that a client may claim is not noted
         lifespan="off",
         ws="none",
-        http="h11",
+        http=BoundedConnection,
         limit_concurrency=256,
         timeout_graceful_shutdown=2,
     )
