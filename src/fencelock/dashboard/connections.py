@@ -1,4 +1,4 @@
-"""The connections of the dashboard: who is slow, or opens many, keeps nobody else out.
+"""The connections of the dashboard: a slow client, or one with many, keeps no other out.
 
 Rules:
 
@@ -88,6 +88,6 @@ class BoundedConnection(H11Protocol):
         return asked, self._began
 
     def give_way(self) -> None:
-        """Close it at once; nobody counts it any more."""
+        """Close it at once; it counts no more."""
         self.connections.discard(self)
         self.transport.abort()

@@ -93,8 +93,8 @@ def find(*, create: bool) -> RuntimeDir:
 def lives_elsewhere(paths: RuntimeDir) -> bool:
     """Return True if a server lives in another directory of this user, or is being started there.
 
-    Who starts one asks this once it has the claim: of two that start in different directories at
-    once, the one that claims last sees the other's claim.
+    The process that starts one asks this once it has the claim: of two that start in different
+    directories at once, the one that claims last sees the other's claim.
     """
     if os.environ.get(OVERRIDE):
         return False
