@@ -6,7 +6,9 @@ import pytest
 
 from fencelock import Blocked, Deadlock
 from fencelock._core.deadlock.unit_waits import (
+    FEW_STEPS,
     MESSAGE_BYTES_MAX,
+    NEAR_STEPS,
     NO_WAIT,
     STEPS_MAX,
     PathProbe,
@@ -32,9 +34,23 @@ def test_what_is_packed_is_unpacked_again():
     assert unpack(pack(sent)) == sent
 
 
+def reversed_path(length):
+    """Return the path of a wait that is younger than all others."""
+    return probe(length)._replace(path=tuple(map(step, range(length, 0, -1))))
+
+
 def test_a_path_has_a_bound():
-    assert pack(probe(STEPS_MAX)) is not None
-    assert pack(probe(STEPS_MAX + 1)) is None
+    """Only the youngest wait may refuse itself, so the probes of others end early."""
+    far, cycle = {"search": "w1 2+"}, tuple(map(step, range(STEPS_MAX)))
+    bounds = (
+        (FEW_STEPS, probe),
+        (NEAR_STEPS, reversed_path),
+        (STEPS_MAX, lambda length: reversed_path(length)._replace(**far)),
+        (STEPS_MAX, lambda length: probe(length, cycle)._replace(**far)),
+    )
+    for bound, made in bounds:
+        assert pack(made(bound)) is not None
+        assert pack(made(bound + 1)) is None
     assert pack(PathProbe("s", (step(1)._replace(info="x" * MESSAGE_BYTES_MAX),))) is None
 
 
@@ -72,6 +88,13 @@ def test_the_second_round_sees_what_the_first_one_saw_or_strays():
 def test_a_path_passes_no_wait_twice():
     assert probe(2).passes_twice("w2")
     assert not probe(2).passes_twice("w3")
+
+
+def test_a_cycle_behind_a_path_is_told_from_any_of_its_waits():
+    tail = probe(5)
+    assert [one.wait for one in tail.cycle_from("w3")] == ["w3", "w4", "w5"]
+    second = PathProbe("s", (), tuple(map(step, range(1, 4))))
+    assert [one.wait for one in second.cycle_from("w2")] == ["w2", "w3", "w1"]
 
 
 def test_the_youngest_is_the_same_wherever_the_cycle_begins():

@@ -28,6 +28,12 @@ cycle.
 - A probe is the path that it took, one step for each wait and the hold that blocks it. Every user
   that may publish can send anything, so a message is read as a whole before it counts. It has a
   bound: a path that grows beyond it is given up.
+- Most probes end after a few steps. Else a line of many waits, each of which holds something, would
+  cost the square of their number, again and again. A probe goes on only while the wait that sent it
+  is the youngest of its path, as no other may refuse itself; and it goes far only if no younger
+  one's probe has passed that wait since it looked last, as that one goes the same way.
+- A long cycle behind a younger wait, which is no part of it, is found by the probe of that wait: it
+  passes a wait twice, and the youngest of the cycle is told to send the second round.
 - The victim is the same wherever it is computed: the youngest wait of the cycle.
 """
 
@@ -62,9 +68,12 @@ OWN_AGAIN_SECONDS = 0.05
 OWN_SOUGHT_MAX = 32
 # How many probes are remembered, so that each passes a wait only once.
 PASSED_MAX = 1000
-# A longer cycle is not found. Cycles of more than a few waiters are rare.
-STEPS_MAX = 20
-MESSAGE_BYTES_MAX = 16_384
+# How far probes go: of any wait, of the youngest of its path, and of one that looks far. Cycles of
+# more than a few waiters are rare; one beyond the last is not found.
+FEW_STEPS = 2
+NEAR_STEPS = 20
+STEPS_MAX = 512
+MESSAGE_BYTES_MAX = 524_288
 SEMAPHORE: Final = b"semaphore"  # the kind, as in semaphore_rwlock.py, which imports the port
 
 
@@ -84,6 +93,8 @@ class UnitWait:
     pause: float = AGAIN_SECONDS
     patient: bool = True  # it has no timeout
     searches: int = 0  # how often it has looked
+    ports: Sequence[Any] | None = None  # by which its thread or task holds something
+    passed_by_younger: bool = False  # since it looked last
     arrived_us: int = 0  # on the server's clock; see ``arrival``
     cycle: Any = None  # the cycle for which it is refused
     suspected: bool = False  # it is in a cycle that may end by itself, which was reported
@@ -307,7 +318,7 @@ class Step(NamedTuple):
 class PathProbe(NamedTuple):
     """A path that begins with the wait that looks for a cycle."""
 
-    search: str  # which search it is: the id of that wait, and a number
+    search: str  # which search it is: the id of that wait, and a number; "+" if it goes far
     path: Sequence[Step]
     # The cycle that the first round found; the second follows it, and nothing else.
     cycle: Sequence[Step] = ()
@@ -322,8 +333,29 @@ class PathProbe(NamedTuple):
         return self._replace(path=(*self.path[:-1], last))
 
     def passes_twice(self, wait: str) -> bool:
-        """Return True if the path has a wait already: another cycle, which finds itself."""
+        """Return True if the path has a wait already: there is another cycle."""
         return any(step.wait == wait for step in self.path)
+
+    def tells_of_another(self, wait: str) -> bool:
+        """Return True if a wait learns of a cycle that its own probes may not find, as it is long.
+
+        The probe passes it twice; the second round goes to the youngest, which sends its own.
+        """
+        if self.cycle:
+            return len(self.cycle) > NEAR_STEPS and youngest(self.cycle).wait == wait
+        return self.passes_twice(wait) and len(self.cycle_from(wait)) > NEAR_STEPS
+
+    def cycle_from(self, wait: str) -> Sequence[Step]:
+        """Return a cycle from one of its waits on: the second round's, or that of a path's end."""
+        steps = (*self.cycle, *self.cycle) if self.cycle else self.path
+        at = next(number for number, step in enumerate(steps) if step.wait == wait)
+        return steps[at : at + (len(self.cycle) or len(steps))]
+
+    def steps_max(self) -> int:
+        """Return how many steps it may have."""
+        if not self.cycle and youngest(self.path).wait != self.path[0].wait:
+            return FEW_STEPS
+        return STEPS_MAX if self.search.endswith("+") else NEAR_STEPS
 
     def strays(self) -> bool:
         """Return True if the second round does not see what the first one saw."""
@@ -332,7 +364,7 @@ class PathProbe(NamedTuple):
 
 def pack(probe: PathProbe) -> bytes | None:
     """Return a probe as text; None when it is too long."""
-    if len(probe.path) > STEPS_MAX:
+    if len(probe.path) > probe.steps_max():
         return None
     import json  # noqa: PLC0415 - only when there is a deadlock
 
@@ -370,11 +402,13 @@ def youngest(cycle: Sequence[Step]) -> Step:
 def look(port: Tables, wait: UnitWait, now: float) -> None:
     """Look for a cycle that a wait is in, and set when it looks again."""
     wait.frames(own=True)
-    with port.mutex:
-        holds = port.waits.holds_of(wait.attempt.unit)
-        ports = list(dict.fromkeys(hold.port for hold in holds if hold.port))
+    ports = wait.ports
+    if ports is None:  # while it waits, it acquires nothing
+        with port.mutex:
+            holds = port.waits.holds_of(wait.attempt.unit)
+            ports = wait.ports = list(dict.fromkeys(hold.port for hold in holds if hold.port))
     if not ports:
-        wait.due = float("inf")  # while it waits, it acquires nothing
+        wait.due = float("inf")
         return
     for own in ports:
         if not own.hears:
@@ -382,7 +416,9 @@ def look(port: Tables, wait: UnitWait, now: float) -> None:
     wait.due = now + wait.pause
     wait.pause = min(2 * wait.pause, AGAIN_SECONDS_MAX)
     wait.searches += 1
-    _send_on(wait, PathProbe(f"{_text(wait.id)} {wait.searches}", ()))
+    far = wait.searches > 1 and not wait.passed_by_younger
+    wait.passed_by_younger = False
+    _send_on(wait, PathProbe(f"{_text(wait.id)} {wait.searches}{'+' if far else ''}", ()))
 
 
 def arrived(port: Tables, holder: bytes, text: bytes) -> None:
@@ -412,6 +448,8 @@ def _pass(port: Tables, hold: Hold, probe: PathProbe) -> None:
     if _text(wait.id) == probe.path[0].wait:
         if len(probe.path) > 1 or (certain and wait.patient):
             _came_back(wait, probe)
+    elif probe.tells_of_another(_text(wait.id)):
+        _send_on(wait, PathProbe(probe.search, (), probe.cycle_from(_text(wait.id))))
     elif fresh and not probe.passes_twice(_text(wait.id)):
         _send_on(wait, probe)
 
@@ -442,6 +480,8 @@ def _send_on(wait: UnitWait, probe: PathProbe) -> None:
     expected = probe.cycle[len(probe.path)].holder if probe.cycle else ""
     # What the next client knows is left empty.
     step = Step(_text(wait.id), arrived_us, asks.keys.name, _text(wait.attempt.info))
+    if probe.path and not probe.cycle and youngest((probe.path[0], step)) is probe.path[0]:
+        wait.passed_by_younger = True
     text = pack(probe.extended(step))
     if arrived_us and text is not None:
         port.run_in_background(*asks.terms.probe(asks, expected.encode(), text))
