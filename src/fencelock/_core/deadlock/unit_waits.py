@@ -33,7 +33,7 @@ cycle.
   is the youngest of its path, as no other may refuse itself; and it goes far only if no younger
   one's probe has passed that wait since it looked last, as that one goes the same way.
 - A long cycle behind a younger wait, which is no part of it, is found by the probe of that wait: it
-  passes a wait twice, and the youngest of the cycle is told to send the second round.
+  passes a wait twice, and the youngest of the cycle is asked to send the second round.
 - The victim is the same wherever it is computed: the youngest wait of the cycle.
 """
 
