@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from fencelock._core.deadlock.unit_waits import arrived, unpack
+from fencelock._core.deadlock.unit_waits import arrived
 from fencelock._core.lock.hold import lose
 from fencelock._core.lock.tenure import asked, recall, revoke
 from fencelock._core.port import Port
@@ -68,13 +68,11 @@ def parsed(payload: bytes) -> tuple[bytes, Sequence[bytes]] | None:
         fits = all(map(_is_number, words[1:]))
     elif kind == b"signal":
         fits = _is_number(words[0]) and words[1].isalpha()
-    elif kind == b"probe":
-        fits = bool(words[0]) and unpack(words[1]) is not None
     elif kind == b"inside":
         from fencelock._core.look.clients import unpack as rows_of  # noqa: PLC0415 - for those that look
 
         fits = rows_of(words[1]) is not None
-    elif kind in {b"ask", b"recall", b"revoked", b"inside?"}:
+    elif kind in {b"ask", b"recall", b"revoked", b"inside?", b"probe"}:
         fits = bool(words[0])
     return (kind, words) if fits else None
 
