@@ -29,6 +29,7 @@ from fencelock._core.types import Args, Keys, NoReply, Reply, closed
 from fencelock._io.cleanup_queue import CleanupQueue
 from fencelock._io.connection_blocking import Connection, dial
 from fencelock._io.pool_blocking import Pool
+from fencelock._io.pool_places import lend_place
 from fencelock._io.process_ports import CLOSE_SECONDS, ProcessPort
 from fencelock._io.renewal_thread import RenewalThread
 from fencelock._io.sources.kinds import One
@@ -169,6 +170,14 @@ class BlockingPort(ProcessPort):
 
     async def wait(self, waiter: Seat, until: float) -> None:
         """Read the waiter's connection until a push concerns it, or until the instant."""
+        change = lend_place()
+        try:
+            self._wait(waiter, until)
+        finally:
+            if change is not None:
+                change(-1)
+
+    def _wait(self, waiter: Seat, until: float) -> None:
         if waiter.local:
             self._wait_for_bell(waiter, until)
             return

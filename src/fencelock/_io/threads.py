@@ -83,7 +83,7 @@ def _warn_of_loop(flow: Coroutine[Any, Any, Any]) -> None:
     try:
         warnings.warn(
             "a blocking call of fencelock.Client inside a running event loop blocks all tasks"
-            " of the loop until it ends: use fencelock.AsyncClient there, or asyncio.to_thread",
+            " of the loop until it ends: use fencelock.AsyncClient there",
             RuntimeWarning,
             stacklevel=calling_level(),
         )
