@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import threading
 import weakref
 from collections.abc import AsyncGenerator, Mapping
@@ -16,6 +15,7 @@ from django.core.signals import setting_changed
 
 from fencelock.aio.client import AsyncClient
 from fencelock.blocking.client import Client
+from fencelock.options import environment_url
 
 _guard = threading.Lock()
 _made: list[Client] = []
@@ -80,7 +80,7 @@ def client_options() -> dict[str, Any]:
             "FENCELOCK must be a URL or a dict of the options of fencelock.Client, such as"
             f" {{'source': 'redis://host:6379/0', 'ttl': 30}}, not {given!r}"
         )
-    source = given.get("source") or os.environ.get("FENCELOCK_URL")
+    source = given.get("source") or environment_url()
     if source is None and not settings.DEBUG:
         raise ImproperlyConfigured(
             "FENCELOCK names no server: set FENCELOCK = {'source': 'redis://host:6379/0'}, or the"
