@@ -389,3 +389,20 @@ def test_a_lease_whose_loop_has_ended_is_not_renewed_in_another(world):
         world.run(lock.acquire())
         world.run(renews())
         gc.collect()
+
+
+def test_a_loop_that_has_ended_leaves_no_connection(world):
+    """Frameworks run a loop for each request; forking services have no garbage collector."""
+    client = fencelock.AsyncClient(world.server.url, key_prefix=world.prefix)
+
+    async def uses() -> None:
+        async with client.lock("a"):
+            pass
+
+    gc.disable()
+    try:
+        for _ in range(3):
+            world.run(uses())
+            until(lambda: not world.connections(), "the connection of the loop is closed")
+    finally:
+        gc.enable()
