@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, Never, Protocol, TypeAlias, TypeVar
@@ -568,19 +567,3 @@ def refuse_over_quorum(quorum: object, what: str) -> None:
             f" use lock, rlock without owner or locked there, or {what} with one server,"
             " Sentinels or a Cluster"
         )
-
-
-def environment_url() -> str | None:
-    """Return the server that the variable ``FENCELOCK_URL`` names; None when it is not set.
-
-    Raises:
-        ValueError: it is set but empty, as by a secret without a value: each host would have an
-            embedded server of its own.
-    """
-    found = os.environ.get("FENCELOCK_URL")
-    if found is not None and not found.strip():
-        raise ValueError(
-            "FENCELOCK_URL is set but empty: set it to the URL of a server, such as"
-            " redis://host:6379/0, or unset it for the embedded server of this machine"
-        )
-    return found

@@ -85,3 +85,19 @@ def user_and_host() -> str:
     import socket  # noqa: PLC0415 - for operators only
 
     return f"{user()}@{socket.gethostname()}"
+
+
+def environment_url() -> str | None:
+    """Return the server that the variable ``FENCELOCK_URL`` names; None when it is not set.
+
+    Raises:
+        ValueError: it is set but empty, as by a secret without a value: each host would have an
+            embedded server of its own.
+    """
+    found = os.environ.get("FENCELOCK_URL")
+    if found is not None and not found.strip():
+        raise ValueError(
+            "FENCELOCK_URL is set but empty: set it to the URL of a server, such as"
+            " redis://host:6379/0, or unset it for the embedded server of this machine"
+        )
+    return found

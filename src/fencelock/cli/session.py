@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from fencelock._operator import Operator
 from fencelock._runtime.log import log
-from fencelock._runtime.process import user
+from fencelock._runtime.process import environment_url, user
 from fencelock.blocking.client import Client
 from fencelock.cli import collect_garbage
 from fencelock.cli.arguments import Arguments
 from fencelock.cli.output import say
-from fencelock.options import environment_url
 
 if TYPE_CHECKING:
     from logging import Logger

@@ -27,9 +27,9 @@ from fencelock._io.sources.url import (
     redacted,
 )
 from fencelock._runtime.clock import now
+from fencelock._runtime.process import environment_url
 from fencelock._runtime.records import NamedTuple
 from fencelock.errors import ServerUnreachable
-from fencelock.options import environment_url
 
 if TYPE_CHECKING:
     from fencelock._topology.slots import ClusterSource

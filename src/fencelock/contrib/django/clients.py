@@ -11,9 +11,9 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
+from fencelock._runtime.process import environment_url
 from fencelock.aio.client import AsyncClient
 from fencelock.blocking.client import Client
-from fencelock.options import environment_url
 
 _guard = threading.Lock()
 _made: list[Client] = []
