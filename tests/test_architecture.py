@@ -35,7 +35,8 @@ PACKAGES = {
     "_operator": "blocking _handles _io/* _core/* errors options status",
     "closing": "_io/* _runtime options",
     "threads": "",
-    "fencelock": "closing threads blocking aio embedded _handles _core/* errors options status _runtime",
+    "fencelock": "closing threads blocking aio embedded _handles _core/* errors options status"
+    " _runtime",
     "testing": "fencelock embedded instrumentation _io/* _core/* _runtime errors options",
     "dashboard": "fencelock blocking _io/* _core/* errors options status",
     "cli/*": "fencelock blocking _operator dashboard embedded _io/* _topology/* _core/* errors"
