@@ -17,7 +17,7 @@ from tests.integrations.recipes.page import SHUT_DOWN, WORK, recipes
 
 until = functools.partial(waiting.until, seconds=40, tick=0.02)
 HOLDS = """
-import time
+import threading
 import fencelock
 
 client = fencelock.Client()
@@ -25,7 +25,7 @@ client = fencelock.Client()
 
 def app(environ, start):
     with client.lock("mine", ttl=60):
-        time.sleep(60)
+        threading.Event().wait(60)
 """
 POLL = """
 def poll():
