@@ -54,7 +54,7 @@ class Body:
             self.frame, self.code, self.at = id(frame), frame.f_code, frame.f_lasti
             generator = bool(frame.f_code.co_flags & GENERATORS)
             self.roams = generator or frame.f_globals.get("__name__") == "contextlib"
-        self.generation: int = process.generation
+        self.generation: int = process.mark[0] or process.notice()
         self.attempt: Any = None
         self.held: Any = None  # None until it holds anything, and once that is taken back
         self.task: Any = None
@@ -84,7 +84,7 @@ def ending(begun: Sequence[Body], frame: FrameType | None, unit: object) -> Body
     The newest that this frame began. Else, as for an ``ExitStack``, the newest of its thread or
     task, where one whose frame still runs ends by itself. Else the only one.
     """
-    begun = [each for each in begun if each.generation == process.generation]
+    begun = [each for each in begun if each.generation == process.mark[0]]
     if len(begun) <= 1:
         return begun[0] if begun else None
     for body in reversed(begun):

@@ -26,6 +26,7 @@ from collections import deque
 from collections.abc import Callable
 
 from fencelock._runtime.log import log
+from fencelock._runtime.process import in_copies, mark, notice
 
 Work = Callable[[], object]
 
@@ -38,11 +39,15 @@ put_off_work: deque[Work] = deque()  # what waits for the unlock; see ``put_off`
 
 def mutex() -> threading.RLock:
     """Return the mutex of this process; a child process has another one."""
+    if not mark[0]:
+        notice()
     return _lock
 
 
 def inside() -> bool:
     """Return True if this thread is inside the mutex: then the caller has interrupted it there."""
+    if not mark[0]:
+        notice()
     return owned()
 
 
@@ -131,6 +136,7 @@ class OneShotLatch:
         return self.is_open
 
 
+@in_copies
 def in_child() -> None:
     """Start afresh in a child process: a thread that it does not have may have been inside."""
     global _lock, owned  # noqa: PLW0603 - one mutex per process
