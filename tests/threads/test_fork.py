@@ -285,6 +285,96 @@ for kind, make in makes.items():
         handle.release()
 """
 
+LEAVES = """
+from contextlib import ExitStack
+import redis
+from fencelock.compat import redis_py
+
+theirs = redis_py.Lock(redis.Redis.from_url(url), prefix + "c", timeout=20)
+owned, once = client.rlock("a", owner="job"), client.once("o", within=9, lease="lease")
+refusals = LeaseLost, NotHeld, redis.exceptions.LockNotOwnedError
+
+def still(lease):
+    lease.renew()  # the server still has it
+    lease.check()
+
+def forks(error):
+    pid = fork()
+    if pid == 0 and error is not None:
+        raise error
+    return pid and os.waitpid(pid, 0)[1] == 0
+
+def with_statements(error):
+    with theirs, owned as lease:
+        if forks(error):
+            still(lease)
+            assert theirs.owned()
+
+def a_stack(error):
+    with ExitStack() as stack:
+        stack.enter_context(theirs)
+        lease = stack.enter_context(owned)
+        if forks(error):
+            still(lease)
+            assert theirs.owned()
+
+def a_run(error):
+    def body(lease):
+        if forks(error):
+            still(lease)
+    once.run(body)
+    once.forget()
+
+parent = os.getpid()
+for leaves in (with_statements, a_stack, a_run):
+    for error in (None, KeyError(), SystemExit()):
+        try:
+            leaves(error)
+        except (*refusals, KeyError, SystemExit) as trouble:
+            if os.getpid() == parent:
+                raise
+            os._exit(error is None and not isinstance(trouble, refusals))
+        assert os.getpid() == parent, "nothing was refused"
+assert owned.acquire()
+in_child(lambda: owned.release() and 1 / 0)  # the owner's id travelled there
+raises(LeaseLost, owned.release)
+"""
+
+IN_A_HANDLER = """
+import signal
+
+other = fencelock.Client(url, key_prefix=prefix)
+holder, waiter = other.lock("a"), client.lock("a", cohort=None)
+holder.acquire()
+ended = []
+
+def handler(*_):
+    pid = fork()
+    if pid == 0:
+        raise SystemExit  # out of its parent's acquire
+    ended.append(os.waitpid(pid, 0)[1])
+
+def look():
+    until(lambda: len(client._port.lines))
+    signal.raise_signal(signal.SIGALRM)
+    until(lambda: ended)
+    waiting.append(other.status("a").waiting)
+    holder.release()
+
+waiting = []
+signal.signal(signal.SIGALRM, handler)
+thread = threading.Thread(target=look)
+thread.start()
+parent = os.getpid()
+try:
+    assert waiter.acquire(timeout=8)
+except SystemExit:
+    os._exit(os.getpid() == parent)
+thread.join()
+assert (ended, waiting) == ([0], [1])
+waiter.release()
+"""
+
 CAMPAIGNS = """
 leader, candidate = (client.election("e", candidate=name) for name in ("first", "second"))
 assert leader.campaign()
@@ -366,6 +456,8 @@ client.close()
 STORIES = {
     "whatever a child does first": FIRST_ACTS,
     "a child leaves a body of its parent": BODIES,
+    "a child leaves a body of an owner, of another library's, or of a run": LEAVES,
+    "a child leaves its parent's acquire": IN_A_HANDLER,
     "a child of a candidate campaigns": CAMPAIGNS,
     "a child holds no permits and no side of its parent": SHARES,
     "a child holds nothing": HOLDS_NOTHING,

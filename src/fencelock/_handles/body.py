@@ -9,7 +9,7 @@ Rules of this file:
   or task matches only where a function can go on there, and the same instruction never does: the
   two ends of a ``with`` are two.
 - The search for a body changes nothing. A body is taken out once its hold is being released.
-- A child has none of its parent's bodies.
+- A child has none of its parent's bodies. Where it leaves one, nothing is released.
 """
 
 from __future__ import annotations
@@ -120,6 +120,15 @@ class Bodies:
     def ending(self, frame: FrameType | None, unit: object) -> Body | None:
         """Return the body that a frame ends; see ``ending``."""
         return ending(tuple(self.begun), frame, unit)
+
+    def of_parent(self, unit: object) -> bool:
+        """Return True, once for each, if a body that a parent process began may end here."""
+        for body in reversed(self.begun):
+            theirs = body.generation != process.mark[0]
+            if theirs and (body.unit == unit or body.roams):
+                self.discard(body)
+                return True
+        return False
 
     def discard(self, body: Body) -> None:
         """Take a body out; harmless when that was done."""

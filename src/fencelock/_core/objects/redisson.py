@@ -92,7 +92,12 @@ class RedissonTerms(Terms):
     alive = REDISSON_LOOK
 
     def __init__(
-        self, *, client: Callable[[], object], numbers: Iterator[int], publishes: bytes, **given: Any
+        self,
+        *,
+        client: Callable[[], object],
+        numbers: Iterator[int],
+        publishes: bytes,
+        **given: Any,
     ) -> None:
         super().__init__(**given)
         keys: RedissonKeys = self.keys  # type: ignore[assignment]  # the handle made them
