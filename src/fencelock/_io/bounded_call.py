@@ -115,7 +115,7 @@ class WorkTable:
         return work
 
     def _start(self, key: Hashable, work: Work[Any], name: str) -> None:
-        thread = threading.Thread(target=self._run, args=(key, work), name=name, daemon=True)
+        thread = threading.Thread(target=self._run, args=(key, work), name=name)
         if started(thread) is not None:  # a limit, or the end of the interpreter: do it here
             self._run(key, work)
 

@@ -1,7 +1,8 @@
 """The ports of this process: what all have, how they close, and what is done at a fork or the end.
 
-At the end of the process idle leases are released, others logged, and the history is sent. After a
-fork the child holds nothing: leases, connections and threads are the parent's.
+At the end of the process idle leases are released, others logged, and the history is sent, with
+what interrupted calls left to the background; that takes a moment at most. After a fork the child
+holds nothing: leases, connections and threads are the parent's.
 
 Rules of this file:
 
@@ -195,6 +196,9 @@ class ProcessPort(Whole):
     def leave(self) -> None:
         """Release the leases that are kept while they are idle; send the rest of the history."""
 
+    def finish_leaving(self, until: float) -> None:
+        """Wait for what is sent in the background, until an instant at most; outside any loop."""
+
     def after_fork(self) -> None:
         """Drop all that belongs to the parent; runs in the child, before any other code."""
 
@@ -224,10 +228,16 @@ def held_by(*ports: ProcessPort) -> list[Hold]:
 
 
 def _leave() -> None:
-    """Log the names of the leases that are still held, before the interpreter is torn down."""
+    """Send what is owed, and log the leases still held, before the interpreter is torn down."""
     process.number()  # a copy that did nothing yet has nothing to release
-    for each in everywhere():
+    mutexes.catch_up()
+    until = clock.now() + CLOSE_SECONDS
+    ports = everywhere()
+    for each in ports:
         each.leave()
+    for each in ports:
+        each.finish_leaving(until)
+    mutexes.at_end()
     names = [hold.name for hold in held_by(*everywhere())]
     if names:
         log.warning(

@@ -98,7 +98,7 @@ def _warn_of_loop(flow: Coroutine[Any, Any, Any]) -> None:
 def later(_port: object, seconds: float, call: Callable[[], None]) -> bool:
     """Call a function after so many seconds; return False if no thread can be started."""
     timer = threading.Timer(seconds, call)
-    timer.name, timer.daemon = "fencelock-later", True
+    timer.name = "fencelock-later"
     return started(timer) is None
 
 
@@ -112,7 +112,7 @@ class RepeatingThread:
 
     async def __aenter__(self) -> None:
         """Start the thread; if none can be started, the block runs without it."""
-        thread = threading.Thread(target=self._repeat, name="fencelock-proof", daemon=True)
+        thread = threading.Thread(target=self._repeat, name="fencelock-proof")
         trouble = started(thread)
         if trouble is not None:
             log.warning(
