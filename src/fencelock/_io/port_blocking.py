@@ -293,13 +293,14 @@ class BlockingPort(ProcessPort):
     # -- ends -----------------------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Release idle leases and send the history; returns when that is done, within a moment."""
-        if not self.lines.recalls.tenures and self.recorder is None:
-            return
+        """Release idle leases and send the history."""
         give_up_all(self)
         if self.recorder is not None:
             self.recorder.send(self)
-        self._cleanups.finish(now() + CLOSE_SECONDS)
+
+    def finish_leaving(self, until: float) -> None:
+        """Wait for the threads that send what is owed, also of what Ctrl-C interrupted."""
+        self._cleanups.finish(until)
 
     def shut(self, within: float = CLOSE_SECONDS, *, release: bool = False) -> bool:
         """Close the client; see ``end``. False also when it is done later, by another thread."""
@@ -371,7 +372,7 @@ class LossCallbacks:
 
         If none can be started, call ``on_lost`` here, unless a thread inside a callback goes on.
         """
-        thread = threading.Thread(target=self._run, name="fencelock-on-lost", daemon=True)
+        thread = threading.Thread(target=self._run, name="fencelock-on-lost")
         with self._lock:
             if any(each.is_alive() for each in self._spare):
                 return

@@ -16,6 +16,7 @@ from fencelock._io.select_blocking import chosen, is_cluster, is_quorum
 from fencelock._runtime.clock import now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import mutex, outside
+from fencelock._runtime.process import mark, notice
 
 if TYPE_CHECKING:
     from fencelock._core.look.history import Recorder
@@ -57,6 +58,8 @@ class LoopPorts:
     def here(self) -> AioPort:
         """Return the running loop's port, made when the loop first asks."""
         loop = asyncio.get_running_loop()
+        if not mark[0]:
+            notice()
         port = self._ports.get(id(loop))
         if port is None or port.loop is not loop:
             port = self._made()

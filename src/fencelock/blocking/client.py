@@ -240,7 +240,7 @@ class Client(Factories):
             def guarded(*args: Any, **kwargs: Any) -> Any:
                 call = plan.call(args, kwargs)
                 lock = handle(call.name)
-                me = (process.generation, here.unit, self._keys(call.name).lock)
+                me = (process.number(), here.unit, self._keys(call.name).lock)
                 mark, began = decorator.RunningCalls(self._within, me), False
                 try:
                     if mark.found:

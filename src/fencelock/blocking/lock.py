@@ -220,6 +220,8 @@ class LockBase(Handle):
         """Release what a body held, or leave it once."""
         holds = self._holds
         if body is None:
+            if holds.newest() is None and holds.bodies.of_parent(here.unit):
+                raise holds.not_held()
             self.release()
             return
         hold = holds.of_body(body)

@@ -156,7 +156,7 @@ class Once(ProcessBound, Generic[Given]):
     def _run(self, name: str, plan: NameTemplate, body: Callable[[object], Any]) -> Outcome[Any]:
         holds = OnceHolds(self._keys(name), self._chosen, BlockingHold)
         run = OnceLock(self._port, holds)
-        me = (process.generation, here.unit, holds.keys.lock)
+        me = (process.number(), here.unit, holds.keys.lock)
         mark = RunningCalls(self._run_settings.under_way, me)
         if mark.found and self._run_settings.wait:
             raise nested_call_error(name, holds.options.server)
