@@ -232,6 +232,7 @@ class Holds:
         self.bodies: Bodies = Bodies()
         self._terms: Terms | None = None
         self._generation = process.number()
+        process.patched()
 
     def _now(self) -> list[Hold]:
         """Return the holds of this process: after a fork there are none."""

@@ -36,7 +36,7 @@ from fencelock._io.wire import (
 )
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.descriptors import own
-from fencelock._runtime.process import mark
+from fencelock._runtime.process import mark, patched
 from fencelock.errors import ServerError
 
 RECV_BYTES = 65536
@@ -386,6 +386,7 @@ class BlockingSockets:
 
 def dial(source: One, until: float, pushed: Pushed, make: Make = Connection) -> Connection:
     """Return a greeted connection; raises NoReply or a ServerError when there is none."""
+    patched()
     source = instead_of(source, asynchronous=False)
     where = source.label
     handshake: Sequence[tuple[bytes, ...]] = [GREETING]

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import count
+from math import inf
 from typing import Any
 from weakref import ref
 
@@ -167,6 +168,11 @@ class BlockingPort(ProcessPort):
         if self._lent:  # it has ended, or asks with another one
             with self.mutex:
                 self._lent.discard(waiter)
+
+    @property
+    def has_threads(self) -> bool:
+        """Return True while the renewal thread runs."""
+        return self._renewal_thread.wakes_at < inf
 
     async def wait(self, waiter: Seat, until: float) -> None:
         """Read the waiter's connection until a push concerns it, or until the instant."""

@@ -193,6 +193,11 @@ class ProcessPort(Whole):
     async def hang_up(self, until: float, *, release: bool) -> None:
         """Close the connections, and end what runs beside, until an instant at most."""
 
+    @property
+    def has_threads(self) -> bool:
+        """Return True while a thread renews, or is about to."""
+        return False
+
     def leave(self) -> None:
         """Release the leases that are kept while they are idle; send the rest of the history."""
 
@@ -251,6 +256,19 @@ def _leave() -> None:
 def _in_child() -> None:  # after what the mutex and the descriptors have to do there
     for each in everywhere():
         each.after_fork()
+
+
+@process.when_patched
+def _refuse() -> None:
+    """Close the clients whose threads are no greenlets, and could not renew any more."""
+    for each in everywhere():
+        if each.has_threads:
+            each.closing = True
+            log.warning(
+                "a client of %s had leases or waiters before gevent or eventlet patched this"
+                " process: it is closed; patch first, or make it afterwards",
+                each.label,
+            )
 
 
 atexit.register(_leave)

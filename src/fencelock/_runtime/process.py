@@ -18,7 +18,7 @@ import mmap
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, Never, SupportsIndex, TypeVar
+from typing import Any, Never, Protocol, SupportsIndex, TypeVar
 
 from fencelock._runtime.hints import elsewhere
 
@@ -113,14 +113,43 @@ class ThreadUnit:
         self.number: int | None = self.thread.ident
 
 
-class _Here(threading.local):
-    """An identity object for each thread, made on first use."""
+class Here(Protocol):
+    """Has an identity object for each thread, made on first use."""
 
-    def __init__(self) -> None:
-        self.unit: ThreadUnit = ThreadUnit()
+    unit: ThreadUnit
 
 
-here = _Here()  # ``here.unit`` is of this thread; unlike its ident, no later thread gets the same
+def _new_here() -> Here:
+    class Local(threading.local):
+        def __init__(self) -> None:
+            self.unit: ThreadUnit = ThreadUnit()
+
+    return Local()
+
+
+# ``here.unit`` is of this thread; unlike its ident, no later thread gets the same.
+here: Here = _new_here()
+_local: object = threading.local
+_when_patched: list[Callable[[], object]] = []
+
+
+def when_patched(work: Work) -> Work:
+    """Have something done when threads have become greenlets since this module was imported."""
+    _when_patched.append(work)
+    return work
+
+
+def patched() -> None:
+    """Tell greenlets apart where gevent or eventlet replaced ``threading.local`` since the import.
+
+    Until then all of them are one thread, which owns what any of them holds. Called where clients,
+    handles and connections are made.
+    """
+    global here, _local
+    if threading.local is not _local:
+        _local, here = threading.local, _new_here()
+        for work in _when_patched:
+            work()
 
 
 class ProcessBound:
