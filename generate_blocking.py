@@ -25,7 +25,7 @@ HEAD = "# Generated from aio/{} by generate_blocking.py: change that, and run th
 # Used by most files; of those that do not use one, the import is taken out.
 IMPORTS = """\
 from fencelock._io.threads import run_blocking
-from fencelock._runtime.process import here
+from fencelock._runtime import process
 """
 NAMES = (
     (r"\bAsyncHold\b", "BlockingHold"),
@@ -128,7 +128,7 @@ class Edits:
                     yield begin, begin, "run_blocking("
                     yield end, end, ")"
             case ast.Call(ast.Name("caller" | "task_now"), []):
-                yield *self._span(node), "here.unit"
+                yield *self._span(node), "process.here.unit"
             case ast.Call(ast.Attribute(attr="_port") | ast.Name("port"), []):
                 yield self._span(node.func)[1], self._span(node)[1], ""  # a client has only one
             case ast.Subscript(ast.Name("Coroutine"), ast.Tuple([*_, result])):

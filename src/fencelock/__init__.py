@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from fencelock.blocking.semaphore import BoundedSemaphore, Semaphore
     from fencelock.closing import ashutdown, shutdown
     from fencelock.status import HistoryEntry, HolderStatus, LockStatus, SignalStatus, WaiterStatus
+    from fencelock.threads import to_thread
 
 __version__ = "0.1.0"
 
@@ -97,6 +98,7 @@ __all__ = [
     "WriteLock",
     "ashutdown",
     "shutdown",
+    "to_thread",
 ]
 __all__ += _errors.__all__
 
@@ -119,6 +121,7 @@ _APART: dict[str, tuple[str, ...]] = {
     "_handles.once": ("Outcome",),
     "closing": ("ashutdown", "shutdown"),
     "status": ("HistoryEntry", "HolderStatus", "LockStatus", "SignalStatus", "WaiterStatus"),
+    "threads": ("to_thread",),
 }
 
 

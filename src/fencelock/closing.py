@@ -146,7 +146,7 @@ def _in_thread(port: BlockingPort, seconds: float) -> Future[bool]:
         except BaseException as error:  # noqa: BLE001 - its caller waits in another thread
             future.set_exception(error)
 
-    thread = threading.Thread(target=close, name="fencelock-shutdown", daemon=True)
+    thread = threading.Thread(target=close, name="fencelock-shutdown")
     if started(thread) is not None:
         close()
     return future

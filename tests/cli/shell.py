@@ -111,7 +111,9 @@ class Shell:
         self._reporters = []
 
     def start(self, *words, **options):
-        process = Process(*words, env=self.env | options.pop("env", {}), **options)
+        env = self.env | options.pop("env", {})  # None: not set
+        env = {name: value for name, value in env.items() if value is not None}
+        process = Process(*words, env=env, **options)
         self._started.append(process)
         return process
 

@@ -152,7 +152,7 @@ def embedded():
     """Lend the environment of a user who has no server configured."""
     with directory_of_servers() as directory:
         yield {
-            "FENCELOCK_URL": "",
+            "FENCELOCK_URL": None,
             "FENCELOCK_EMBEDDED": "1",
             "FENCELOCK_DIR": str(directory / "d"),
         }

@@ -80,7 +80,7 @@ def test_a_server_that_is_not_there_gives_69(shell, tmp_path):
 
 
 def test_no_server_and_none_that_may_be_started_gives_69(shell):
-    result = shell("run", "x", "--", "true", env={"FENCELOCK_URL": ""})
+    result = shell("run", "x", "--", "true", env={"FENCELOCK_URL": None})
     assert result.status == 69
     assert "FENCELOCK_URL" in result.err
 
@@ -182,12 +182,26 @@ def test_each_grant_has_a_greater_fence(shell):
 def test_the_embedded_servers_address_is_passed_on(shell, tmp_path):
     with directory_of_servers() as directory:
         env = {
-            "FENCELOCK_URL": "",
+            "FENCELOCK_URL": None,
             "FENCELOCK_EMBEDDED": "1",
             "FENCELOCK_DIR": str(directory / "d"),
         }
         result = shell("run", "x", *SH, "echo $FENCELOCK_URL", env=env)
         assert result.out.startswith(f"unix://{directory / 'd'}")
+        # No terminal, as in a crontab, which inherits no FENCELOCK_URL.
+        for words in (("run",), ("once", "--within", "1h"), ("acquire",)):
+            command = () if words == ("acquire",) else ("--", "true")
+            name = words[0]
+            assert "no server is configured" in shell(*words, name, *command, env=env).err
+            assert not shell(*words, f"{name}2", "-q", *command, env=env).err
+
+
+def test_a_variable_that_is_empty_is_named(shell):
+    """As by a secret without a value: each host would have a server of its own."""
+    for value in ("", " "):
+        result = shell("run", "x", "--", "true", env={"FENCELOCK_URL": value})
+        assert result.status == 64
+        assert "FENCELOCK_URL is set but empty" in result.err
 
 
 def test_stdin_and_stdout_are_the_commands(shell):

@@ -31,7 +31,6 @@ MEMORIES = {
     "_vain": 1000,
     "_passed": 1000,
     "_answered": 100,
-    "_ids": 1024,  # a block for each of some threads at once
     "_order": 64,  # numbers of buckets that are empty by now
 }
 # What it knows of servers, not of locks: as much as there are servers, slots or channels.

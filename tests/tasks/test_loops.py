@@ -20,11 +20,13 @@ from tests.waiting import until
 
 FORKS = (
     f"""
-import asyncio, os, sys, fencelock
-from fencelock import LeaseLost, NotHeld
+import asyncio, ctypes, os, sys, fencelock
+from fencelock import ClientClosed, LeaseLost, NotHeld
 {PATIENT}"""
     """
-url, prefix = sys.argv[1:]
+url, prefix, kind = sys.argv[1:]
+fork = os.fork if kind == "Python" else ctypes.PyDLL(None).fork
+on = kind.endswith("loop")
 client = fencelock.AsyncClient(url, key_prefix=prefix)
 lock = client.lock("a", ttl=6)
 
@@ -42,13 +44,33 @@ async def child(lease):
         assert (await client.status("b")).holder.pid == os.getpid()
     await client.aclose()
 
+async def child_in_copy(lease):
+    assert lease.lost
+    for call in (lock.acquire, lock.release, client.aclose, lambda: client.status("b")):
+        try:
+            await call()
+        except (ClientClosed, NotHeld):
+            pass
+        else:
+            assert call == client.aclose
+    await asyncio.sleep(0.5)  # for what its parent's timers would do here
+    return True
+
 async def parent():
     async with lock as lease:
-        pid = os.fork()
+        await client.lock("b").locked()
+        loop = asyncio.get_running_loop()
+        pid = fork()
         if pid == 0:
             code = 1
             try:
-                asyncio.run(child(lease))
+                if on:  # in the copy of its parent's loop, whose poller both have
+                    asyncio._set_running_loop(loop)  # Python 3.11 sees another process id
+                    refused = await child_in_copy(lease)
+                    assert refused, "a copy of a loop was served"
+                else:
+                    asyncio._set_running_loop(None)
+                    asyncio.run(child(lease))
                 code = 0
             except BaseException:
                 import traceback
@@ -269,11 +291,16 @@ async def test_closing_while_others_wait(world):
     await world.nothing_left()
 
 
-def test_fork_in_a_running_loop(server):
-    """The child holds nothing and works in a loop of its own; the parent goes on."""
+@pytest.mark.parametrize("kind", ["Python", "C", "C, in the copy of the loop"])
+def test_fork_in_a_running_loop(server, kind):
+    """The child holds nothing and works in a loop of its own; the parent goes on (I14)."""
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKS]
     done = subprocess.run(
-        [*command, server.url, "forks:"], capture_output=True, text=True, timeout=30, check=False
+        [*command, server.url, "forks:", kind],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -389,3 +416,20 @@ def test_a_lease_whose_loop_has_ended_is_not_renewed_in_another(world):
         world.run(lock.acquire())
         world.run(renews())
         gc.collect()
+
+
+def test_a_loop_that_has_ended_leaves_no_connection(world):
+    """Frameworks run a loop for each request; forking services have no garbage collector."""
+    client = fencelock.AsyncClient(world.server.url, key_prefix=world.prefix)
+
+    async def uses() -> None:
+        async with client.lock("a"):
+            pass
+
+    gc.disable()
+    try:
+        for _ in range(3):
+            world.run(uses())
+            until(lambda: not world.connections(), "the connection of the loop is closed")
+    finally:
+        gc.enable()

@@ -109,3 +109,97 @@ def test_at_the_end_of_the_interpreter(server, prefix):
     with program(AT_EXIT, server.url, prefix) as running:
         out, err = running.communicate(timeout=SOON)
     assert (running.returncode, out, err) == (0, "fixed\nfree\n", "")
+
+
+HEAD = """
+import atexit, sys, threading
+
+def at_the_very_end():
+    {late}
+
+atexit.register(at_the_very_end)  # after what the library does at the end: it is imported later
+import fencelock
+from fencelock._runtime.mutex import mutex
+
+client = fencelock.Client(sys.argv[1], key_prefix=sys.argv[2])
+with client.lock("first"):
+    pass
+
+def rows(lock):
+    with lock:
+        yield 1
+        yield 2
+
+"""
+# A generator of the module is closed while the interpreter is torn down, an object just before.
+LEFT = {
+    "a generator": "them = rows(client.lock('a'))\nnext(them)",
+    "a generator of an rlock": "them = rows(client.rlock('a'))\nnext(them)",
+    "an error in a loop": "for row in (them := rows(client.lock('a'))): raise ValueError",
+    "an object": """
+class Report:
+    def __init__(self):
+        self.lock = client.lock("a")
+        self.lock.acquire()
+    def __del__(self):
+        self.lock.release()
+report = Report()""",
+}
+
+
+@pytest.mark.parametrize("text", LEFT.values(), ids=LEFT)
+def test_a_release_while_the_interpreter_is_torn_down(server, prefix, text):
+    """It is sent by the thread that ends, as no other runs any more; the program ends."""
+    with program(HEAD.format(late="pass") + text, server.url, prefix) as running:
+        running.communicate(timeout=SOON)
+    assert server.command("GET", prefix + "a") is None
+
+
+def test_a_thread_that_ended_inside_the_mutex_holds_up_no_end(server, prefix):
+    """Threads end wherever they are once the interpreter is torn down."""
+    late = """
+    go.set()
+    inside.wait()"""
+    stays = """
+go, inside = threading.Event(), threading.Event()
+stay = "go.wait()\\nwith mutex(): inside.set(); threading.Event().wait()"
+names = {"mutex": mutex, "go": go, "inside": inside, "threading": threading}  # those here must end
+threading.Thread(target=exec, args=(stay, names), daemon=True).start()
+"""
+    text = HEAD.format(late=late) + stays + LEFT["a generator"]
+    with program(text, server.url, prefix) as running:
+        running.communicate(timeout=SOON)
+    assert server.command("GET", prefix + "a") is not None
+    server.command("FLUSHDB")  # it ends by its ttl
+
+
+INTERRUPTED = """
+import sys, threading, fencelock
+from fencelock._core.lock import turns
+from fencelock._io import cleanup_queue
+
+client = fencelock.Client(sys.argv[1], key_prefix=sys.argv[2])
+done, usual = cleanup_queue._do, turns.retire
+
+def late(*job):  # as over a slow network
+    threading.Event().wait(0.2)
+    done(*job)
+
+def strikes(*args):
+    turns.retire = usual
+    raise KeyboardInterrupt
+
+cleanup_queue._do = late
+lock = client.lock("a")
+lock.acquire()
+turns.retire = strikes
+lock.release()
+"""
+
+
+def test_what_ctrl_c_interrupted_is_sent_before_the_process_ends(server, prefix):
+    """I9: the lock is not held for the rest of its ttl."""
+    with program(INTERRUPTED, server.url, prefix) as running:
+        _, err = running.communicate(timeout=SOON)
+    assert "KeyboardInterrupt" in err
+    assert server.command("GET", prefix + "a") is None

@@ -67,7 +67,7 @@ class RedissonActor(Actor):
         del owner, left
         return Contender(
             RedissonTerms(
-                client=self.client.name,
+                client=lambda: self.client.name,
                 numbers=vars(self.port).setdefault("numbers", count(1)),
                 publishes=self.port.publishes,
                 keys=self.keys,

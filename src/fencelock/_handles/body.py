@@ -9,7 +9,7 @@ Rules of this file:
   or task matches only where a function can go on there, and the same instruction never does: the
   two ends of a ``with`` are two.
 - The search for a body changes nothing. A body is taken out once its hold is being released.
-- A child has none of its parent's bodies.
+- A child has none of its parent's bodies. Where it leaves one, nothing is released.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Body:
             self.frame, self.code, self.at = id(frame), frame.f_code, frame.f_lasti
             generator = bool(frame.f_code.co_flags & GENERATORS)
             self.roams = generator or frame.f_globals.get("__name__") == "contextlib"
-        self.generation: int = process.generation
+        self.generation: int = process.mark[0] or process.notice()
         self.attempt: Any = None
         self.held: Any = None  # None until it holds anything, and once that is taken back
         self.task: Any = None
@@ -84,7 +84,7 @@ def ending(begun: Sequence[Body], frame: FrameType | None, unit: object) -> Body
     The newest that this frame began. Else, as for an ``ExitStack``, the newest of its thread or
     task, where one whose frame still runs ends by itself. Else the only one.
     """
-    begun = [each for each in begun if each.generation == process.generation]
+    begun = [each for each in begun if each.generation == process.mark[0]]
     if len(begun) <= 1:
         return begun[0] if begun else None
     for body in reversed(begun):
@@ -120,6 +120,15 @@ class Bodies:
     def ending(self, frame: FrameType | None, unit: object) -> Body | None:
         """Return the body that a frame ends; see ``ending``."""
         return ending(tuple(self.begun), frame, unit)
+
+    def of_parent(self, unit: object) -> bool:
+        """Return True, once for each, if a body that a parent process began may end here."""
+        for body in reversed(self.begun):
+            theirs = body.generation != process.mark[0]
+            if theirs and (body.unit == unit or body.roams):
+                self.discard(body)
+                return True
+        return False
 
     def discard(self, body: Body) -> None:
         """Take a body out; harmless when that was done."""

@@ -141,7 +141,7 @@ class CandidateHolds(Holds):
 
     def begin(self, use: Body) -> list[Hold]:
         """Note that the candidate campaigns; return the holds that it lost before, to release."""
-        if self.campaigning is not None and self.campaigning.generation == process.generation:
+        if self.campaigning is not None and self.campaigning.generation == process.mark[0]:
             text = f"{self.candidate!r} campaigns for {self.keys.name!r} already"
             raise NotAcquired(text, **self.about())
         self.campaigning = use

@@ -231,12 +231,13 @@ class Holds:
         self._holds: list[Hold] = []
         self.bodies: Bodies = Bodies()
         self._terms: Terms | None = None
-        self._generation = process.generation
+        self._generation = process.number()
+        process.patched()
 
     def _now(self) -> list[Hold]:
         """Return the holds of this process: after a fork there are none."""
-        if self._generation != process.generation:
-            self._holds, self._generation = [], process.generation
+        if self._generation != process.mark[0]:
+            self._holds, self._generation = [], process.number()
         return self._holds
 
     def all(self) -> tuple[Hold, ...]:
@@ -245,6 +246,8 @@ class Holds:
 
     def attempt(self, port: Port, caller: Caller) -> Attempt:
         """Return a fresh attempt by a thread or task."""
+        if not process.mark[0]:
+            process.notice()
         terms, chosen = self._terms, self.options
         if (
             terms is None
@@ -334,13 +337,13 @@ class Holds:
 
     def add(self, hold: Hold) -> None:
         """Keep a hold."""
-        if self._generation != process.generation:
+        if self._generation != process.mark[0]:
             self._now()
         self._holds.append(hold)
 
     def of(self, unit: object) -> Hold | None:
         """Return the newest hold of a thread or task."""
-        holds = self._holds if self._generation == process.generation else self._now()
+        holds = self._holds if self._generation == process.mark[0] else self._now()
         for hold in reversed(holds):
             if hold.unit == unit:
                 return hold
@@ -369,7 +372,7 @@ class Holds:
         It goes into ``taken``, as with all that take: see ``take_out``.
         """
         while True:
-            holds = self._holds if self._generation == process.generation else self._now()
+            holds = self._holds if self._generation == process.mark[0] else self._now()
             for hold in reversed(holds):
                 if hold.unit == unit:
                     break
@@ -433,7 +436,7 @@ class Holds:
         It is noted first. A signal handler's exception could lose a return value on its way to the
         flow; a hold in the list is released in any case.
         """
-        holds = self._holds if self._generation == process.generation else self._now()
+        holds = self._holds if self._generation == process.mark[0] else self._now()
         try:
             taken.append(hold)
             try:
@@ -451,7 +454,7 @@ class Holds:
 
     def remove(self, hold: Hold) -> bool:
         """Take out a hold; False when another thread was faster."""
-        holds = self._holds if self._generation == process.generation else self._now()
+        holds = self._holds if self._generation == process.mark[0] else self._now()
         try:
             holds.remove(hold)
             removed = True

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import count
 from typing import Final
-from uuid import NAMESPACE_URL, uuid5
+from uuid import uuid4
 
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
@@ -25,6 +25,7 @@ from fencelock._core.objects.redisson import (
 )
 from fencelock._core.port import Port
 from fencelock._handles.handle import Caller, ReentrantHolds, describe
+from fencelock._runtime import process
 from fencelock.options import LeaseOptions
 
 
@@ -53,10 +54,10 @@ class RedissonHolds(ReentrantHolds):
 
     def attempt(self, port: Port, caller: Caller) -> Attempt:
         """Return a fresh attempt by a thread or task."""
+        process.number()
         terms = self._terms
         if not isinstance(terms, RedissonTerms) or terms.client_channel is not port.client_channel:
-            client = str(uuid5(NAMESPACE_URL, port.client_channel.decode()))
-            form = {"client": client, "numbers": self._table.numbers, "publishes": port.publishes}
+            form = {"client": uuid4, "numbers": self._table.numbers, "publishes": port.publishes}
             terms = self._terms = self.new_terms(RedissonTerms, port, **form)
         attempt = Contender(terms, describe(caller, self.options.label))
         attempt.who, attempt.registry = caller, self

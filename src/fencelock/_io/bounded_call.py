@@ -14,13 +14,13 @@ Rules of this file:
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
 from fencelock._runtime.clock import now
 from fencelock._runtime.mutex import OneShotLatch, mutex, started
+from fencelock._runtime.process import in_copies
 
 T = TypeVar("T")
 
@@ -115,7 +115,7 @@ class WorkTable:
         return work
 
     def _start(self, key: Hashable, work: Work[Any], name: str) -> None:
-        thread = threading.Thread(target=self._run, args=(key, work), name=name, daemon=True)
+        thread = threading.Thread(target=self._run, args=(key, work), name=name)
         if started(thread) is not None:  # a limit, or the end of the interpreter: do it here
             self._run(key, work)
 
@@ -161,6 +161,7 @@ class WorkTable:
 
 
 under_way = WorkTable()
+in_copies(under_way.forget)
 
 
 def within(
@@ -188,7 +189,3 @@ def within(
         return claim.result()
     finally:
         del claim
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=under_way.forget)

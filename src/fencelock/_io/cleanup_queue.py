@@ -85,9 +85,7 @@ class CleanupQueue:
         port = self._ref()
         if port is None or enough:
             return
-        thread = threading.Thread(
-            target=self._run, args=(port,), name="fencelock-posts", daemon=True
-        )
+        thread = threading.Thread(target=self._run, args=(port,), name="fencelock-posts")
         trouble = started(thread)
         if trouble is not None:
             log.info("the calling thread does a clean-up itself: %s", trouble)

@@ -50,6 +50,7 @@ from fencelock._io.wire import (
 from fencelock._runtime.clock import now
 from fencelock._runtime.descriptors import own
 from fencelock._runtime.log import log
+from fencelock._runtime.process import mark, notice
 
 Pushed = Callable[[list[bytes]], None]
 Make = Callable[..., "AsyncConnection"]
@@ -131,7 +132,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         """
         answer: Any = self.loop.create_future() if slot is None else slot
         transport = self._transport
-        if not self.sound or transport is None:
+        if not self.sound or transport is None or (not mark[0] and notice()):
             answer.set_exception(NoReply("the connection was lost", sent=False))
             return answer
         if self._slots:
@@ -295,6 +296,8 @@ class AsyncConnection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         """Lend the buffer for the next read."""
         del sizehint  # asyncio has none either
+        if not mark[0]:
+            notice()  # what would be read is the parent's
         return self._view
 
     def buffer_updated(self, nbytes: int) -> None:

@@ -36,6 +36,7 @@ from fencelock._io.wire import (
 )
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.descriptors import own
+from fencelock._runtime.process import mark, patched
 from fencelock.errors import ServerError
 
 RECV_BYTES = 65536
@@ -265,7 +266,7 @@ class Connection:
         follows it, both must arrive.
         """
         self.sound = False
-        if self.owed and not self.undoing:
+        if self.owed and not self.undoing and mark[0]:  # in a copy, the socket is the parent's, too
             with contextlib.suppress(OSError):
                 self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._sock.close()
@@ -385,6 +386,7 @@ class BlockingSockets:
 
 def dial(source: One, until: float, pushed: Pushed, make: Make = Connection) -> Connection:
     """Return a greeted connection; raises NoReply or a ServerError when there is none."""
+    patched()
     source = instead_of(source, asynchronous=False)
     where = source.label
     handshake: Sequence[tuple[bytes, ...]] = [GREETING]

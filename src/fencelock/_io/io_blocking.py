@@ -86,7 +86,7 @@ class BlockingIo:
 
     def spawn(self, flow: Flow, name: str) -> bool:
         """Run a flow in a thread; False when none can be started."""
-        thread = threading.Thread(target=_run, args=(flow, name), name=name, daemon=True)
+        thread = threading.Thread(target=_run, args=(flow, name), name=name)
         trouble = mutexes.started(thread)
         if trouble is not None:
             log.warning("%s waits until a thread can be started: %s", name, trouble)

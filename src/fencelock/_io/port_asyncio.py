@@ -32,7 +32,6 @@ from fencelock._io.prompt_asyncio import PromptFlow, answers_of
 from fencelock._io.wire import ReplyError, not_now, pack_source
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
-from fencelock._runtime.mutex import mutex
 from fencelock.errors import FencelockError
 from fencelock.scripts import Script
 
@@ -478,9 +477,11 @@ class AioPort(ProcessPort):
         task.add_done_callback(_shutting.discard)
 
     def after_fork(self) -> None:
-        """In a child: nothing here may be touched, not even closed: the poller is the parent's."""
+        """In a child: no connection may be touched, not even closed: the poller is the parent's."""
+        for mux in self.connections:
+            mux.sound = False
+        ProcessPort._start(self)  # noqa: SLF001 - the tables only: what the loop has is the parent's
         self.closing = self.link.closed = True
-        self.mutex = mutex()
 
 
 async def call_on_lost(on_lost: Callable[[Any], Any], hold: Hold) -> None:

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import count
+from math import inf
 from typing import Any
 from weakref import ref
 
@@ -29,6 +30,7 @@ from fencelock._core.types import Args, Keys, NoReply, Reply, closed
 from fencelock._io.cleanup_queue import CleanupQueue
 from fencelock._io.connection_blocking import Connection, dial
 from fencelock._io.pool_blocking import Pool
+from fencelock._io.pool_places import lend_place
 from fencelock._io.process_ports import CLOSE_SECONDS, ProcessPort
 from fencelock._io.renewal_thread import RenewalThread
 from fencelock._io.sources.kinds import One
@@ -167,8 +169,21 @@ class BlockingPort(ProcessPort):
             with self.mutex:
                 self._lent.discard(waiter)
 
+    @property
+    def has_threads(self) -> bool:
+        """Return True while the renewal thread runs."""
+        return self._renewal_thread.wakes_at < inf
+
     async def wait(self, waiter: Seat, until: float) -> None:
         """Read the waiter's connection until a push concerns it, or until the instant."""
+        change = lend_place()
+        try:
+            self._wait(waiter, until)
+        finally:
+            if change is not None:
+                change(-1)
+
+    def _wait(self, waiter: Seat, until: float) -> None:
         if waiter.local:
             self._wait_for_bell(waiter, until)
             return
@@ -284,13 +299,14 @@ class BlockingPort(ProcessPort):
     # -- ends -----------------------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Release idle leases and send the history; returns when that is done, within a moment."""
-        if not self.lines.recalls.tenures and self.recorder is None:
-            return
+        """Release idle leases and send the history."""
         give_up_all(self)
         if self.recorder is not None:
             self.recorder.send(self)
-        self._cleanups.finish(now() + CLOSE_SECONDS)
+
+    def finish_leaving(self, until: float) -> None:
+        """Wait for the threads that send what is owed, also of what Ctrl-C interrupted."""
+        self._cleanups.finish(until)
 
     def shut(self, within: float = CLOSE_SECONDS, *, release: bool = False) -> bool:
         """Close the client; see ``end``. False also when it is done later, by another thread."""
@@ -362,7 +378,7 @@ class LossCallbacks:
 
         If none can be started, call ``on_lost`` here, unless a thread inside a callback goes on.
         """
-        thread = threading.Thread(target=self._run, name="fencelock-on-lost", daemon=True)
+        thread = threading.Thread(target=self._run, name="fencelock-on-lost")
         with self._lock:
             if any(each.is_alive() for each in self._spare):
                 return

@@ -1,7 +1,8 @@
 """The ports of this process: what all have, how they close, and what is done at a fork or the end.
 
-At the end of the process idle leases are released, others logged, and the history is sent. After a
-fork the child holds nothing: leases, connections and threads are the parent's.
+At the end of the process idle leases are released, others logged, and the history is sent, with
+what interrupted calls left to the background; that takes a moment at most. After a fork the child
+holds nothing: leases, connections and threads are the parent's.
 
 Rules of this file:
 
@@ -10,13 +11,15 @@ Rules of this file:
 - The child never speaks on a connection of the parent, and never shuts one down. It closes its
   copies (descriptors.py): they would hide the parent's death from the server.
 - The child's view of every lease of the parent is: lost (``lease.py`` sees to that).
-- The child has ids of its own, else it would repeat the parent's.
+- The child has a channel of its own, and draws its own ids, else it would repeat the parent's.
+- A child that Python is not told of is noticed by what is done first in it; see process.py (I14).
 """
 
 from __future__ import annotations
 
 import atexit
 import os
+from binascii import hexlify
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -35,7 +38,7 @@ from fencelock._core.retry import ask, left_behind
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, Reply
 from fencelock._io.wire import pack, pack_call
-from fencelock._runtime import clock, descriptors, process
+from fencelock._runtime import clock, process
 from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.log import listed, log
 from fencelock._runtime.records import NamedTuple
@@ -50,12 +53,10 @@ else:
 
 # How long closing waits for waiters to leave their lines and for clean-ups.
 CLOSE_SECONDS = 1.0
-# Random bits come from the system in blocks: a call for each id would cost more than the id.
-IDS_PER_BLOCK = 128
 _BITS = 1 << 32
 
-# The waits of the process, whose threads and tasks may each use several clients. By its generation:
-# in a child of a fork no thread waits yet.
+# The waits of the process, whose threads and tasks may each use several clients. By its number: in
+# a copy no thread waits yet.
 _waits: dict[int, UnitWaits] = {}
 
 
@@ -94,23 +95,18 @@ class ProcessPort(Whole):
         self.lines: Lines = Lines()
         self.renewals: RenewalSchedule = RenewalSchedule()
         self.closing: bool = False  # no waiter may join a line any more
-        self._ids: list[bytes] = []
         self._jitter = int.from_bytes(os.urandom(4), "big")
         self.mutex: AbstractContextManager[Any] = mutexes.mutex()  # guards the tables
         with self.mutex:  # another thread may be looking through the ports
-            self.waits: UnitWaits = _waits.setdefault(process.generation, UnitWaits())
+            self.waits: UnitWaits = _waits.setdefault(process.number(), UnitWaits())
             self.waits.ports[self] = None
 
     def new_id(self) -> bytes:
-        """Return 128 random bits in hexadecimal: no shell takes that for an option."""
-        try:
-            return self._ids.pop()  # one step, so threads need no lock
-        except IndexError:
-            block = os.urandom(16 * IDS_PER_BLOCK).hex().encode()
-            fresh = [block[at : at + 32] for at in range(0, len(block), 32)]
-            mine = fresh.pop()
-            self._ids.extend(fresh)
-            return mine
+        """Return 128 random bits in hexadecimal: no shell takes that for an option.
+
+        They are drawn when they are needed: what is kept, a restored snapshot would repeat.
+        """
+        return hexlify(os.urandom(16))
 
     def jitter(self) -> float:
         """Return a number in [0, 1) that differs from client to client; not for secrets."""
@@ -162,6 +158,7 @@ class ProcessPort(Whole):
         Waiters may leave and clean-ups finish for a moment. With ``release`` leases are given back,
         and False says that not all were, by then.
         """
+        process.number()  # in a copy, the loop may be the parent's
         self.closing = True
         until = clock.now() + within
         half = until - within / 2 if release or self.nodes else until
@@ -196,8 +193,16 @@ class ProcessPort(Whole):
     async def hang_up(self, until: float, *, release: bool) -> None:
         """Close the connections, and end what runs beside, until an instant at most."""
 
+    @property
+    def has_threads(self) -> bool:
+        """Return True while a thread renews, or is about to."""
+        return False
+
     def leave(self) -> None:
         """Release the leases that are kept while they are idle; send the rest of the history."""
+
+    def finish_leaving(self, until: float) -> None:
+        """Wait for what is sent in the background, until an instant at most; outside any loop."""
 
     def after_fork(self) -> None:
         """Drop all that belongs to the parent; runs in the child, before any other code."""
@@ -228,9 +233,16 @@ def held_by(*ports: ProcessPort) -> list[Hold]:
 
 
 def _leave() -> None:
-    """Log the names of the leases that are still held, before the interpreter is torn down."""
-    for each in everywhere():
+    """Send what is owed, and log the leases still held, before the interpreter is torn down."""
+    process.number()  # a copy that did nothing yet has nothing to release
+    mutexes.catch_up()
+    until = clock.now() + CLOSE_SECONDS
+    ports = everywhere()
+    for each in ports:
         each.leave()
+    for each in ports:
+        each.finish_leaving(until)
+    mutexes.at_end()
     names = [hold.name for hold in held_by(*everywhere())]
     if names:
         log.warning(
@@ -240,13 +252,23 @@ def _leave() -> None:
         )
 
 
-def _in_child() -> None:
-    mutexes.in_child()
-    descriptors.in_child()
+@process.in_copies
+def _in_child() -> None:  # after what the mutex and the descriptors have to do there
     for each in everywhere():
         each.after_fork()
 
 
+@process.when_patched
+def _refuse() -> None:
+    """Close the clients whose threads are no greenlets, and could not renew any more."""
+    for each in everywhere():
+        if each.has_threads:
+            each.closing = True
+            log.warning(
+                "a client of %s had leases or waiters before gevent or eventlet patched this"
+                " process: it is closed; patch first, or make it afterwards",
+                each.label,
+            )
+
+
 atexit.register(_leave)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)

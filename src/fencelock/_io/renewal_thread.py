@@ -95,9 +95,7 @@ class RenewalThread:
 
         An interrupt may leave it unstarted, or running and not yet seen: it registers itself.
         """
-        thread = threading.Thread(
-            target=self._run, args=(self._ref(),), name="fencelock-leases", daemon=True
-        )
+        thread = threading.Thread(target=self._run, args=(self._ref(),), name="fencelock-leases")
         trouble = started(thread)
         if trouble is not None:
             return trouble

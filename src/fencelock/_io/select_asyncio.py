@@ -6,13 +6,17 @@ from __future__ import annotations
 import asyncio
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from fencelock._io.port_asyncio import AioPort
+from fencelock._io.process_ports import CLOSE_SECONDS
 from fencelock._io.select_blocking import chosen, is_cluster, is_quorum
+from fencelock._runtime.clock import now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import mutex, outside
+from fencelock._runtime.process import mark, notice
 
 if TYPE_CHECKING:
     from fencelock._core.look.history import Recorder
@@ -28,6 +32,7 @@ class LoopPorts:
         self._found, self._given = chosen(source, asynchronous=True, **options)
         self._recorder = recorder
         self._ports: dict[int, AioPort] = {}
+        self._closers: dict[int, AsyncGenerator[None, None]] = {}
         self.label: str = self._found.label
         self.quorum: bool = is_quorum(self._found)
 
@@ -53,16 +58,21 @@ class LoopPorts:
     def here(self) -> AioPort:
         """Return the running loop's port, made when the loop first asks."""
         loop = asyncio.get_running_loop()
+        if not mark[0]:
+            notice()
         port = self._ports.get(id(loop))
         if port is None or port.loop is not loop:
             port = self._made()
             if self._recorder is not None:
                 self._recorder.add(port)
+            closer = _close_with_loop(port, self._recorder)
+            with suppress(StopIteration):  # it stands at its ``yield``
+                closer.__anext__().send(None)
             with mutex():  # the loops of other threads make theirs
                 for key, each in list(self._ports.items()):
                     if each.loop.is_closed():
-                        del self._ports[key]
-                self._ports[id(loop)] = port
+                        del self._ports[key], self._closers[key]
+                self._ports[id(loop)], self._closers[id(loop)] = port, closer
                 for each in self._ports.values():
                     each.elsewhere = len(self._ports) > 1
         return port
@@ -73,6 +83,23 @@ class LoopPorts:
         if left and not sys.is_finalizing():
             label = self.label
             outside(lambda: _dropped(label, left))
+
+
+async def _close_with_loop(port: AioPort, recorder: Recorder | None) -> AsyncGenerator[None, None]:
+    """Close a port as its loop ends, which closes its asynchronous generators then.
+
+    So do ``asyncio.run`` and what runs a loop for each call, as frameworks do. What is held stays
+    held: it can be released in another loop.
+    """
+    try:
+        yield
+    finally:
+        if recorder is not None:
+            recorder.drop(port)
+        until = now() + CLOSE_SECONDS
+        await port.each(lambda each, last: each.dismiss_waiters(last), until)
+        for each in (*port.nodes, port):
+            await each.hang_up(until, release=False)
 
 
 def _dropped(label: str, ports: Sequence[AioPort]) -> None:

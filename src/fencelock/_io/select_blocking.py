@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fencelock._io.process_ports import ClientOptions
 from fencelock._io.sources import kinds
 from fencelock._io.sources.resolve import quorum_source, resolve
+from fencelock._runtime.process import patched
 
 if TYPE_CHECKING:
     from fencelock._io.port_blocking import BlockingPort
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 def port_for(source: object, **options: Any) -> BlockingPort:
     """Return the port for threads; TypeError or ValueError for an invalid source."""
+    patched()
     found, given = chosen(source, asynchronous=False, **options)
     if is_quorum(found):
         from fencelock._io.port_quorum_blocking import BlockingQuorum

@@ -13,6 +13,7 @@ from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.hints import calling_level
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import catch_up, put_off, put_off_work, refuse, started
+from fencelock._runtime.process import mark, notice
 
 T = TypeVar("T")
 
@@ -29,6 +30,8 @@ def run_blocking(flow: Coroutine[Any, Any, T], releases: object = None, _port: o
     release of a handle, which it ``releases``, is put off until the unlock, and returns None; its
     errors are logged, and the handle is kept until then. Other flows raise RuntimeError.
     """
+    if not mark[0]:
+        notice()
     if mutexes.owned():
         if releases is None:
             flow.close()
@@ -83,7 +86,7 @@ def _warn_of_loop(flow: Coroutine[Any, Any, Any]) -> None:
     try:
         warnings.warn(
             "a blocking call of fencelock.Client inside a running event loop blocks all tasks"
-            " of the loop until it ends: use fencelock.AsyncClient there, or asyncio.to_thread",
+            " of the loop until it ends: use fencelock.AsyncClient there",
             RuntimeWarning,
             stacklevel=calling_level(),
         )
@@ -95,7 +98,7 @@ def _warn_of_loop(flow: Coroutine[Any, Any, Any]) -> None:
 def later(_port: object, seconds: float, call: Callable[[], None]) -> bool:
     """Call a function after so many seconds; return False if no thread can be started."""
     timer = threading.Timer(seconds, call)
-    timer.name, timer.daemon = "fencelock-later", True
+    timer.name = "fencelock-later"
     return started(timer) is None
 
 
@@ -109,7 +112,7 @@ class RepeatingThread:
 
     async def __aenter__(self) -> None:
         """Start the thread; if none can be started, the block runs without it."""
-        thread = threading.Thread(target=self._repeat, name="fencelock-proof", daemon=True)
+        thread = threading.Thread(target=self._repeat, name="fencelock-proof")
         trouble = started(thread)
         if trouble is not None:
             log.warning(

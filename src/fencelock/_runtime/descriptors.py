@@ -18,6 +18,8 @@ import os
 from typing import Any, TypeVar
 from weakref import WeakSet
 
+from fencelock._runtime.process import in_copies
+
 T = TypeVar("T")
 
 _ours: WeakSet[Any] = WeakSet()
@@ -32,6 +34,7 @@ def own(owner: T) -> T:
     return owner
 
 
+@in_copies
 def in_child() -> None:
     """Close the parent's descriptors in a child process."""
     numbers = {each.fileno() for each in list(_ours)}

@@ -5,6 +5,7 @@ Most processes never write a record, and the command line starts faster without 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +15,23 @@ else:
     Logger = object
 
 
+def _no_record(*_: object) -> None:
+    """Write nothing."""
+
+
 class LateLogger(Logger):
     """Forwards everything to the real logger, after calling ``prepare`` with it."""
 
     def __init__(self) -> None:
         self.prepare: Callable[[Logger], object] = lambda _: None
 
-    def __getattr__(self, name: str) -> Any:
-        """Return the real logger's attribute, so that a record names the line that wrote it."""
+    def __getattr__(self, name: str, _ending: Callable[[], bool] = sys.is_finalizing) -> Any:
+        """Return the real logger's attribute, so that a record names the line that wrote it.
+
+        While the interpreter is torn down nothing can be imported: there is no record then.
+        """
+        if _ending():
+            return _no_record
         import logging  # noqa: PLC0415 - see above
 
         logger = logging.getLogger("fencelock")

@@ -26,6 +26,7 @@ from collections import deque
 from collections.abc import Callable
 
 from fencelock._runtime.log import log
+from fencelock._runtime.process import in_copies, mark, notice
 
 Work = Callable[[], object]
 
@@ -38,11 +39,15 @@ put_off_work: deque[Work] = deque()  # what waits for the unlock; see ``put_off`
 
 def mutex() -> threading.RLock:
     """Return the mutex of this process; a child process has another one."""
+    if not mark[0]:
+        notice()
     return _lock
 
 
 def inside() -> bool:
     """Return True if this thread is inside the mutex: then the caller has interrupted it there."""
+    if not mark[0]:
+        notice()
     return owned()
 
 
@@ -55,9 +60,11 @@ def refuse() -> RuntimeError:
     )
 
 
-def put_off(work: Work) -> None:
+def put_off(work: Work, _ending: Callable[[], bool] = sys.is_finalizing) -> None:
     """Have work done after the unlock, in a new thread."""
     put_off_work.append(work)
+    if _ending():  # a generator is closed as the interpreter is torn down: no thread runs any more
+        return
     try:
         # Not ``threading.Thread``: its start waits for the new thread, which may need the mutex.
         _thread.start_new_thread(catch_up, ())
@@ -86,14 +93,41 @@ def catch_up() -> None:
             log.warning("a release in a finalizer or signal handler failed: %s", error)
 
 
-def started(thread: threading.Thread) -> RuntimeError | None:
-    """Start a thread; return the error if that fails: at a limit, or at interpreter shutdown.
+def _owned_or_lost(_ending: Callable[[], bool] = sys.is_finalizing) -> bool:
+    """As ``owned``, while the interpreter ends: True also if a thread that ended has the mutex.
+
+    Then nothing may wait for it. Threads end wherever they are once the interpreter is torn down.
+    """
+    if not _ending() or _lock._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001 - as above
+        return _lock._is_owned()  # type: ignore[attr-defined,no-any-return]  # noqa: SLF001 - as above
+    free = _lock.acquire(blocking=False)
+    if free:
+        _lock.release()
+    return not free
+
+
+def at_end() -> None:
+    """Have the calls that come yet look whether the mutex is lost."""
+    global owned  # noqa: PLW0603 - as below
+    owned = _owned_or_lost
+
+
+def started(
+    thread: threading.Thread, _ending: Callable[[], bool] = sys.is_finalizing
+) -> RuntimeError | None:
+    """Start a thread that ends with the process; return the error if that fails.
+
+    At a limit, in an isolated interpreter, or at the end of the interpreter: while that is torn
+    down, the start would wait for ever for a thread that never runs.
 
     ``threading`` waits for the new thread with a lock of its own. A signal's exception raised there
     may turn into a RuntimeError of that lock; then the original exception is raised.
     """
+    if _ending():
+        return RuntimeError("the interpreter ends")
     before = sys.exception()
     try:
+        thread.daemon = True
         thread.start()
     except RuntimeError as error:
         strike = error.__context__
@@ -131,6 +165,7 @@ class OneShotLatch:
         return self.is_open
 
 
+@in_copies
 def in_child() -> None:
     """Start afresh in a child process: a thread that it does not have may have been inside."""
     global _lock, owned  # noqa: PLW0603 - one mutex per process

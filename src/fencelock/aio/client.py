@@ -238,7 +238,7 @@ class AsyncClient(AsyncFactories):
             async def guarded(*args: Any, **kwargs: Any) -> Any:
                 call = plan.call(args, kwargs)
                 lock = handle(call.name)
-                me = (process.generation, task_now(), self._keys(call.name).lock)
+                me = (process.number(), task_now(), self._keys(call.name).lock)
                 mark, began = decorator.RunningCalls(self._within, me), False
                 try:
                     if mark.found:

@@ -222,6 +222,8 @@ class AsyncLockBase(AsyncHandle):
         """Release what a body held, or leave it once."""
         holds = self._holds
         if body is None:
+            if holds.newest() is None and holds.bodies.of_parent(caller()):
+                raise holds.not_held()
             await self.release()
             return
         hold = holds.of_body(body)

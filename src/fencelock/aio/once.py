@@ -160,7 +160,7 @@ class AsyncOnce(ProcessBound, Generic[Given]):
     ) -> Outcome[Any]:
         holds = OnceHolds(self._keys(name), self._chosen, AsyncHold)
         run = AsyncOnceLock(self._port, holds)
-        me = (process.generation, caller(), holds.keys.lock)
+        me = (process.number(), caller(), holds.keys.lock)
         mark = RunningCalls(self._run_settings.under_way, me)
         if mark.found and self._run_settings.wait:
             raise nested_call_error(name, holds.options.server)

@@ -17,7 +17,6 @@ from fencelock._runtime import process
 from fencelock._runtime.dates import datetime
 from fencelock._runtime.hints import absent, with_hints
 from fencelock._runtime.later import Later
-from fencelock._runtime.process import here
 from fencelock.blocking.caller import ASYNCHRONOUS, later, opened, result_of
 from fencelock.blocking.factories import Factories
 from fencelock.blocking.lease import BlockingHold, Lease
@@ -240,7 +239,7 @@ class Client(Factories):
             def guarded(*args: Any, **kwargs: Any) -> Any:
                 call = plan.call(args, kwargs)
                 lock = handle(call.name)
-                me = (process.generation, here.unit, self._keys(call.name).lock)
+                me = (process.number(), process.here.unit, self._keys(call.name).lock)
                 mark, began = decorator.RunningCalls(self._within, me), False
                 try:
                     if mark.found:

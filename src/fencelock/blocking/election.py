@@ -24,8 +24,8 @@ from fencelock._handles.body import UNSURE, Body, raise_release_error
 from fencelock._handles.election import CandidateHolds
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking, run_release
+from fencelock._runtime import process
 from fencelock._runtime.hints import made_by_clients
-from fencelock._runtime.process import here
 from fencelock.blocking.caller import awaited, from_first_instruction, was_stopped, watch
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Holder
@@ -92,7 +92,7 @@ class Election(Holder):
             ServerError, OutcomeUnknown, ValueError, OverflowError: as ``Lock.acquire``.
         """
         seconds = options.acquire_timeout(timeout, blocking=blocking)
-        use = Body(None, here.unit)
+        use = Body(None, process.here.unit)
         use.inside = False
         try:
             elected = self._stand(use, seconds)
@@ -193,7 +193,7 @@ class Election(Holder):
         Raises:
             AcquireTimeout: it was not elected in time; and all that ``campaign`` raises.
         """
-        use = Body(sys._getframe().f_back, here.unit)  # noqa: SLF001 - see body.py
+        use = Body(sys._getframe().f_back, process.here.unit)  # noqa: SLF001 - see body.py
         use.inside = True
         try:
             if not self._stand(use, self._holds.options.timeout):
@@ -215,7 +215,7 @@ class Election(Holder):
                 body raised, its error goes on and this one is logged.
         """
         try:
-            body = self._holds.bodies.ending(sys._getframe().f_back, here.unit)  # noqa: SLF001 - as above
+            body = self._holds.bodies.ending(sys._getframe().f_back, process.here.unit)  # noqa: SLF001 - as above
             if body is not None:
                 self._leave(body, error)
         except BaseException:

@@ -24,8 +24,9 @@ from fencelock._handles.body import UNSURE, Body, raise_release_error
 from fencelock._handles.handle import DropFinalizer, Holds
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking, run_release
+from fencelock._runtime import process
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, refuse_options, unnamed
-from fencelock._runtime.process import ProcessBound, here
+from fencelock._runtime.process import ProcessBound
 from fencelock.blocking.caller import (
     from_first_instruction,
     home_of,
@@ -59,12 +60,16 @@ class Holder(ProcessBound):
 
     def _abandon(self, known: dict[str, Any], frame: FrameType | None) -> None:
         """Take back what is left of a body whose end raised, perhaps before it was looked for."""
-        body = known["body"] if "body" in known else self._holds.bodies.ending(frame, here.unit)
+        body = (
+            known["body"]
+            if "body" in known
+            else self._holds.bodies.ending(frame, process.here.unit)
+        )
         if body is not None:
             self._undo(body)
 
     def _give_back(self, *, only_own: bool = False) -> int:
-        port, thread = self._port, here.unit
+        port, thread = self._port, process.here.unit
         if port.elsewhere:
             port = home_of(self._holds.lease_for(thread), port)
         flow = take_and_release(port, partial(self._holds.take, thread, only_own=only_own))
@@ -142,7 +147,7 @@ class LockBase(Handle):
     @property
     def lease(self) -> Lease | None:
         """Return this thread's lease of this handle, else the newest of any thread, else None."""
-        return self._holds.lease_for(here.unit)  # type: ignore[return-value]  # they are of this type
+        return self._holds.lease_for(process.here.unit)  # type: ignore[return-value]  # they are of this type
 
     def locked(self) -> bool:
         """Ask the server whether any client holds the lock now.
@@ -164,7 +169,7 @@ class LockBase(Handle):
 
     def _leave(self) -> int:
         """Leave once what this thread entered; the last time gives it back."""
-        hold = self._holds.of(here.unit)
+        hold = self._holds.of(process.here.unit)
         if hold is not None and hold.count > 1:
             hold.count -= 1
             hold.check()
@@ -192,7 +197,7 @@ class LockBase(Handle):
         Raises:
             AcquireTimeout: it was not granted in time; and all that ``acquire`` raises.
         """
-        body = Body(sys._getframe().f_back, here.unit)  # noqa: SLF001 - see body.py
+        body = Body(sys._getframe().f_back, process.here.unit)  # noqa: SLF001 - see body.py
         try:
             lease = self._entered(body, self._enter(body, self._holds.options.timeout))
             return lease  # type: ignore[no-any-return]  # acquire() was given its type
@@ -210,7 +215,7 @@ class LockBase(Handle):
                 raised, its error goes on and this one is logged.
         """
         try:
-            body = self._holds.bodies.ending(sys._getframe().f_back, here.unit)  # noqa: SLF001 - as above
+            body = self._holds.bodies.ending(sys._getframe().f_back, process.here.unit)  # noqa: SLF001 - as above
             self._end(body, error)
         except BaseException:
             self._abandon(locals(), sys._getframe().f_back)  # noqa: SLF001 - as above
@@ -220,6 +225,8 @@ class LockBase(Handle):
         """Release what a body held, or leave it once."""
         holds = self._holds
         if body is None:
+            if holds.newest() is None and holds.bodies.of_parent(process.here.unit):
+                raise holds.not_held()
             self.release()
             return
         hold = holds.of_body(body)
@@ -268,7 +275,7 @@ class Lock(LockBase):
         seconds = None if usual else options.acquire_timeout(timeout, blocking=blocking)
         if self._holds.options.lone_timeout:
             self._holds.doubt_timeout()
-        port, holds, unit = self._port, self._holds, here.unit
+        port, holds, unit = self._port, self._holds, process.here.unit
         if holds.options.strict:
             holds.again(unit)
         attempt = holds.attempt(port, unit)
@@ -290,7 +297,7 @@ class Lock(LockBase):
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the lease ends by its ttl at the latest.
         """
-        port, holds, thread = self._port, self._holds, here.unit
+        port, holds, thread = self._port, self._holds, process.here.unit
         if port.elsewhere:
             port = home_of(holds.lease_for(thread), port)
         run_release(take_and_release(port, holds.take, thread), self, port)
@@ -319,7 +326,7 @@ class RLock(LockBase):
         seconds = options.acquire_timeout(timeout, blocking=blocking)
         if self._holds.options.lone_timeout:
             self._holds.doubt_timeout()
-        body = Body(None, here.unit)
+        body = Body(None, process.here.unit)
         try:
             hold = self._enter(body, seconds)
             return hold is not None
@@ -340,7 +347,7 @@ class RLock(LockBase):
         if self._holds.newest() is not None:
             return self._give_back()
         # The owner id travelled here: another handle or process acquired.
-        attempt = self._holds.attempt(self._port, here.unit)
+        attempt = self._holds.attempt(self._port, process.here.unit)
         left = run_blocking(release_for_owner(self._port, attempt))
         if left is None:
             raise self._holds.not_held()

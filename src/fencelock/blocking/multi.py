@@ -15,8 +15,8 @@ from fencelock._core.objects.multi import acquire_all, release_all
 from fencelock._handles.body import Body
 from fencelock._handles.multi import MultiHolds
 from fencelock._io.threads import run_blocking, run_release
+from fencelock._runtime import process
 from fencelock._runtime.hints import refuse_options
-from fencelock._runtime.process import here
 from fencelock.blocking.caller import (
     from_first_instruction,
 )
@@ -45,7 +45,7 @@ class MultiLock(Handle):
     @property
     def lease(self) -> MultiLease | None:
         """Return this thread's lease of this handle, else the newest of any thread, else None."""
-        hold = self._holds.lease_for(here.unit)
+        hold = self._holds.lease_for(process.here.unit)
         return None if hold is None else hold.joint
 
     def acquire(self, blocking: bool = True, timeout: Seconds = -1, **other: Never) -> bool:
@@ -67,7 +67,7 @@ class MultiLock(Handle):
         if other:
             refuse_options(self, other, "blocking", "timeout")
         seconds = options.acquire_timeout(timeout, blocking=blocking)
-        body = Body(None, here.unit)
+        body = Body(None, process.here.unit)
         try:
             hold = self._enter(body, seconds)
             return hold is not None
@@ -86,7 +86,7 @@ class MultiLock(Handle):
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the leases end by their ttl at the latest.
         """
-        port, thread = self._port, here.unit
+        port, thread = self._port, process.here.unit
         run_release(release_all(port, partial(self._holds.take, thread)), self, port)
 
     def locked(self) -> bool:
@@ -130,7 +130,7 @@ class MultiLock(Handle):
         Raises:
             AcquireTimeout: not all were granted in time; and all that ``acquire`` raises.
         """
-        body = Body(sys._getframe().f_back, here.unit)  # noqa: SLF001 - see body.py
+        body = Body(sys._getframe().f_back, process.here.unit)  # noqa: SLF001 - see body.py
         try:
             hold = self._entered(body, self._enter(body, self._holds.options.timeout))
             return hold.joint  # type: ignore[no-any-return]  # it was made with our type
@@ -148,7 +148,7 @@ class MultiLock(Handle):
                 raised, its error goes on and this one is logged.
         """
         try:
-            body = self._holds.bodies.ending(sys._getframe().f_back, here.unit)  # noqa: SLF001 - as above
+            body = self._holds.bodies.ending(sys._getframe().f_back, process.here.unit)  # noqa: SLF001 - as above
             self._end(body, error)
         except BaseException:
             self._abandon(locals(), sys._getframe().f_back)  # noqa: SLF001 - as above
@@ -156,7 +156,7 @@ class MultiLock(Handle):
 
     def _end_body(self, body: Body | None) -> None:
         """Release all that a body held."""
-        holds, port, thread = self._holds, self._port, here.unit
+        holds, port, thread = self._holds, self._port, process.here.unit
         take = partial(holds.take_of_body, body) if body else partial(holds.take, thread)
         run_release(release_all(port, take), self, port)
 

@@ -26,7 +26,7 @@ from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking
 from fencelock._runtime import process
 from fencelock._runtime.hints import made_by_clients
-from fencelock._runtime.process import ProcessBound, here
+from fencelock._runtime.process import ProcessBound
 from fencelock.blocking.caller import ASYNCHRONOUS, result_of
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock
@@ -156,12 +156,12 @@ class Once(ProcessBound, Generic[Given]):
     def _run(self, name: str, plan: NameTemplate, body: Callable[[object], Any]) -> Outcome[Any]:
         holds = OnceHolds(self._keys(name), self._chosen, BlockingHold)
         run = OnceLock(self._port, holds)
-        me = (process.generation, here.unit, holds.keys.lock)
+        me = (process.number(), process.here.unit, holds.keys.lock)
         mark = RunningCalls(self._run_settings.under_way, me)
         if mark.found and self._run_settings.wait:
             raise nested_call_error(name, holds.options.server)
         try:  # whatever comes from here on, what is held is given back
-            port, attempt = self._port, holds.attempt(self._port, here.unit)
+            port, attempt = self._port, holds.attempt(self._port, process.here.unit)
             try:
                 begun = run_blocking(start(port, attempt, holds.options.timeout))
             except BaseException:  # a signal's exception may come when the flow had ended
@@ -193,7 +193,7 @@ class OnceLock(Lock):
 
     def entered(self, hold: Hold) -> Lease:
         """Return the lease for the body."""
-        body = Body(sys._getframe().f_back, here.unit)  # noqa: SLF001 - see body.py
+        body = Body(sys._getframe().f_back, process.here.unit)  # noqa: SLF001 - see body.py
         body.held = hold
         return self._entered(body, hold)  # type: ignore[no-any-return]  # as in lock.py
 

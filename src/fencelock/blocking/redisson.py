@@ -12,7 +12,7 @@ from fencelock._core.objects.redisson import RedissonKeys, force_unlock, tell_co
 from fencelock._handles.body import Body
 from fencelock._handles.redisson import RedissonHolds
 from fencelock._io.threads import run_blocking
-from fencelock._runtime.process import here
+from fencelock._runtime import process
 from fencelock.blocking.client import Client
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import RLock
@@ -102,7 +102,7 @@ class RedissonLock(RLock):
 
     def _leave(self) -> int:
         """Leave once, and write how often it is still entered."""
-        hold = self._holds.of(here.unit)
+        hold = self._holds.of(process.here.unit)
         left = super()._leave()
         if hold is not None and left:
             tell_count(self._port, hold)

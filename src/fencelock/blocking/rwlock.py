@@ -10,8 +10,9 @@ from fencelock._handles.body import Body
 from fencelock._handles.rwlock import SideHolds
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking
+from fencelock._runtime import process
 from fencelock._runtime.hints import SIDES, Elsewhere, made_by_clients, refuse_options, unnamed
-from fencelock._runtime.process import ProcessBound, here
+from fencelock._runtime.process import ProcessBound
 from fencelock.blocking.lock import LockBase
 
 
@@ -42,7 +43,7 @@ class RWLockSide(LockBase):
         if other:
             refuse_options(self, other, "blocking", "timeout")
         seconds = options.acquire_timeout(timeout, blocking=blocking)
-        body = Body(None, here.unit)
+        body = Body(None, process.here.unit)
         try:
             hold = self._enter(body, seconds)
             return hold is not None

@@ -15,8 +15,8 @@ from fencelock._core.objects.semaphore_rwlock import release_permits, set_limit
 from fencelock._handles.body import UNSURE, Bodies, Body, raise_release_error
 from fencelock._handles.semaphore import SemaphoreHolds
 from fencelock._io.threads import run_blocking, run_release
+from fencelock._runtime import process
 from fencelock._runtime.hints import refuse_options
-from fencelock._runtime.process import here
 from fencelock.blocking.caller import from_first_instruction, was_stopped, watch
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import LockBase
@@ -68,7 +68,7 @@ class Semaphore(LockBase):
         if other:
             refuse_options(self, other, "blocking", "timeout", "permits")
         seconds = options.semaphore_timeout(timeout, blocking=blocking)
-        body = Body(None, here.unit)
+        body = Body(None, process.here.unit)
         try:
             hold = self._take(body, seconds, permits)
             return hold is not None
@@ -89,7 +89,7 @@ class Semaphore(LockBase):
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the leases end by their ttl at the latest.
         """
-        port, thread = self._port, here.unit
+        port, thread = self._port, process.here.unit
         flow = release_permits(port, lambda taken: self._holds.take_permits(thread, n, taken))
         run_release(flow, self, port)
 
@@ -198,7 +198,7 @@ class PermitsContext:
             AcquireTimeout: they were not granted in time; and all that ``Semaphore.acquire``
                 raises.
         """
-        body = Body(sys._getframe().f_back, here.unit)  # noqa: SLF001 - see body.py
+        body = Body(sys._getframe().f_back, process.here.unit)  # noqa: SLF001 - see body.py
         try:
             hold = self._take(body, self._holds.options.timeout, self._permits)
             if hold is None:
@@ -213,7 +213,7 @@ class PermitsContext:
 
     def _abandon(self, known: dict[str, Any], frame: FrameType | None) -> None:
         """Take back what is left of a body that raised, perhaps before it was looked for."""
-        body = known["body"] if "body" in known else self._bodies.ending(frame, here.unit)
+        body = known["body"] if "body" in known else self._bodies.ending(frame, process.here.unit)
         if body is not None:
             self._bodies.discard(body)
             self._undo(body)
@@ -227,7 +227,7 @@ class PermitsContext:
                 unless the body raised itself.
         """
         try:
-            body = self._bodies.ending(sys._getframe().f_back, here.unit)  # noqa: SLF001 - as above
+            body = self._bodies.ending(sys._getframe().f_back, process.here.unit)  # noqa: SLF001 - as above
             self._end(body, error)
         except BaseException:
             self._abandon(locals(), sys._getframe().f_back)  # noqa: SLF001 - as above

@@ -34,6 +34,15 @@ def to_stderr(text: str) -> None:
         sys.stderr.flush()
 
 
+def has_terminal() -> bool:
+    """Return True if we belong to a terminal, wherever stdin and stdout lead."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
+
+
 def did_you_mean(near: Sequence[str]) -> str:
     """Return the question whether one of these was meant; nothing without any."""
     return f"did you mean {' or '.join(near)}?" if near else ""

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from fencelock._operator import Operator
 from fencelock._runtime.log import log
-from fencelock._runtime.process import user
+from fencelock._runtime.process import environment_url, user
 from fencelock.blocking.client import Client
 from fencelock.cli import collect_garbage
 from fencelock.cli.arguments import Arguments
+from fencelock.cli.output import say
 
 if TYPE_CHECKING:
     from logging import Logger
 
+_ALONE: Final = (
+    "no server is configured: this excludes only processes of this user on this host; set"
+    " FENCELOCK_URL to a server that all hosts share"
+)
 # As long as a client waits for its clean-ups when it is closed.
 _CLOSING_SECONDS: Final = 1.0
 
@@ -30,6 +34,7 @@ class Session:
         self.prefix: str = args.prefix
         self.closing_seconds: float = _CLOSING_SECONDS
         self._configured = configured(args)
+        self._quiet: bool = getattr(args, "quiet", False)
         more: dict[str, Any] = {}  # only ``run``, ``once`` and ``elect`` have these
         if getattr(args, "replicas", None) is not None:
             more = {"replicas": args.replicas, "replicas_timeout": args.replicas_timeout}
@@ -46,6 +51,14 @@ class Session:
 
         return embedded.url()
 
+    def say_if_alone(self) -> None:
+        """Say that other hosts are not excluded when no server is configured.
+
+        For commands without a terminal: cron and services inherit no ``FENCELOCK_URL`` by itself.
+        """
+        if not self._configured and not self._quiet:
+            say(_ALONE)
+
     def __enter__(self) -> Self:
         """Return the session."""
         return self
@@ -57,7 +70,7 @@ class Session:
 
 def configured(args: Arguments) -> str:
     """Return the configured server or servers; empty if the embedded one is meant."""
-    return args.url or os.environ.get("FENCELOCK_URL") or ""
+    return args.url or environment_url() or ""
 
 
 def _hear_the_library(*, verbose: bool) -> None:

@@ -29,6 +29,7 @@ from fencelock._core.lock.release import take_and_release
 from fencelock._core.lock.renew import renew_now
 from fencelock._io.tasks import run_release as run_release_in_loop
 from fencelock._io.threads import run_blocking, run_release
+from fencelock._runtime import process
 from fencelock.aio.client import AsyncClient
 from fencelock.blocking.client import Client
 
@@ -121,6 +122,7 @@ class _RedisPyLock:
         self.raise_on_release_error: bool = bool(raise_on_release_error)
         self.local: Any = threading.local() if self.thread_local else SimpleNamespace()
         self.local.token = None
+        self._generation: int = 0  # of the process in which a block began
         client = vars(redis).get(_KEPT)  # all locks of a redis-py client share it
         if client is None:  # of several threads one is first; it connects when it is first used
             client = vars(redis).setdefault(_KEPT, self._kind(redis, key_prefix=""))
@@ -189,6 +191,13 @@ class _RedisPyLock:
 
     def _refuse(self, text: str) -> Never:
         raise exceptions.LockError(text, lock_name=_text(self.name))
+
+    def _refuse_in_child(self) -> None:
+        """Raise LockNotOwnedError where a child process leaves a block of its parent."""
+        if self._generation != process.number():
+            self.local.token = None
+            text = "Cannot release a lock at the end of a block that a parent process began"
+            raise exceptions.LockNotOwnedError(text, lock_name=_text(self.name))
 
     def _release_failed(self, error: exceptions.LockError) -> None:
         """Raise the error of a release at the end of ``with``, or log it, as was asked for."""
@@ -307,11 +316,13 @@ class Lock(_RedisPyLock):
         """Acquire; LockError when it was not granted within ``blocking_timeout``."""
         if not self.acquire():
             self._refuse("Unable to acquire lock within the time specified")
+        self._generation = process.number()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Release; with ``raise_on_release_error=False`` a LockError is logged instead."""
         try:
+            self._refuse_in_child()
             self.release()
         except exceptions.LockError as trouble:
             self._release_failed(trouble)
@@ -400,11 +411,13 @@ class AsyncLock(_RedisPyLock):
         """Acquire; LockError when it was not granted within ``blocking_timeout``."""
         if not await self.acquire():
             self._refuse("Unable to acquire lock within the time specified")
+        self._generation = process.number()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Release; with ``raise_on_release_error=False`` a LockError is logged instead."""
         try:
+            self._refuse_in_child()
             await self.release()
         except exceptions.LockError as trouble:
             self._release_failed(trouble)

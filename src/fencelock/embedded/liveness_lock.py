@@ -24,6 +24,7 @@ import functools
 import os
 from typing import Self
 
+from fencelock._runtime.process import in_copies
 from fencelock.errors import ServerUnreachable
 
 _STANDARD_MAX = 2  # stderr
@@ -137,11 +138,8 @@ def _close(fd: int) -> None:
     os.close(fd)
 
 
+@in_copies
 def _close_all() -> None:
+    """Close them in a child that another thread forks meanwhile: else it would keep the lock."""
     while _in_hand:
         os.close(_in_hand.pop())
-
-
-# A child that another thread forks meanwhile would keep the lock after the server has ended.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_close_all)

@@ -60,7 +60,7 @@ class SharedOrders:
             if self._sending:
                 return
             self._sending = True
-        thread = threading.Thread(target=self._send, name="fencelock-orders", daemon=True)
+        thread = threading.Thread(target=self._send, name="fencelock-orders")
         if started(thread) is not None:
             self._sending = False  # the next new order tries again
 

@@ -47,8 +47,8 @@ def test_wrong_options_are_refused_before_any_request():
     client = fencelock.AsyncClient("redis://nowhere")
     with pytest.raises(ValueError, match="409 or 423"):
         asgi.locked(client, "a:{b}", status=200)
-    with pytest.raises(TypeError, match="AsyncClient"):
-        asgi.locked(fencelock.Client("redis://nowhere"), "a:{b}")
+    with pytest.raises(TypeError, match="a Client, not 'redis"):
+        asgi.locked("redis://nowhere", "a:{b}")
     with pytest.raises(TypeError, match="AsyncClient"):
         asgi.Leading(fencelock.Client("redis://nowhere"), "a", nothing)
     with pytest.raises(TypeError, match="coroutine function"):

@@ -2,13 +2,14 @@
 
 import asyncio
 import gc
+import threading
 import warnings
 
 import pytest
 
 pytest.importorskip("django")
 
-from asgiref.sync import async_to_sync
+from asgiref.sync import ThreadSensitiveContext, async_to_sync, sync_to_async
 from django.core.management import CommandError, call_command
 from django.core.management.base import BaseCommand
 from django.test import override_settings
@@ -16,6 +17,7 @@ from django.test import override_settings
 import fencelock
 from fencelock.contrib.django import aclient, alock, django_command_lock, lock
 
+SOON = 20.0
 pytestmark = pytest.mark.usefixtures("project")
 
 
@@ -68,6 +70,35 @@ def test_a_lock_that_waits_for_a_commit_is_refused_in_a_coroutine(elsewhere):
 
     with pytest.raises(ValueError, match="needs `with`"):
         async_to_sync(view)()
+    assert not elsewhere.lock("order:7").locked()
+
+
+@pytest.mark.usefixtures("setting")
+@pytest.mark.parametrize("made", [lock, alock])
+def test_a_cancelled_coroutine_keeps_its_lock_until_its_function_has_ended(made, elsewhere):
+    """Django cancels a view whose client leaves; what ``sync_to_async`` runs for it goes on."""
+    began, go, held = threading.Event(), threading.Event(), []
+
+    def bill():
+        began.set()
+        go.wait(SOON)
+        held.append(elsewhere.lock("order:7").locked())
+
+    async def view():
+        async with ThreadSensitiveContext(), made("order:7"):
+            await sync_to_async(bill)()
+
+    async def play():
+        task = asyncio.create_task(view())
+        await asyncio.to_thread(began.wait, SOON)
+        task.cancel()
+        await asyncio.wait({task}, timeout=0.2)  # time to release, if it did
+        go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(play())
+    assert held == [True]
     assert not elsewhere.lock("order:7").locked()
 
 

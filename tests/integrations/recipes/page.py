@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 from tests.test_docs import ROOT, Block, blocks
 
 PAGE = ROOT / "docs" / "how-to" / "queues-and-schedulers.md"
+SHUT_DOWN = PAGE.with_name("shut-down.md")
 
 # What the recipes leave to the reader: the job. It says in a file that it began and ended; while
 # a file "hold" exists, it does not end.
@@ -38,13 +40,13 @@ ASYNC_WORK = WORK.replace("def work(", "async def work(").replace(
 )
 
 
-def recipes(heading: str, kind: str = "python") -> list[str]:
-    """Return the blocks below a heading of the page."""
-    text = PAGE.read_text()
-    first = text.index(f"\n## {heading}\n")
-    last = text.find("\n## ", first + 1)
+def recipes(heading: str, kind: str = "python", page: Path = PAGE) -> list[str]:
+    """Return the blocks below a heading of a page."""
+    text = page.read_text()
+    first = re.search(rf"^#+ {heading}$", text, re.MULTILINE).start()
+    last = text.find("\n## ", first)
     begin, end = (text.count("\n", 0, at) for at in (first, last if last > 0 else len(text)))
-    found: list[Block] = [one for one in blocks(PAGE) if begin < one.line <= end + 1]
+    found: list[Block] = [one for one in blocks(page) if begin < one.line <= end + 1]
     return [one.text for one in found if one.info == kind]
 
 

@@ -4,6 +4,7 @@ import functools
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,20 @@ import pytest
 
 import fencelock
 from tests import waiting
-from tests.integrations.recipes.page import WORK, recipes
+from tests.integrations.recipes.page import SHUT_DOWN, WORK, recipes
 
 until = functools.partial(waiting.until, seconds=40, tick=0.02)
+HOLDS = """
+import threading
+import fencelock
+
+client = fencelock.Client()
+
+
+def app(environ, start):
+    with client.lock("mine", ttl=60):
+        threading.Event().wait(60)
+"""
 POLL = """
 def poll():
     _say("polled")
@@ -102,6 +114,26 @@ def test_gunicorn(place):
     order = [line[1] for line in place.lines("polled")]
     assert len(dict.fromkeys(order)) == 2
     assert order == sorted(order, key=list(dict.fromkeys(order)).index)
+
+
+@pytest.mark.parametrize("kind", ["sync", "gthread", "gevent"])
+def test_gunicorn_gives_back_what_a_killed_request_holds(place, kind):
+    for module in ("gunicorn", "gevent")[: 1 + (kind == "gevent")]:
+        pytest.importorskip(module)
+    (recipe,) = recipes("gunicorn", page=SHUT_DOWN)
+    place.put("gunicorn.conf.py", recipe)
+    place.put("app.py", HOLDS)
+    web = place.path / "web"
+    words = ("--graceful-timeout", "4", "--worker-class", kind, "--bind", f"unix:{web}")
+    worker = place.start("gunicorn", "app:app", *words)
+    until(web.exists)
+    with socket.socket(socket.AF_UNIX) as asks, fencelock.Client(place.url) as client:
+        asks.connect(str(web))
+        asks.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        until(lambda: client.status("mine").held)
+        worker.terminate()
+        worker.wait(40)
+        assert not client.status("mine").held
 
 
 class Kubernetes:

@@ -42,6 +42,7 @@ from fencelock._core.port import Port
 from fencelock._core.retry import again, answer_by, give_up, passes
 from fencelock._core.seat import Stray
 from fencelock._core.types import Call, NoReply, Reply, closed
+from fencelock._runtime import process
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
 
@@ -432,8 +433,11 @@ async def acquire(
 def withdraw(port: Port, attempt: Attempt) -> None:
     """Undo whatever an attempt has: its lease, its turn, its question, its place among waiters.
 
-    A second call finishes what an interrupt left half done, and does no harm.
+    A second call finishes what an interrupt left half done, and does no harm. In a child that was
+    forked meanwhile there is nothing to undo: it is the parent's.
     """
+    if attempt.terms.generation != process.number():
+        return
     hold, tenure = attempt.hold, attempt.tenure
     if hold is not None:
         attempt.asks = None

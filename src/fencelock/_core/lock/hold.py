@@ -185,7 +185,7 @@ class Hold(BaseLease):
         # Those of its form: with very many leases each object that a renewal looks at costs.
         self.kind, self.steady = self.terms.batch, self.terms.steady
         self._unnoticed = True  # until its loss is noticed: then this is gone
-        self._generation = process.generation
+        self._generation: int = process.mark[0] or -1  # -1: of a copy in the middle of an acquire
 
     # -- what users see; ``BaseLease`` documents it -------------------------------------------
 
@@ -199,7 +199,8 @@ class Hold(BaseLease):
         """Return True if the lease can no longer be proved, and note the loss."""
         if self.loss is not None:
             return True
-        if self._generation != process.generation:
+        if self._generation != process.mark[0]:
+            process.number()  # the copy may not be noticed yet
             self.lose("forked", self.clock())
             return True
         if self.released or self.clock() < self.deadline:
@@ -259,7 +260,7 @@ class Hold(BaseLease):
     @property
     def forked(self) -> bool:
         """Return True if this is a parent's lease, seen in its child: not ours to touch."""
-        return self._generation != process.generation
+        return self._generation != process.mark[0]
 
     @property
     def closed(self) -> bool:

@@ -71,7 +71,7 @@ async def take_and_release(port: Port, take: Take, *of: object) -> int:
         left = await port.give_back(taken[0], log)
     except BaseException as error:
         for hold in taken:
-            if not settled(error):
+            if not (settled(error) or hold.forked):
                 retire(port, hold)
                 port.release_in_background(hold, log.undo_connection)
             if isinstance(error, FencelockError):

@@ -15,6 +15,7 @@ from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.keys import LockKeys
 from fencelock._core.seat import Stray
 from fencelock._core.types import Call
+from fencelock._runtime import process
 from fencelock.errors import ServerUnreachable
 from fencelock.options import LeaseOptions
 from fencelock.scripts import (
@@ -82,8 +83,8 @@ class Terms:
 
     __slots__ = (
         *("_ask", "_asked", "_freed", "_ttl", "_ttl_ms", "_vote", "batch", "client_channel"),
-        *("cohort", "deadlock_after", "due", "ends", "keys", "lease", "linger", "mark", "nodes"),
-        *("options", "owned", "plain", "steady", "topic", "ttl", "valid", "words"),
+        *("cohort", "deadlock_after", "due", "ends", "generation", "keys", "lease", "linger"),
+        *("mark", "nodes", "options", "owned", "plain", "steady", "topic", "ttl", "valid", "words"),
     )
 
     def __init__(
@@ -101,6 +102,7 @@ class Terms:
         self.ends: float = ends
         self.options: LeaseOptions = options
         self.client_channel: bytes = client_channel
+        self.generation: int = process.number()  # in a copy of the process a handle makes others
         self.ttl: float = ttl
         self.owned: bool = owned
         # Of the options, what each pair reads: a field of a tuple takes four times as long.

@@ -114,6 +114,8 @@ async def finish(
     times = (milliseconds(within), milliseconds(floor))
     args = (hold.holder_id, hold.terms.client_channel, *times, form.encode(), value)
     answer = Seat()
+    if hold.forked:  # a child leaves the body of its parent, which is still at it
+        hold.check()
     if hold.lost:  # its holder is notified, though the result may be kept all the same
         log.info("the run of %r ends after its lease", keys.name)
     try:

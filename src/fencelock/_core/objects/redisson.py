@@ -17,7 +17,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from fencelock._core.error_messages import describes_errors
@@ -79,7 +79,8 @@ class RedissonKeys(LockKeys):
 class RedissonTerms(Terms):
     """The terms of a lock in Redisson's layout.
 
-    ``client`` is the UUID by which Redisson knows a client; ``numbers`` gives each acquisition one.
+    ``client`` draws a UUID, by which Redisson knows a client, for each acquisition: one that was
+    drawn before, a restored snapshot would repeat. ``numbers`` gives each a number.
 
     Raises:
         ValueError: in a Cluster, where the channel of such a name is in another slot: Redisson
@@ -91,7 +92,12 @@ class RedissonTerms(Terms):
     alive = REDISSON_LOOK
 
     def __init__(
-        self, *, client: str, numbers: Iterator[int], publishes: bytes, **given: Any
+        self,
+        *,
+        client: Callable[[], object],
+        numbers: Iterator[int],
+        publishes: bytes,
+        **given: Any,
     ) -> None:
         super().__init__(**given)
         keys: RedissonKeys = self.keys  # type: ignore[assignment]  # the handle made them
@@ -110,7 +116,7 @@ class RedissonTerms(Terms):
 
     def field(self) -> bytes:
         """Return the field of a new acquisition."""
-        return f"{self._client}:{next(self._numbers)}".encode()
+        return f"{self._client()}:{next(self._numbers)}".encode()
 
     def acquire(self, one: Asked, channel: bytes) -> bytes:  # noqa: ARG002 - as Terms
         """Return a call of ``redisson_acquire.lua``."""

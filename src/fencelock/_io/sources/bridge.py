@@ -20,9 +20,11 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from fencelock._core.types import NoReply
 from fencelock._io.sources.kinds import Bridged
 from fencelock._io.wire import INCOMPLETE, reader
 from fencelock._runtime.descriptors import own
+from fencelock._runtime.mutex import started
 
 Words = Sequence[bytes]
 
@@ -50,7 +52,9 @@ def connect(source: Bridged) -> socket.socket:
     """Return a blocking socket to what a client talks to."""
     ours, theirs = map(own, socket.socketpair())
     far = _BlockingBridge(source.client, theirs)
-    threading.Thread(target=far.serve, name="fencelock-bridge", daemon=True).start()
+    trouble = started(threading.Thread(target=far.serve, name="fencelock-bridge"))
+    if trouble is not None:
+        raise NoReply(f"no thread can be started for the client: {trouble}", sent=False)
     return ours
 
 
@@ -101,7 +105,7 @@ class _BlockingBridge:
         if self._pubsub is None:
             self._pubsub = self._client.pubsub()
             self._pubsub.subscribe(channel)
-            threading.Thread(target=self._hear, name="fencelock-bridge", daemon=True).start()
+            _ = started(threading.Thread(target=self._hear, name="fencelock-bridge"))
         else:
             self._pubsub.subscribe(channel)
 

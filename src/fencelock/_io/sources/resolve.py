@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -28,6 +27,7 @@ from fencelock._io.sources.url import (
     redacted,
 )
 from fencelock._runtime.clock import now
+from fencelock._runtime.process import environment_url
 from fencelock._runtime.records import NamedTuple
 from fencelock.errors import ServerUnreachable
 
@@ -52,7 +52,7 @@ class QuorumSource(NamedTuple):
 def resolve(source: object, *, asynchronous: bool) -> Source | ClusterSource:
     """Return how to connect; TypeError or ValueError says what is wrong with ``source``."""
     if source is None:
-        source = os.environ.get("FENCELOCK_URL") or None
+        source = environment_url()
     if source is None:
         return Direct(_embedded, "the embedded server", answered=True)
     if isinstance(source, str):  # a file or a variable may end with a blank
@@ -122,7 +122,7 @@ def quorum_source(source: object, *, asynchronous: bool) -> QuorumSource | None:
         TypeError, ValueError: a list that cannot be a quorum, or what ``resolve`` says of a source.
     """
     if source is None:
-        source = os.environ.get("FENCELOCK_URL") or None
+        source = environment_url()
     if isinstance(source, str):
         urls = split(source)
         if len(urls) == 1:

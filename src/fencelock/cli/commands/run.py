@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import os
-
 from fencelock.cli import arguments, exits
 from fencelock.cli.arguments import Arguments
 from fencelock.cli.os_signals import SignalHandlers
+from fencelock.cli.output import has_terminal
 from fencelock.cli.run.supervisor import CommandSpec
 from fencelock.cli.run.supervisor_client import SupervisorClient
 from fencelock.options import PERMITS_MAX, REPLICAS_TIMEOUT
@@ -59,7 +58,7 @@ def under_supervisor(args: Arguments, kind: str) -> int:
         ttl = args.ttl if args.max_hold is None else min(args.ttl, args.max_hold)
         spec = CommandSpec(
             command=args.command,
-            terminal=_has_terminal(),
+            terminal=has_terminal(),
             gentle=args.on_lost != "kill",
             grace=min(args.grace, ttl / _GRACE_OF_TTL),
             ignored=signals.ignored,
@@ -95,15 +94,6 @@ def with_command(made: arguments.Parser, argv: list[str]) -> Arguments:
         raise exits.UsageError("no command after --", hint=made.usage)
     args.command = command
     return args
-
-
-def _has_terminal() -> bool:
-    """Return True if we belong to a terminal, wherever stdin and stdout lead."""
-    try:
-        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
-    except OSError:
-        return False
-    return True
 
 
 def add_tenure(made: arguments.Parser) -> None:

@@ -13,7 +13,7 @@ from fencelock.blocking.lock import Lock
 from fencelock.cli import arguments
 from fencelock.cli.arguments import Arguments
 from fencelock.cli.os_signals import SignalHandlers
-from fencelock.cli.output import json_line
+from fencelock.cli.output import has_terminal, json_line
 from fencelock.cli.session import Session
 from fencelock.cli.shown import WaitStatus, not_granted
 from fencelock.errors import LeaseLost, NotHeld
@@ -48,6 +48,8 @@ def acquire_command(argv: list[str]) -> int:
     with Session(args) as session, SignalHandlers(), ActingFor("acquire", os.getppid()):
         lock = session.client.lock(args.name, ttl=args.ttl, renew=False, label=args.label or None)
         quiet = args.quiet or arguments.one_try(args)
+        if not has_terminal():
+            session.say_if_alone()
         try:
             with WaitStatus(session.client, lock.name, quiet=quiet):
                 lock.acquire(**arguments.waiting(args))

@@ -71,6 +71,8 @@ class CommandRun:
         """Acquire, run the command and release; return the exit status."""
         with Session(self.args) as session, ActingFor(f"run {self.what}"):
             self.session = session
+            if not self.supervisor.spec.terminal:
+                session.say_if_alone()
             self.lock: Any = self._make_lock()
             try:
                 status = self._run()

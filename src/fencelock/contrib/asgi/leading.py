@@ -19,6 +19,7 @@ from typing import Self
 from fencelock import AsyncClient, options
 from fencelock._runtime.log import log
 from fencelock.aio.lease import AsyncLease
+from fencelock.contrib.asgi.disconnect import require_asyncio
 from fencelock.errors import ClientClosed, FencelockError, LeaseLost
 from fencelock.options import Seconds
 
@@ -84,8 +85,9 @@ class Leading:
         """Begin to stand for election, in a task of its own.
 
         Raises:
-            RuntimeError: it has begun already.
+            RuntimeError: it has begun already, or no event loop of asyncio runs.
         """
+        require_asyncio("Leading")
         if self._runner is not None:
             raise RuntimeError(f"Leading of {self.name!r} runs already: make one for each lifespan")
         self._runner = asyncio.create_task(self._run(), name=f"fencelock-leading {self.name}")

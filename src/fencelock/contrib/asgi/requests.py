@@ -4,20 +4,27 @@ Rules of this file:
 
 - A request that does not get the lock is answered with 409 or 423, a ``Retry-After`` and for how
   long the lock has been held. Nothing else about the holder goes out.
-- The lock is held until the handler has ended; in FastAPI, until the response was sent. Code that
-  still runs always has it, unless the lease was lost.
+- The lock is held until the handler has ended; in FastAPI, until the response was sent and its
+  background tasks have ended. Code that still runs always has it, unless the lease was lost.
+- A handler that runs in a thread goes on when its request is cancelled. Its lock waits for it.
+- With a blocking client, each wait for a lock and each release has a thread of its own: those of
+  the framework are for the handlers of requests that have their locks.
 - A template is checked when it is given, before any request.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from math import ceil
 from string import Formatter
-from typing import Any
+from typing import Any, TypeVar
 
 try:
+    import anyio
+    import anyio.to_thread
     from starlette.exceptions import HTTPException
     from starlette.requests import HTTPConnection
 except ImportError as _error:
@@ -25,15 +32,20 @@ except ImportError as _error:
         "locked and hold of fencelock.contrib.asgi need Starlette: install the extra 'asgi'"
     ) from _error
 
-from fencelock import AsyncClient, options
+from fencelock import AsyncClient, AsyncLock, Client, Lock, options
 from fencelock._handles.decorator import ends_a_field, literals, name_of
 from fencelock.aio.lease import AsyncLease
+from fencelock.blocking.lease import Lease
+from fencelock.contrib.running import RunningFunctions
 from fencelock.errors import FencelockError, NotAcquired
 from fencelock.options import Seconds
+from fencelock.threads import ended
 
 CONFLICT, LOCKED, BAD_REQUEST = 409, 423, 400
 RETRY_AFTER_SECONDS = 1.0
 ONE_TRY = -1.0
+
+T = TypeVar("T")
 
 
 class RequestLock:
@@ -44,7 +56,7 @@ class RequestLock:
 
     def __init__(
         self,
-        client: AsyncClient,
+        client: AsyncClient | Client,
         template: str,
         given: dict[str, Any],
         *,
@@ -52,8 +64,8 @@ class RequestLock:
         status: int,
         retry_after: Seconds,
     ) -> None:
-        if not isinstance(client, AsyncClient):
-            raise TypeError(f"client must be an AsyncClient, not {client!r}")
+        if not isinstance(client, (AsyncClient, Client)):
+            raise TypeError(f"client must be an AsyncClient or a Client, not {client!r}")
         if status not in {CONFLICT, LOCKED}:
             raise ValueError(f"status must be 409 or 423, not {status!r}")
         self._client, self._template, self._status = client, template, status
@@ -64,7 +76,7 @@ class RequestLock:
         self._given = {"template": template, **given, "timeout": limit}
         self.responses: dict[int | str, dict[str, Any]] = _responses(status, self._pause)
 
-    async def __call__(self, request: HTTPConnection) -> AsyncIterator[AsyncLease]:
+    async def __call__(self, request: HTTPConnection) -> AsyncIterator[AsyncLease | Lease]:
         """Hold the lock of a request; FastAPI calls it."""
         found = {**request.query_params, **request.path_params}
         missing = [name for name in self._names if name not in found]
@@ -79,24 +91,60 @@ class RequestLock:
             _, holds = lock.__shared__()
             holds.options = holds.options._replace(timeout=ONE_TRY)
         try:
-            lease = await lock.__aenter__()
+            lease = await _enter(lock)
         except NotAcquired:
             raise await self._busy(name) from None
+        functions = RunningFunctions(lock).begin()
         try:
             yield lease
         except BaseException as error:
-            await lock.__aexit__(type(error), error, error.__traceback__)
+            cancelled = await functions.ended()
+            await _leave(lock, error)
+            if cancelled and not isinstance(error, asyncio.CancelledError):
+                raise asyncio.CancelledError from error
             raise
-        await lock.__aexit__(None, None, None)
+        await _leave(lock, None)
 
     async def _busy(self, name: str) -> HTTPException:
         """Return the answer to a request that does not get the lock: how long it has been held."""
         detail: dict[str, Any] = {"error": "busy", "retry_after": self._pause}
         with suppress(FencelockError):  # then that is not known
-            found = await self._client.status(name, waiters=0)
+            if isinstance(self._client, AsyncClient):
+                found = await self._client.status(name, waiters=0)
+            else:
+                found = await _in_thread(partial(self._client.status, name, waiters=0))
             if found.holder is not None:
                 detail["held_for"] = round(found.holder.held_for, 1)
         return HTTPException(self._status, detail, {"Retry-After": str(self._pause)})
+
+
+async def _enter(lock: AsyncLock | Lock) -> AsyncLease | Lease:
+    """Enter a lock; a thread that waits for it when its request is cancelled gives it back."""
+    if isinstance(lock, AsyncLock):
+        return await lock.__aenter__()
+    entering = _in_thread(lock.__enter__)
+    if await ended(entering):
+        if entering.exception() is None:
+            await ended(_in_thread(partial(lock.__exit__, None, None, None)))
+        raise asyncio.CancelledError
+    return entering.result()
+
+
+async def _leave(lock: AsyncLock | Lock, error: BaseException | None) -> None:
+    """Leave a lock that was entered."""
+    kind, trace = (None, None) if error is None else (type(error), error.__traceback__)
+    if isinstance(lock, AsyncLock):
+        await lock.__aexit__(kind, error, trace)
+        return
+    leaving = _in_thread(partial(lock.__exit__, kind, error, trace))
+    if await ended(leaving):
+        raise asyncio.CancelledError
+    leaving.result()
+
+
+def _in_thread(call: Callable[[], T]) -> asyncio.Future[T]:
+    """Begin a call in a thread that counts for no limit: none waits for another request's."""
+    return asyncio.ensure_future(anyio.to_thread.run_sync(call, limiter=anyio.CapacityLimiter(1)))
 
 
 # FastAPI reads it, and cannot look up the names in the annotations of an object.
@@ -122,7 +170,7 @@ def _responses(status: int, pause: int) -> dict[int | str, dict[str, Any]]:
 
 
 def locked(
-    client: AsyncClient,
+    client: AsyncClient | Client,
     template: str,
     *,
     timeout: Seconds = 0,
@@ -133,15 +181,18 @@ def locked(
     """Return a dependency of FastAPI that holds a lock while its request is handled.
 
     ``template`` is the lock's name, such as ``"order:{order_id}"``, with the names of path or query
-    parameters; the path goes first. The dependency's value is the lease. It waits for at most
-    ``timeout`` seconds, not at all by default. When the lock is held it answers with ``status``,
-    409 or 423, with the header ``Retry-After`` of ``retry_after`` seconds, 1 by default, and with
-    the seconds that the lock has been held. A missing query parameter is answered with 400. The
-    other options are those of ``AsyncClient.lock``. Its ``responses`` are for the route's, so that
-    OpenAPI shows these answers.
+    parameters; the path goes first. The dependency's value is the lease, that of a ``Client`` for
+    ``def`` endpoints. It waits for at most ``timeout`` seconds, not at all by default. When the
+    lock is held it answers with ``status``, 409 or 423, with the header ``Retry-After`` of
+    ``retry_after`` seconds, 1 by default, and with the seconds that the lock has been held. A
+    missing query parameter is answered with 400. The other options are those of the client's
+    ``lock``. Its ``responses`` are for the route's, so that OpenAPI shows these answers.
+
+    A request that is cancelled keeps its lock until the functions have ended that it runs in
+    threads, such as a ``def`` endpoint: they cannot be cancelled.
 
     Raises:
-        TypeError: ``client`` is no ``AsyncClient``, or an option of another type.
+        TypeError: ``client`` is no client of ours, or an option of another type.
         ValueError: a template or an option that cannot work.
     """
     return RequestLock(
@@ -151,7 +202,7 @@ def locked(
 
 def hold(
     request: HTTPConnection,
-    client: AsyncClient,
+    client: AsyncClient | Client,
     template: str,
     *,
     timeout: Seconds = 0,

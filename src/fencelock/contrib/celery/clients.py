@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 from celery.exceptions import ImproperlyConfigured
 
+from fencelock._runtime.process import environment_url
 from fencelock.blocking.client import Client
 
 _clients: WeakKeyDictionary[Any, Client] = WeakKeyDictionary()
@@ -40,7 +40,7 @@ def client_options(conf: Any) -> dict[str, Any]:
             "the setting fencelock must be a URL or a dict of the options of fencelock.Client, such"
             f" as {{'source': 'redis://host', 'ttl': 30}}, not {given!r}"
         )
-    source = given.get("source") or os.environ.get("FENCELOCK_URL")
+    source = given.get("source") or environment_url()
     if not source:
         source = conf.get("broker_write_url") or conf.get("broker_url")
         if not (isinstance(source, str) and source.startswith(_SCHEMES) and ";" not in source):

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import threading
-import weakref
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
+from fencelock._runtime.process import environment_url
 from fencelock.aio.client import AsyncClient
 from fencelock.blocking.client import Client
 
 _guard = threading.Lock()
 _made: list[Client] = []
 _made_async: list[AsyncClient] = []
-# By the event loop, what closes its connection when it ends.
-_closers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def client() -> Client:
@@ -50,24 +46,11 @@ def aclient() -> AsyncClient:
     Raises:
         RuntimeError: no event loop runs; and all that ``client()`` raises.
     """
-    loop = asyncio.get_running_loop()
+    asyncio.get_running_loop()
     with _guard:
         if not _made_async:
             _made_async.append(AsyncClient(**client_options()))
-        made = _made_async[0]
-        if loop not in _closers:
-            closer = _closers[loop] = _close_with_loop(made)
-            with contextlib.suppress(StopIteration):  # it stands at its ``yield``
-                closer.__anext__().send(None)
-        return made
-
-
-async def _close_with_loop(made: AsyncClient) -> AsyncGenerator[None, None]:
-    """Close the client in this loop: a loop that ends closes its generators."""
-    try:
-        yield
-    finally:
-        await made.aclose()
+        return _made_async[0]
 
 
 def client_options() -> dict[str, Any]:
@@ -80,7 +63,7 @@ def client_options() -> dict[str, Any]:
             "FENCELOCK must be a URL or a dict of the options of fencelock.Client, such as"
             f" {{'source': 'redis://host:6379/0', 'ttl': 30}}, not {given!r}"
         )
-    source = given.get("source") or os.environ.get("FENCELOCK_URL")
+    source = given.get("source") or environment_url()
     if source is None and not settings.DEBUG:
         raise ImproperlyConfigured(
             "FENCELOCK names no server: set FENCELOCK = {'source': 'redis://host:6379/0'}, or the"
@@ -95,7 +78,6 @@ def _forget(*, setting: str, **_: Any) -> None:
     if setting in {"FENCELOCK", "DEBUG"}:
         with _guard:
             _made_async.clear()  # each loop that used it closes it
-            _closers.clear()
             while _made:
                 _made.pop().close()
 

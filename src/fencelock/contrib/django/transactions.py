@@ -4,12 +4,15 @@ Rules of this file:
 
 - The writes of a transaction are visible to others after its commit. If the lock is released
   before, the next holder works on old data.
+- Django cancels an asynchronous view whose client leaves, and what ``sync_to_async`` runs for it
+  goes on in its thread. The lock is held until that has ended.
 - A lock that waits for the commit is released by a rollback, too. Django forgets the callbacks of
   ``on_commit`` then, so the release is also the finalizer of the callback.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import warnings
 from types import TracebackType
@@ -22,6 +25,7 @@ from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock
 from fencelock.blocking.lease import Lease
 from fencelock.contrib.django.clients import aclient, client
+from fencelock.contrib.running import RunningFunctions, running_in
 from fencelock.errors import FencelockError
 
 Release = Literal["end", "on_commit", "now"]
@@ -60,12 +64,34 @@ def lock(
 def alock(name: str, **given: Any) -> AsyncLock:
     """Return the lock ``name`` of ``aclient()``, for ``async with``; call it in a coroutine.
 
-    The options are those of ``AsyncClient.lock``, ``on_lost="cancel"`` among them.
+    The options are those of ``AsyncClient.lock``, ``on_lost="cancel"`` among them. A body that is
+    cancelled keeps it until the functions have ended that it runs by ``sync_to_async``.
 
     Raises:
         RuntimeError: no event loop runs; and all that ``AsyncClient.lock`` raises.
     """
-    return aclient().lock(name, **given)
+    return _AsyncLock(*aclient().lock(name, **given).__shared__())
+
+
+class _AsyncLock(AsyncLock):
+    """A lock whose body may run functions in threads; as ``AsyncLock`` to all others."""
+
+    __slots__ = ()
+
+    async def __aenter__(self) -> AsyncLease:
+        lease = await super().__aenter__()
+        RunningFunctions(self).begin()
+        return lease
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        functions = running_in(self) if error is not None else None
+        cancelled = functions is not None and await functions.ended()
+        await super().__aexit__(kind, error, trace)
+        if cancelled and not isinstance(error, asyncio.CancelledError):
+            raise asyncio.CancelledError from error
+
+
+_AsyncLock.__name__ = _AsyncLock.__qualname__ = AsyncLock.__name__
 
 
 class LockAround:
