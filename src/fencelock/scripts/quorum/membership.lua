@@ -47,6 +47,9 @@ for i = 1, #found, 2 do
   end
 end
 reply[1], reply[2], reply[3] = longest, claimed, left
+-- include: _rights
+local refused = lacks('HSET', 'PEXPIRE')
+if refused then return refused end
 call('HDEL', KEYS[1], '')  -- a first write, as in _when_full.lua
 for i = 1, #old do call('HDEL', KEYS[1], old[i]) end
 call('HSET', KEYS[1], 'ttl', string.format('%d', math.max(longest, tonumber(ARGV[2]))))
