@@ -43,7 +43,7 @@ PACKAGES = {
     " options lease status _runtime",
     "__main__": "cli/*",
     "fences": "errors options",
-    "compat": "blocking aio _io/* _core/* errors options",
+    "compat": "blocking aio _io/* _core/* errors options _runtime",
     "contrib/*": "fencelock blocking aio compat _operator _handles threads errors options lease"
     " _runtime",
 }

@@ -28,6 +28,11 @@ pytestmark = pytest.mark.one_play
 
 PASSWORD = "s3cr:t/é"
 QUOTED = "s3cr%3At%2F%C3%A9"
+# What a release to a waiter may need, of one kind of object or another.
+TAKEN = (
+    *("del", "exists", "get", "hget", "hset", "pexpire", "set", "time", "zadd", "zpopmin"),
+    *("zrange", "zrangebyscore", "zrem", "zscore"),
+)
 
 
 @pytest.fixture(scope="session")
@@ -205,6 +210,60 @@ async def test_who_may_not_run_scripts_or_listen_is_told_what_poll_needs(world, 
         with pytest.raises(ServerDenied, match=rf"lacks \+{command}: .*`wait=Poll\(\)`"):
             await polling.acquire(timeout=timeout)
     assert world.holder("a") is None
+
+
+@pytest.mark.one_server
+@pytest.mark.parametrize("kind", ["lock", "multi", "semaphore", "write"])
+async def test_a_right_that_is_taken_while_another_waits_changes_nothing(world, kind):
+    """No grant that only its waiter knows of, and no key without an expiry."""
+    server = world.alone()
+    if server.binary.release < (7,):
+        pytest.skip("a script cannot ask this server for a right")
+    mine, others = world.client(as_user(server.tcp_url)), world.client(server.tcp_url)
+    make = {
+        "lock": lambda client, name: client.lock(name, cohort=None),
+        "multi": lambda client, name: client.multi([name, f"{name}+"]),
+        "semaphore": lambda client, name: client.semaphore(name, 1),
+        "write": lambda client, name: client.rwlock(name).write,
+    }[kind]
+    for right in TAKEN:
+        grant(world)
+        holder, waiter = make(mine, right), make(others, right)
+        assert await holder.acquire()
+        waits = world.start(turn(waiter))
+        await world.in_line(right, 1)
+        grant(world, f"-{right}")
+        before = keys_without_heartbeats(world)
+        said = ""
+        try:
+            await holder.release()  # some do without this right
+        except ServerDenied as error:
+            said = str(error)
+        if said:
+            assert f"+{right}: " in said
+            assert keys_without_heartbeats(world) == before
+            for name in (right, f"{right}+") if kind == "multi" else (right,):
+                await others.revoke(name, reason="its holder may not release it")
+        await waits.result()
+
+
+async def turn(handle: Any) -> None:
+    assert await handle.acquire()
+    await handle.release()
+
+
+def keys_without_heartbeats(world: World) -> dict[str, tuple[str, bool]]:
+    """Return the value of each key, and whether it has an expiry."""
+    seen = ("~alive", "~history", "~index", "~orders")  # what is written in the background
+    keys = [key for key in world.server.command("KEYS", "*") if not key.endswith(seen)]
+    read = {"string": ("GET",), "zset": ("ZRANGE", 0, -1), "hash": ("HGETALL",)}
+    found = {}
+    for key in keys:
+        name, *more = read[world.server.command("TYPE", key)]
+        value = world.server.command(name, key, *more)
+        found[key] = str(value), world.server.command("PTTL", key) > 0
+    assert all(ends for _, ends in found.values())
+    return found
 
 
 def heard(master: Server) -> bool:

@@ -115,7 +115,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "quorum.give_back_part": "_core.quorum.acquire:QuorumAttempt._give_back",
     "quorum.ask_first": "_core.quorum.acquire:QuorumAttempt._ask_first",
     "quorum.lost": "_core.quorum.lease:_lost",
-    "quorum.majority": "_core.quorum.membership:majority",
+    "quorum.begin": "_topology.quorum:QuorumPortRules.begin_quorum",
     "quorum.part_lost": "_core.quorum.lease:Majority.lost",
     "quorum.put_back": "_core.quorum.lease:maintain",
     "quorum.release": "_core.quorum.lease:give_back",

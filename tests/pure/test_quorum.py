@@ -25,8 +25,8 @@ from fencelock._core.quorum.membership import (
     decided,
     majority,
     order,
-    parse_info,
     proved_until,
+    run_id_of,
 )
 from fencelock._core.types import NoReply, closed
 from fencelock._io.port_quorum_asyncio import AioQuorum
@@ -69,13 +69,13 @@ def test_the_lease_is_what_a_majority_proves():
     assert not decided(2, 1, 3)
 
 
-def met(nodes, *, uptime=10.0, heard=None, rosters=()):
+def met(nodes, *, heard=None, rosters=()):
     """Return the membership of a client that met its nodes, at 100 s on its clock."""
     membership = Membership(nodes)
     for number in range(nodes):
-        membership.saw(number, b"run %d" % number, uptime, 100.0)
+        membership.saw(number, b"run%d" % number, 100.0)
     for number in range(nodes) if heard is None else heard:
-        membership.read(number, TTL, rosters)
+        membership.read(number, TTL, rosters, 100.0)
     membership.longest = max(membership.longest, TTL)
     membership.judge()
     return membership
@@ -93,16 +93,31 @@ def test_new_nodes_vote_at_once_when_so_many_were_heard_that_one_would_know():
     assert may(met(3, heard=[0, 1])) == [2]
 
 
-def test_who_is_not_remembered_waits_for_the_longest_ttl_since_its_start():
-    old = {b"run 0", b"run 1", b"run before"}
+def test_who_is_not_remembered_waits_for_the_longest_ttl_since_it_was_seen():
+    old = {b"run0", b"run1", b"run-before"}
     membership = met(3, rosters=old)
     assert may(membership) == [0, 1]
-    assert may(membership, 90 + TTL) == [0, 1]
-    assert may(membership, 90 + TTL + 1.1) == [0, 1, 2]
+    assert may(membership, 100 + TTL) == [0, 1]
+    assert may(membership, 100 + TTL + 1.1) == [0, 1, 2]
+
+
+def test_how_long_a_node_is_up_is_remembered_by_two_others_or_counts_from_now():
+    """Of three nodes with a clock each, that of the node itself and that of one other are wrong."""
+    voters = [b"run0", b"run1", b"run-before"]
+    for remember, later in (
+        ({0: 20_000, 1: 20_000}, 11.2),
+        ({0: 600_000, 1: 5_000}, 26.1),
+        ({0: 600_000}, 31.0),
+        ({0: 600_000, 2: 600_000}, 31.0),
+    ):
+        membership = met(3, rosters=voters)
+        for node, ms in remember.items():
+            membership.read(node, TTL, [b"run2 %d" % ms], 100.0)
+        assert membership.votes_from(2) == pytest.approx(100.0 + later, abs=0.1)
 
 
 def test_it_is_known_from_when_each_node_may_vote():
-    membership = met(3, rosters={b"run 0", b"run 1", b"run before"})
+    membership = met(3, rosters={b"run0", b"run1", b"run-before"})
     assert membership.votes_from(0) == membership.votes_from(1) == -inf
     start = membership.votes_from(2)
     assert not membership.eligible(2, start - 0.001)
@@ -114,9 +129,9 @@ def test_it_is_known_from_when_each_node_may_vote():
 def restarted(**how):
     """Return the membership of a client that saw the second of three nodes restart at 200 s."""
     membership = met(3)
-    membership.saw(1, b"another run", 0.0, 200.0)
+    membership.saw(1, b"another", 200.0)
     for number, longest in how.pop("longest", {0: TTL, 1: TTL, 2: TTL}).items():
-        membership.read(number, longest, ())
+        membership.read(number, longest, (), 200.0)
     membership.read_claims(how.pop("claims", [(0.0, 0.0)] * 3), 200.0)
     membership.judge()
     return membership
@@ -132,7 +147,7 @@ def test_a_restart_that_we_see_ourselves():
 def test_what_was_read_before_a_restart_is_read_again():
     """Another client may have used a longer ttl since."""
     membership = met(3)
-    membership.saw(1, b"another run", 0.0, 200.0)
+    membership.saw(1, b"another", 200.0)
     membership.judge()
     assert membership.unsure(300.0)
     assert may(membership, 300.0) == [0, 2]
@@ -194,8 +209,7 @@ def test_a_vote_counts_when_a_majority_was_told():
 
 def test_what_a_node_says_of_itself():
     text = b"# Server\r\nredis_version:7\r\nrun_id:abc\r\nuptime_in_seconds:12\r\n"
-    assert parse_info(text) == (b"abc", 12.0)
-    assert parse_info(b"txt:" + text) == (b"abc", 12.0)
+    assert run_id_of(text) == run_id_of(b"txt:" + text) == b"abc"
 
 
 @pytest.mark.parametrize("make", [Client, AsyncClient])

@@ -8,7 +8,7 @@ import contextlib
 
 import pytest
 
-from fencelock import LeaseLost
+from fencelock import LeaseLost, QuorumNotReached
 from fencelock._core.quorum.membership import order
 from tests.conformance.world import FACES, World
 from tests.faults.wall_clock import server_with_a_clock, why_not
@@ -69,3 +69,21 @@ async def test_a_jump_of_one_clock_is_outvoted_by_two_right_ones(world):
         world.server.jump(1, AHEAD)
         assert await world.client().lock("a").acquire(blocking=False) is False
         lease.check()
+
+
+async def test_a_clock_that_is_set_after_its_node_restarted_gives_no_vote(world):
+    """As at the boot of a host whose time service starts after the server."""
+    servers, lock = world.server, world.client().lock("a", ttl=60)
+    forgets, _, silent = order(world.key("a").encode(), tuple(node.url for node in servers.nodes))
+    async with lock:  # all three know each other from here on
+        pass
+    servers.pause(silent)
+    await lock.acquire()
+    servers.resume(silent)
+    servers.nodes[forgets].restart()
+    servers.jump(forgets, AHEAD)
+    assert int(servers.nodes[forgets].info("server")["uptime_in_seconds"]) > 60
+    with contextlib.suppress(QuorumNotReached):  # or it is seen to be held
+        assert await world.client().lock("a", ttl=60).acquire(blocking=False) is False
+    with contextlib.suppress(LeaseLost):  # the node that is left is no majority
+        await lock.release()

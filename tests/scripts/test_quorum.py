@@ -89,6 +89,18 @@ def test_a_roster_remembers_each_node_for_a_day_and_the_longest_ttl(space):
     assert space.ttls(*ROSTER) == [DAY]
 
 
+def test_a_roster_remembers_since_when_a_node_waits_for_its_vote(space):
+    meet(space, b"n1", b"?n2")
+    space.wait(3)
+    assert meet(space, b"n1", b"?n2", b"?n3")[3] == [b"n1", b"n2 3000"]
+    space.wait(2)
+    assert meet(space, b"n2")[3] == [b"n1", b"n2 5000", b"n3 2000"]
+    space.command(b"HSET", *ROSTER, b"~?n4", b"1 9999999999999 0")  # the clock was set back since
+    assert meet(space)[3] == [b"n1", b"n2", b"n3 2000", b"n4 0"]
+    space.wait(DAY / 1000 - 1)
+    assert meet(space, b"n1")[3] == [b"n2", b"n4 0"]
+
+
 def test_claims_of_long_leases_last_as_long_as_they_were_claimed(space):
     meet(space, claim=(b"x", 1, 50_000, 20_000))
     meet(space, claim=(b"y", 7, 40_000, 30_000))

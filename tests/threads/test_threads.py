@@ -10,8 +10,10 @@ import pytest
 
 import fencelock
 from fencelock import LeaseLost, NotHeld
+from fencelock._core.lock import turns
 from fencelock._io import renewal_thread
 from fencelock._runtime import process
+from fencelock.compat import redisson
 from tests.threads.state import connections, ended, lease_threads, thread, waiting
 from tests.waiting import SOON, until
 
@@ -368,3 +370,22 @@ def test_a_later_thread_with_the_same_ident_owns_nothing(client):
     assert outcomes == [False]
     lock._holds.newest().unit = process.here.unit  # take it over, to give it back
     lock.release()
+
+
+def test_who_is_forced_out_while_its_acquire_is_answered_is_told_at_once(client, monkeypatch):
+    """I8: the lock is in Redisson's layout, where only this client can say so."""
+    lock, other = (redisson.Lock(client, "a") for _ in range(2))
+    plain = turns.begin
+
+    def begin(*args):
+        assert other.force_unlock()
+        return plain(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(turns, "begin", begin)
+        assert lock.acquire()
+    assert lock.lease.lost
+    with pytest.raises(LeaseLost, match="by force_unlock"):
+        lock.release()
+    with lock as lease:
+        assert not lease.lost

@@ -53,8 +53,7 @@ class NodePort(SimulatedPort):
         if server.is_down(now_us) or self.lane in self._whole.unreachable:
             raise ServerUnreachable("connection refused", code="REFUSED")
         run_id = b"node%d.%d" % (self.lane, server.generation)
-        uptime = (now_us - server.started_us) // 1_000_000
-        self._saw(run_id, float(uptime), self.now())
+        self._saw(run_id, self.now())
         return super().dial()
 
     def run_in_background(

@@ -30,7 +30,7 @@ from verification.simulator.view import View, read
 UNSERVED_US_MAX = 6_000_000
 # A keeper has its timer at the deadline, and time passes only when it has run.
 TOLD_WITHIN_SECONDS = 0.001
-# A node that was restarted does not vote for the longest ttl and the slack of its uptime.
+# A node that was restarted does not vote for the longest ttl since it was seen, and a slack.
 AFTER_RESTART_US = 5_000_000
 # Answers that take no time leave a lease as long as it was asked for, but for a moment's pause.
 ASKING_SECONDS_MAX = 0.15

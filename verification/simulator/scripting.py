@@ -10,8 +10,9 @@ Rules of this file:
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from verification.simulator.commands import Keyspace
@@ -39,7 +40,8 @@ return function(source, name) return assert(compile(source, name)) end,
     set(_G, 'KEYS', keys)
     set(_G, 'ARGV', argv)
     return script()
-  end
+  end,
+  function(check) redis.acl_check_cmd = check end
 """
 
 
@@ -57,7 +59,7 @@ class _Lua:
             register_builtins=False,
         )
         prelude = self._runtime.compile(PRELUDE)
-        self._compile, self._run = prelude(self._call, self._pcall)
+        self._compile, self._run, self.ask_rights = prelude(self._call, self._pcall)
 
     @functools.cache  # noqa: B019 - the one runtime lives as long as the process
     def compiled(self, source: bytes, name: bytes) -> Any:
@@ -91,6 +93,16 @@ class _Lua:
 @functools.cache
 def _lua() -> _Lua:
     return _Lua()
+
+
+@contextlib.contextmanager
+def rights(may: Callable[..., bool]) -> Iterator[None]:
+    """Answer scripts that ask what their user may do, as servers since Redis 7.0 can."""
+    _lua().ask_rights(may)
+    try:
+        yield
+    finally:
+        _lua().ask_rights(None)
 
 
 def argument(value: Any) -> bytes:

@@ -46,7 +46,7 @@ class _NodePort(BlockingPort):
 
     pool: _IdentifiedPool
     is_node = True
-    saw: Identified = staticmethod(lambda _run_id, _uptime, _now: None)  # the quorum says it
+    saw: Identified = staticmethod(lambda _run_id, _now: None)  # the quorum says it
 
     def _new_pool(self) -> _IdentifiedPool:
         return _IdentifiedPool(self.source, self._ear, lambda *seen: self.saw(*seen))  # noqa: PLW0108 - it is set later

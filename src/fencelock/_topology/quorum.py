@@ -27,13 +27,13 @@ from fencelock._core.quorum.lease import (
     release_in_background,
     renew,
 )
-from fencelock._core.quorum.membership import FIRST_FACTOR, Membership, majority, parse_info
+from fencelock._core.quorum.membership import FIRST_FACTOR, Membership, majority, run_id_of
 from fencelock._core.types import Args, Keys, NoReply, Reply
 from fencelock._runtime.clock import now
 from fencelock.scripts import Script
 
 # Takes a node's run id, its uptime in seconds, and the instant before it was asked for them.
-Identified = Callable[[bytes, float, float], None]
+Identified = Callable[[bytes, float], None]
 
 
 class QuorumPortRules(Engine):
@@ -79,9 +79,9 @@ class QuorumPortRules(Engine):
         """Return the callback that takes a node's identity."""
         membership, mutex = self.membership, self.mutex
 
-        def saw(run_id: bytes, uptime: float, asked_at: float) -> None:
+        def saw(run_id: bytes, asked_at: float) -> None:
             with mutex:
-                membership.saw(number, run_id, uptime, asked_at)
+                membership.saw(number, run_id, asked_at)
 
         return saw
 
@@ -116,4 +116,4 @@ async def identify(
         if isinstance(error, NoReply):
             raise NoReply(str(error), sent=False) from error.__cause__
         raise
-    saw(*parse_info(info), asked_at)
+    saw(run_id_of(info), asked_at)

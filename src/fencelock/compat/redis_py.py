@@ -5,9 +5,12 @@
 Rules of this file:
 
 - The lock's key and value are those of redis-py's ``Lock``, so both exclude each other.
-- The token in ``local.token`` is the holder id of our lease. Only it says what is released, so one
-  thread never releases what another one acquired, and a token may travel to another process.
-- Errors are those of redis-py, each with ours as its cause.
+- The token in ``local.token`` is the holder id of the attempt that was granted. Only it says what
+  is released, so one thread never releases what another one acquired, and a token may travel to
+  another process. So what such a token has left is asked of the server: an ``extend`` adds to that,
+  and a lease that has ended by our clock may have been prolonged elsewhere.
+- A lease only grows: what would shorten it leaves it as it is, and a negative time is refused.
+- Errors are those of redis-py, each with ours as its cause, and come when redis-py's would.
 """
 
 from __future__ import annotations
@@ -23,13 +26,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Never, Self
 from redis import exceptions
 
 from fencelock import errors, options
+from fencelock._core.deadlines import validity
 from fencelock._core.engine import holder_of
+from fencelock._core.keys import LockKeys
+from fencelock._core.lock.acquire import acquire, withdraw
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.release import take_and_release
 from fencelock._core.lock.renew import renew_now
+from fencelock._core.retry import command
 from fencelock._io.tasks import run_release as run_release_in_loop
 from fencelock._io.threads import run_blocking, run_release
 from fencelock._runtime import process
+from fencelock.aio.caller import by_caller, caller
 from fencelock.aio.client import AsyncClient
 from fencelock.blocking.client import Client
 
@@ -43,6 +51,7 @@ __all__ = ["AsyncLock", "Lock", "aclose", "close"]
 
 # Where the client that a redis-py client's locks share is kept: it ends with that client.
 _KEPT: Final = "_fencelock_client"
+_MS_MAX: Final = 2**63 - 1  # what a server takes for a number
 _log = logging.getLogger("fencelock")
 
 
@@ -110,7 +119,8 @@ class _RedisPyLock:
         ``sleep`` is accepted and not needed: waiters wait in line.
 
         Raises:
-            TypeError, ValueError: an argument that cannot work.
+            redis.exceptions.DataError: a name that cannot be one here: an empty one, one of more
+                than 1,024 bytes, or one that ends as a key that fencelock derives.
         """
         self.redis = redis
         self.name = name
@@ -126,8 +136,17 @@ class _RedisPyLock:
         client = vars(redis).get(_KEPT)  # all locks of a redis-py client share it
         if client is None:  # of several threads one is first; it connects when it is first used
             client = vars(redis).setdefault(_KEPT, self._kind(redis, key_prefix=""))
-        ttl = timeout or None
-        self._handle: Any = client.lock(_text(name), ttl=ttl, renew=ttl is None, cohort=None)
+        ttl = None
+        with contextlib.suppress(Exception):  # acquire() raises it, as redis-py has it
+            ttl = _lease(timeout) if timeout else None
+        key = bytes(redis.get_encoder().encode(name))
+        self._text: str = key.decode(errors="backslashreplace")
+        try:
+            self._handle: Any = client.lock(self._text, ttl=ttl, renew=not timeout, cohort=None)
+        except ValueError as error:
+            raise exceptions.DataError(str(error)) from error
+        if self._text.encode() != key:
+            self._handle.__shared__()[1].keys = _Keys(self._text, key)
 
     @property
     def _token(self) -> bytes | None:
@@ -140,13 +159,15 @@ class _RedisPyLock:
         blocking: bool | None,  # noqa: FBT001 - as redis-py has it
         blocking_timeout: float | None,
         token: object,
-    ) -> tuple[bool, float]:
-        """Return the arguments of our ``acquire``; forget leases that have ended."""
+    ) -> float | None:
+        """Return how long our ``acquire`` may wait; forget leases that have ended."""
         if token is not None:
             raise TypeError(
                 "acquire() makes the token itself: if a token were used twice, there could be two"
                 " holders: leave token= out, and read local.token afterwards"
             )
+        if self.timeout:
+            _lease(self.timeout)
         _, holds = self._handle.__shared__()
         for hold in holds.all():
             if hold.lost:
@@ -154,12 +175,8 @@ class _RedisPyLock:
         waits = self.blocking if blocking is None else blocking
         limit = self.blocking_timeout if blocking_timeout is None else blocking_timeout
         if not waits or (limit is not None and limit <= 0):
-            return False, -1
-        return True, -1 if limit is None else limit
-
-    def _keep(self) -> None:
-        """Note the token of what this thread or task has just acquired."""
-        self.local.token = self._handle.lease.holder.encode()
+            return options.NO_WAIT
+        return None if limit is None or limit > threading.TIMEOUT_MAX else float(limit)
 
     def _known(self, token: bytes | None) -> Hold | None:
         """Return the hold of a token that was acquired by this object."""
@@ -170,12 +187,36 @@ class _RedisPyLock:
         """Return the hold that a token stands for; it may have been acquired elsewhere."""
         _, holds = self._handle.__shared__()
         hold = self._known(token)
-        if hold is None:  # only the server knows if it still holds
-            attempt = holds.attempt(port, "")
-            attempt.id = attempt.holder_id = token
-            hold = holds.hold_type(port, attempt, 0, port.now() + (self.timeout or options.TTL))
-            holds.add(hold)
-        return hold
+        if hold is not None and not (hold.lost and hold.lost_error().reason == "expired"):
+            return hold
+        # Only the server knows if it still holds: another process may have prolonged it.
+        attempt, fence = holds.attempt(port, ""), 0 if hold is None else hold.fence
+        attempt.id = attempt.holder_id = token
+        if hold is not None:
+            holds.remove(hold)
+        ends = port.now() + (self.timeout or options.TTL)
+        adopted: Hold = holds.hold_type(port, attempt, fence, ends)
+        holds.add(adopted)
+        return adopted
+
+    async def _prolong(self, port: Any, seconds: float, *, replace: bool) -> None:
+        """Prolong what the token stands for; the server says what it has left."""
+        token, span = self._token_to("extend"), _ms(seconds) / 1000
+        if span < 0:
+            self._refuse("Cannot extend a lock by a negative time: release it instead")
+        _, holds = self._handle.__shared__()
+        asked_at, key = port.now(), holds.keys.lock
+        left = await command(port, (b"PTTL", key), key) / 1000
+        owned = await holder_of(port, holds.keys) == token
+        if owned and left < 0:
+            text = "Cannot extend a lock that another program left without an expiry"
+            raise exceptions.LockNotOwnedError(text, lock_name=self._text)
+        hold = self._hold(token, port)
+        if owned:  # else the renewal is refused
+            with port.mutex:
+                hold.move_deadline(max(hold.deadline, asked_at + validity(left)))
+        ttl = max(left, span if replace else left + span, options.TTL_MIN)
+        await renew_now(port, hold, min(ttl, options.TTL_MAX), shortens=False)
 
     def _token_to(self, what: str) -> bytes:
         token = self._token
@@ -185,19 +226,19 @@ class _RedisPyLock:
 
     def _token_to_prolong(self, what: str) -> bytes:
         token = self._token_to(what)
-        if self.timeout is None:
+        if not self.timeout:
             self._refuse(f"Cannot {what} a lock without a timeout: its lease is renewed by itself")
         return token
 
     def _refuse(self, text: str) -> Never:
-        raise exceptions.LockError(text, lock_name=_text(self.name))
+        raise exceptions.LockError(text, lock_name=self._text)
 
     def _refuse_in_child(self) -> None:
         """Raise LockNotOwnedError where a child process leaves a block of its parent."""
         if self._generation != process.number():
             self.local.token = None
             text = "Cannot release a lock at the end of a block that a parent process began"
-            raise exceptions.LockNotOwnedError(text, lock_name=_text(self.name))
+            raise exceptions.LockNotOwnedError(text, lock_name=self._text)
 
     def _release_failed(self, error: exceptions.LockError) -> None:
         """Raise the error of a release at the end of ``with``, or log it, as was asked for."""
@@ -245,12 +286,18 @@ class Lock(_RedisPyLock):
             redis.exceptions.RedisError: the server refuses, or does not answer.
         """
         del sleep
-        waits, limit = self._waits(blocking, blocking_timeout, token)
-        with _as_redis_py(_text(self.name)):
-            granted = self._handle.acquire(blocking=waits, timeout=limit)
-        if granted:
-            self._keep()
-        return granted
+        seconds = self._waits(blocking, blocking_timeout, token)
+        port, holds = self._handle.__shared__()
+        attempt = holds.attempt(port, process.here.unit)
+        try:
+            with _as_redis_py(self._text):
+                hold = run_blocking(acquire(port, attempt, seconds))
+            if hold is not None:
+                self.local.token = hold.holder_id
+            return hold is not None
+        except BaseException:  # also a signal's exception
+            withdraw(port, attempt)
+            raise
 
     def release(self) -> None:
         """Release what this thread's token stands for; the next waiter in line is granted.
@@ -269,14 +316,16 @@ class Lock(_RedisPyLock):
         port, holds = self._handle.__shared__()
         hold = self._hold(_bytes(expected_token), port)
         flow = take_and_release(port, lambda taken: holds.take_out(hold, taken))
-        with _as_redis_py(_text(self.name)):
+        with _as_redis_py(self._text):
             run_release(flow, self._handle)
 
     def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:  # noqa: FBT001, FBT002 - as redis-py has it
-        """Add seconds to what is left of the lease, or let them replace it.
+        """Add seconds to what is left of the lease on the server, or let them replace it.
+
+        A lease only grows: less than it has left leaves it as it is.
 
         Raises:
-            LockError: this thread has no token, or the lock no timeout.
+            LockError: this thread has no token, the lock no timeout, or the seconds are negative.
             LockNotOwnedError: the lease had ended before.
             redis.exceptions.RedisError: the server refuses, or does not answer.
         """
@@ -286,13 +335,12 @@ class Lock(_RedisPyLock):
     def do_extend(self, additional_time: float, replace_ttl: bool) -> Literal[True]:  # noqa: FBT001 - as redis-py has it
         """Extend what this thread's token stands for; raises as ``extend``."""
         port, _ = self._handle.__shared__()
-        hold = self._hold(self._token_to("extend"), port)
-        with _as_redis_py(_text(self.name)):
-            run_blocking(renew_now(port, hold, _span(hold, additional_time, replace=replace_ttl)))
+        with _as_redis_py(self._text):
+            run_blocking(self._prolong(port, additional_time, replace=replace_ttl))
         return True
 
     def reacquire(self) -> Literal[True]:
-        """Set the lease back to its full ``timeout``; raises as ``extend``."""
+        """Prolong the lease to its full ``timeout``, if it has less; raises as ``extend``."""
         self._token_to_prolong("reacquire")
         return self.do_reacquire()
 
@@ -302,14 +350,14 @@ class Lock(_RedisPyLock):
 
     def locked(self) -> bool:
         """Return True if any client holds the lock; raises redis-py's errors of the server."""
-        with _as_redis_py(_text(self.name)):
+        with _as_redis_py(self._text):
             return self._handle.locked()
 
     def owned(self) -> bool:
         """Return True if this thread's token holds the lock; raises as ``locked``."""
         token = self._token
         port, holds = self._handle.__shared__()
-        with _as_redis_py(_text(self.name)):
+        with _as_redis_py(self._text):
             return token is not None and run_blocking(holder_of(port, holds.keys)) == token
 
     def __enter__(self) -> Self:
@@ -339,6 +387,7 @@ class AsyncLock(_RedisPyLock):
         """Return the lease of this lock's token, with its fence; None without one."""
         return self._known(self._token)  # type: ignore[return-value]  # the handle's face made it
 
+    @by_caller
     async def acquire(
         self,
         sleep: float | None = None,
@@ -348,12 +397,19 @@ class AsyncLock(_RedisPyLock):
     ) -> bool:
         """Acquire the lock; True when granted. As ``Lock.acquire``, with its errors."""
         del sleep
-        waits, limit = self._waits(blocking, blocking_timeout, token)
-        with _as_redis_py(_text(self.name)):
-            granted = await self._handle.acquire(blocking=waits, timeout=limit)
-        if granted:
-            self._keep()
-        return granted
+        seconds = self._waits(blocking, blocking_timeout, token)
+        make, holds = self._handle.__shared__()
+        port = make()
+        attempt = holds.attempt(port, caller())
+        try:
+            with _as_redis_py(self._text):
+                hold = await acquire(port, attempt, seconds)
+            if hold is not None:
+                self.local.token = hold.holder_id
+            return hold is not None
+        except BaseException:  # also a cancellation
+            withdraw(port, attempt)
+            raise
 
     async def release(self) -> None:
         """Release what the token stands for; cancelled, it is completed in the background.
@@ -370,7 +426,7 @@ class AsyncLock(_RedisPyLock):
         port = make()
         hold = self._hold(_bytes(expected_token), port)
         flow = take_and_release(port, lambda taken: holds.take_out(hold, taken))
-        with _as_redis_py(_text(self.name)):
+        with _as_redis_py(self._text):
             await run_release_in_loop(flow, self._handle, port)
 
     async def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:  # noqa: FBT001, FBT002 - as redis-py has it
@@ -381,13 +437,12 @@ class AsyncLock(_RedisPyLock):
     async def do_extend(self, additional_time: float, replace_ttl: bool) -> Literal[True]:  # noqa: FBT001 - as redis-py has it
         """Extend what the token stands for; raises as ``extend``."""
         port = self._handle.__shared__()[0]()
-        hold = self._hold(self._token_to("extend"), port)
-        with _as_redis_py(_text(self.name)):
-            await renew_now(port, hold, _span(hold, additional_time, replace=replace_ttl))
+        with _as_redis_py(self._text):
+            await self._prolong(port, additional_time, replace=replace_ttl)
         return True
 
     async def reacquire(self) -> Literal[True]:
-        """Set the lease back to its full ``timeout``; raises as ``extend``."""
+        """Prolong the lease to its full ``timeout``, if it has less; raises as ``extend``."""
         self._token_to_prolong("reacquire")
         return await self.do_reacquire()
 
@@ -397,14 +452,14 @@ class AsyncLock(_RedisPyLock):
 
     async def locked(self) -> bool:
         """Return True if any client holds the lock; raises redis-py's errors of the server."""
-        with _as_redis_py(_text(self.name)):
+        with _as_redis_py(self._text):
             return await self._handle.locked()
 
     async def owned(self) -> bool:
         """Return True if the token holds the lock; raises as ``locked``."""
         token = self._token
         make, holds = self._handle.__shared__()
-        with _as_redis_py(_text(self.name)):
+        with _as_redis_py(self._text):
             return token is not None and await holder_of(make(), holds.keys) == token
 
     async def __aenter__(self) -> Self:
@@ -423,13 +478,30 @@ class AsyncLock(_RedisPyLock):
             self._release_failed(trouble)
 
 
-def _span(hold: Hold, seconds: float, *, replace: bool) -> float:
-    """Return how long a lease is to last from now; ValueError for a length that cannot be."""
-    return options.lease_ttl(seconds if replace else hold.remaining() + seconds)
+class _Keys(LockKeys):
+    """The keys of a lock whose name is no UTF-8; people read an escaped one."""
+
+    __slots__ = ()
+
+    def __init__(self, text: str, key: bytes) -> None:
+        super().__init__("", text)
+        self.lock: bytes = key
 
 
-def _text(name: str | bytes | memoryview) -> str:
-    return name if isinstance(name, str) else bytes(name).decode()
+def _ms(seconds: Any) -> int:
+    """Return milliseconds as redis-py has them, which a server takes for a number, or refuses."""
+    ms = int(seconds * 1000)
+    if abs(ms) > _MS_MAX:
+        raise exceptions.ResponseError("value is not an integer or out of range")
+    return ms
+
+
+def _lease(timeout: Any) -> float:
+    """Return the length of a lease; raises what redis-py's ``acquire`` would."""
+    ms = _ms(timeout)
+    if ms <= 0:
+        raise exceptions.ResponseError("invalid expire time in 'set' command")
+    return min(max(ms / 1000, options.TTL_MIN), options.TTL_MAX)
 
 
 def _bytes(token: str | bytes) -> bytes:

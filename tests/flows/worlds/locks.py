@@ -120,6 +120,7 @@ def user(
     rate=1.0,
     server_timeout=5.0,
     after=0.0,
+    pause=0.0,
 ):
     """A process whose tasks acquire, work and release, some rounds each; it may begin later."""
 
@@ -127,7 +128,9 @@ def user(
         if after:
             with contextlib.suppress(*GAVE_UP):
                 await actor.port.sleep(actor.port.now() + after)
-        for _ in range(rounds):
+        for turn in range(rounds):
+            if turn and pause:
+                await actor.port.sleep(actor.port.now() + pause)
             await actor.hold_once(actor.request(options), timeout, work)
 
     def role(scenario, world):

@@ -5,6 +5,7 @@ The tests are written for asyncio; for threads each call of a lock or client is 
 
 import asyncio
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -155,11 +156,33 @@ def test_extend_adds_or_replaces(face, server):
     assert lock.acquire()
     assert lock.extend(600.5) is True
     assert 1_100_000 < server.command("PTTL", "report") <= 1_201_000
-    assert lock.extend(300, replace_ttl=True) is True
-    assert 200_000 < server.command("PTTL", "report") <= 300_000
-    assert lock.reacquire() is True
-    assert 500_000 < server.command("PTTL", "report") <= 600_500
+    assert lock.extend(1_500, replace_ttl=True) is True
+    assert 1_300_000 < server.command("PTTL", "report") <= 1_500_000
     lock.release()
+
+
+def test_nothing_shortens_a_lease(face, server):
+    lock = face.lock(timeout=600)
+    assert lock.acquire()
+    assert lock.extend(600) is True
+    for call in (
+        lambda: lock.extend(300, replace_ttl=True),
+        lambda: lock.extend(0, replace_ttl=True),
+        lambda: lock.extend(0),
+        lock.reacquire,
+    ):
+        assert call() is True
+        assert server.command("PTTL", "report") > 1_100_000
+        assert lock.lease.remaining() > 1_000
+    for replace in (False, True):
+        with pytest.raises(redis.exceptions.LockError, match="release it instead"):
+            lock.extend(-10, replace)
+    lock.release()
+    server.command("SET", "report", "mine")
+    lock.local.token = b"mine"
+    with pytest.raises(redis.exceptions.LockNotOwnedError, match="without an expiry"):
+        lock.extend(10)
+    assert server.command("PTTL", "report") == -1
 
 
 @pytest.mark.parametrize("call", ["extend", "reacquire"])
@@ -210,6 +233,120 @@ def test_a_token_may_travel_to_another_lock(face, server):
     assert server.command("GET", "report") is None
     with pytest.raises(redis.exceptions.LockNotOwnedError):
         other.do_release("unknown")
+
+
+def test_a_token_that_travelled_extends_what_the_server_has_left(face, server):
+    lock, other = (face.lock(timeout=600) for _ in range(2))
+    assert lock.acquire()
+    server.command("PEXPIRE", "report", 100_000)  # most of its time has passed
+    other.local.token = lock.local.token
+    assert other.extend(100) is True
+    assert 150_000 < server.command("PTTL", "report") <= 200_000
+    lock.release()
+    with pytest.raises(redis.exceptions.LockNotOwnedError):
+        other.extend(100)
+
+
+@pytest.mark.parametrize("last", ["release", "extend"])
+def test_a_lease_that_was_prolonged_elsewhere_is_still_its_acquirer_s(face, server, last):
+    """Also when it has ended by the acquirer's clock: only the server knows."""
+    lock, other = face.lock(timeout=0.2), face.lock(timeout=600)
+    assert lock.acquire()
+    fence = lock.lease.fence
+    other.local.token = lock.local.token
+    assert other.reacquire()
+    while not lock.lease.lost:
+        pass
+    if last == "extend":
+        assert lock.extend(600) is True
+        assert server.command("PTTL", "report") > 1_000_000
+        assert (lock.lease.fence, lock.lease.lost) == (fence, False)
+    lock.release()
+    assert server.command("GET", "report") is None
+
+
+def test_a_thread_that_stands_still_after_its_grant_has_its_own_token(server, monkeypatch):
+    """Meanwhile its lease ends, and another thread acquires by the same object."""
+    client, still, go = redis.Redis.from_url(server.url), threading.Event(), threading.Event()
+    lock, plain = redis_py.Lock(client, "report", timeout=0.2), redis_py.acquire
+
+    async def acquire(*args):
+        hold = await plain(*args)
+        if threading.current_thread() is slow:
+            still.set()
+            go.wait(20)
+        return hold
+
+    def acquired_and_released():
+        assert lock.acquire()
+        with pytest.raises(redis.exceptions.LockNotOwnedError):
+            lock.release()
+        refused.append(True)
+
+    monkeypatch.setattr(redis_py, "acquire", acquire)
+    slow, refused = threading.Thread(target=acquired_and_released), []
+    slow.start()
+    assert still.wait(20)
+    while server.command("EXISTS", "report"):
+        pass
+    lock.timeout, ours = 600, redis_py.Lock(client, "report", timeout=600)
+    lock._handle = ours._handle
+    assert lock.acquire(blocking=False)
+    go.set()
+    slow.join()
+    assert refused
+    assert lock.owned()
+    lock.release()
+    redis_py.close(client)
+    client.close()
+
+
+ODD = [
+    *({"timeout": odd} for odd in (-1, -0.5, 0.0004, "3", 1e18, float("inf"))),
+    *({"blocking_timeout": odd} for odd in (0, -1, "1", float("inf"), 1e18)),
+    *({"name": odd} for odd in (b"\xff\xfe", "a b", "{a}b", "\xe9", b"", None, [], True, 7)),
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=str)
+def test_odd_arguments_are_accepted_and_refused_as_by_redis_py(server, odd):
+    client = redis.Redis.from_url(server.url)
+
+    def tried(kind):
+        client.flushall()
+        try:
+            lock = kind(client, **{"name": "report", "timeout": 5} | odd)
+            assert lock.acquire()
+            with pytest.raises((redis.RedisError, TypeError, OverflowError)) as refused:
+                lock.extend("3")
+            keys = [key for key in client.scan_iter() if b"~" not in key]
+            return keys, lock.owned(), lock.release(), type(refused.value)
+        except Exception as error:  # noqa: BLE001 - whatever it is, both raise it
+            return type(error)
+
+    theirs = tried(redis.lock.Lock)
+    if odd == {"name": b""}:
+        theirs = redis.exceptions.DataError  # fencelock has no empty name
+    assert tried(redis_py.Lock) == theirs
+    redis_py.close(client)
+    client.close()
+
+
+def test_who_leaves_the_body_in_a_child_process_releases_nothing(server):
+    client = redis.Redis.from_url(server.url)
+    with client.lock("report", timeout=60, lock_class=redis_py.Lock) as lock:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
+            child = os.fork()
+        if not child:
+            try:
+                lock.__exit__(None, None, None)
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        assert lock.owned()
+    redis_py.close(client)
+    client.close()
 
 
 def test_a_token_of_one_s_own_is_refused(face):

@@ -175,13 +175,18 @@ async def fields_of(port: Port, keys: LockKeys) -> list[bytes]:
 async def force_unlock(port: Port, keys: RedissonKeys, reason: str = "by force_unlock") -> bool:
     """Take the lock from the holder that it finds, and announce that; False if it finds none.
 
-    This client's holder is notified before the request is sent (I8); another one of ours reads the
-    reason when its renewal is refused. A repeated request takes nothing from the next holder,
-    unless that is the same thread of a Java program.
+    This client's holder is notified before the request is sent (I8), or as its hold begins, if its
+    acquire is just being answered. Another one of ours reads the reason when its renewal is
+    refused. A repeated request takes nothing from the next holder, unless that is the same thread
+    of a Java program.
     """
     fields = await fields_of(port, keys)
     with port.mutex:
         held = [hold for hold in port.renewals.tracked() if hold.holder_id in fields]
+        names: Any = port.lines.cohorts  # of what this client holds or asks for
+        if any(name.startswith(b"%b " % keys.lock) for name in names):
+            for field in {*fields} - {hold.holder_id for hold in held}:
+                port.lines.remember_revoked(field, reason)
     for hold in held:
         lose(port, hold, "revoked", port.now(), reason)
     for field in fields:

@@ -349,11 +349,12 @@ async def _ask(
     claims_too = voters is not None and ttl > LONG_SECONDS
     with port.mutex:
         number, claimed, until = membership.claim(ttl, now) if claims_too else (0, 0.0, now)
+        waiting = () if voters is None else [b"?" + each for each in membership.waiting(now)]
     # On a clock that runs faster than ours it must not end sooner.
     lasts = (until - now) * (1 + 2 * DRIFT_RATE) + 1 if claims_too else 0.0
     short = ttl if ttl <= LONG_SECONDS else 0.0
     words = _words(short, port.client_channel, number, claimed, lasts)
-    call: Call = (MEMBERSHIP, (port.membership_key,), (*words, *(voters or ())))
+    call: Call = (MEMBERSHIP, (port.membership_key,), (*words, *(voters or ()), *waiting))
     nodes = range(len(port.nodes)) if voters is None else healthy(port, now)
     asks = Ballots(port, [Ballot(node, one, call) for node in nodes])
     needed = len(asks) if first else port.needed
@@ -361,8 +362,8 @@ async def _ask(
     claims: list[tuple[float, float]] = []
     with port.mutex:
         for ask in good:
-            longest, longest_claimed, left, *run_ids = ask.reply
-            membership.read(ask.node, longest / 1000, run_ids)
+            longest, longest_claimed, left, *known = ask.reply
+            membership.read(ask.node, longest / 1000, known, port.now())
             claims.append((longest_claimed / 1000, left / 1000))
         if len(good) >= port.needed:
             membership.read_claims(claims, port.now())

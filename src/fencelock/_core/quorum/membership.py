@@ -4,13 +4,17 @@ Rules of this file:
 
 - A node that was restarted may have forgotten a lease. It does not vote until the longest ttl in
   use has passed since its start: then no lease is left that it could have forgotten.
+- When it started is not asked of the node: a clock that is set after a boot makes its uptime any
+  number. It started before this client first saw its run id, and before other clients did, who
+  have the nodes remember when (``membership.lua``). One clock may be wrong: such a memory counts
+  when two other nodes agree.
 - Leases of more than a minute are claimed: each client that has some publishes how long they can
   last, and gives the claim up with the last of them. So a long lease that was released or has
   expired keeps no node from voting.
 - Claims that were read before a node was restarted say nothing about what it may have forgotten:
   they are read again first.
-- A restart is recognised by a new run id with a short uptime. Each node keeps the run ids of all
-  voters (``membership.lua``), for clients that never connected to it before.
+- A restart is recognised by a new run id. Each node keeps the run ids of all voters
+  (``membership.lua``), for clients that never connected to it before.
 - If no node has a record of any other, all are new and vote at once. That takes the answers of so
   many other nodes that one of them would have a record: membership is written to a majority.
 """
@@ -35,8 +39,10 @@ LONG_SECONDS = 60.0
 CLAIMED_TTLS = 3.0
 # While a claim keeps a node from voting, the membership is read again this often.
 REREAD_SECONDS = 1.0
-# ``uptime_in_seconds`` is a whole number.
-UPTIME_SLACK = 1.0
+# A node that started so much later than we think is believed: no two clocks run at one rate.
+START_SLACK = 1.0
+# So many other nodes must remember how long a node has been up: one of their clocks may be wrong.
+WITNESSES = 2
 # How long a straggler is awaited once the others have decided; see ``node_timeout`` of a client.
 NODE_SECONDS = 0.05
 # An undecided vote waits this many times longer for a majority, and so does the first node.
@@ -47,10 +53,10 @@ SUSPECT_SECONDS = 1.0
 
 
 class NodeIdentity(NamedTuple):
-    """The run id and start time of a node, as of our last connection."""
+    """The run id of a node, as of our last connection, and when we first saw it."""
 
     run_id: bytes
-    started_at: float
+    seen_at: float
 
 
 class Claimant:
@@ -71,6 +77,8 @@ class Membership:
         self._run_ids: frozenset[bytes] = frozenset()  # of the nodes
         self._told: set[bytes] = set()  # run ids that the nodes have recorded as voters
         self._known: set[bytes] = set()  # those, and those that we let vote
+        # Run id without a vote, and a node -> since when that one remembers it, by our clock.
+        self._witnesses: dict[tuple[bytes, int], float] = {}
         self.heard: set[int] = set()  # nodes whose membership record was read
         self.longest: float = 0.0  # the longest ttl in use, in seconds, of those up to a minute
         # The longest ttl that any client claims, and until when claims last by our clock.
@@ -89,13 +97,13 @@ class Membership:
         self.written: frozenset[bytes] = frozenset()
         self.written_at: float = -inf
 
-    def saw(self, node: int, run_id: bytes, uptime: float, now: float) -> None:
-        """Note a node's run id and uptime."""
+    def saw(self, node: int, run_id: bytes, now: float) -> None:
+        """Note a node's run id."""
         seen = self._seen.get(node)
         if seen is not None and seen.run_id != run_id:
             self._told.add(seen.run_id)
         if seen is None or seen.run_id != run_id:
-            self._seen[node] = NodeIdentity(run_id, now - uptime)
+            self._seen[node] = NodeIdentity(run_id, now)
             self._run_ids = frozenset(each.run_id for each in self._seen.values())
             self.heard = set()  # what was read before says nothing about this start
 
@@ -106,11 +114,17 @@ class Membership:
             return []
         return [node for node, seen in self._seen.items() if ids.count(seen.run_id) > 1]
 
-    def read(self, node: int, longest: float, run_ids: Iterable[bytes]) -> None:
-        """Note a node's membership record."""
+    def read(self, node: int, longest: float, words: Iterable[bytes], now: float) -> None:
+        """Note a node's membership record; its words are those of ``membership.lua``."""
         self.heard.add(node)
         self.longest = max(self.longest, longest)
-        self._told.update(run_ids)
+        for word in words:
+            run_id, _, since_ms = word.partition(b" ")
+            if since_ms:
+                since = now - int(since_ms) / 1000 * (1 - DRIFT_RATE)
+                self._witnesses[run_id, node] = since
+            else:
+                self._told.add(run_id)
         self._known |= self._told
 
     def read_claims(self, claims: Sequence[tuple[float, float]], now: float) -> None:
@@ -167,12 +181,21 @@ class Membership:
             return inf  # never connected
         if seen.run_id in self._known:
             return -inf
-        return self._forgets_nothing_from(seen)
+        return self._forgets_nothing_from(node)
 
-    def _forgets_nothing_from(self, seen: NodeIdentity) -> float:
+    def _forgets_nothing_from(self, node: int) -> float:
         """Return the instant from which every lease that a node can have forgotten has expired."""
-        claimed = min(seen.started_at + self.longest_claimed, self.claimed_until)
-        return max(seen.started_at + self.longest, claimed) + UPTIME_SLACK
+        started_at = self._started_by(node)
+        claimed = min(started_at + self.longest_claimed, self.claimed_until)
+        return max(started_at + self.longest, claimed) + START_SLACK
+
+    def _started_by(self, node: int) -> float:
+        """Return an instant by which a node had started."""
+        run_id, seen_at = self._seen[node]
+        others = sorted(
+            since for (of, by), since in self._witnesses.items() if of == run_id and by != node
+        )
+        return min([seen_at, *others[WITNESSES - 1 : WITNESSES]])
 
     def eligible(self, node: int, now: float) -> bool:
         """Return True if a node may vote; one that has waited long enough is a known voter then."""
@@ -183,7 +206,7 @@ class Membership:
             return True
         if not self.met or len(self.heard) < majority(self.nodes):
             return False
-        if now < self._forgets_nothing_from(seen):
+        if now < self._forgets_nothing_from(node):
             return False
         self._known.add(seen.run_id)
         return True
@@ -200,11 +223,15 @@ class Membership:
         nodes = self._seen.items()
         return frozenset(seen.run_id for node, seen in nodes if self.eligible(node, now))
 
+    def waiting(self, now: float) -> list[bytes]:
+        """Return the run ids of the nodes that may not vote yet."""
+        nodes = self._seen.items()
+        return [seen.run_id for node, seen in nodes if not self.eligible(node, now)]
+
     def unsure(self, now: float) -> bool:
         """Return True if some nodes would get their vote once all others have been read."""
-        waiting = not all(self.eligible(node, now) for node in self._seen)
         again = self.claimed_until > now >= self.read_at + REREAD_SECONDS
-        return waiting and (again or len(self.heard) < self.nodes)
+        return bool(self.waiting(now)) and (again or len(self.heard) < self.nodes)
 
     def stale(self, ttl: float, now: float) -> bool:
         """Return True if the nodes' records lack something that the next client must know."""
@@ -217,10 +244,9 @@ class Membership:
         return self.unsure(now) or not self.voters(now) <= self.written
 
 
-def parse_info(text: bytes) -> tuple[bytes, float]:
-    """Return the run id and the uptime in seconds from the answer to ``INFO server``."""
-    lines = dict(line.partition(b":")[::2] for line in text.splitlines())
-    return lines.get(b"run_id", b""), float(lines.get(b"uptime_in_seconds", b"0"))
+def run_id_of(text: bytes) -> bytes:
+    """Return the run id from the answer to ``INFO server``."""
+    return dict(line.partition(b":")[::2] for line in text.splitlines()).get(b"run_id", b"")
 
 
 # -- counting votes -----------------------------------------------------------------------------

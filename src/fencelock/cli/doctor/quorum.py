@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -10,10 +10,11 @@ from fencelock._core.quorum.membership import Membership
 from fencelock._core.quorum.membership import majority as most_of
 from fencelock._runtime.clock import now
 from fencelock.cli.doctor.report import Answer, fail, ok, warn
-from fencelock.cli.doctor.server import Server, number
+from fencelock.cli.doctor.server import Server
 from fencelock.cli.output import human
 
 _TTL: Final = b"ttl"
+_WAITS: Final = b"~?"  # before the run id of a node that waits for its vote
 
 
 class Quorum(NamedTuple):
@@ -76,12 +77,12 @@ def restarts(quorum: Quorum) -> Answer:
         return []
     membership, claims = Membership(total), list[list[bytes]]()
     for place, node in enumerate(nodes):
-        run_id, uptime = node.info.get("run_id", ""), number(node.info, "uptime_in_seconds")
-        membership.saw(place, run_id.encode(), uptime, node.asked_at)
+        run_id = node.info.get("run_id", "")
+        membership.saw(place, run_id.encode(), node.asked_at)
     for place, node in enumerate(nodes):
         record = dict(node.membership or {})
         longest = int(record.pop(_TTL, 0)) / 1000
-        membership.read(place, longest, (each for each in record if not each.startswith(b"~")))
+        membership.read(place, longest, _known(node, record), now())
         claims += [claim.split() for each, claim in record.items() if each.startswith(b"~")]
     # When a claim ends is said by a node's clock: here it is as long as the lease may be.
     ttls = [int(ttl) / 1000 for _, _, ttl in claims]
@@ -92,7 +93,18 @@ def restarts(quorum: Quorum) -> Answer:
     for place, node in enumerate(nodes):
         if not membership.eligible(place, instant):
             left = human(max(0.0, membership.votes_from(place) - instant))
-            found = f"{node.label} was restarted recently: no vote for another {left}"
-            change = "wait: after that time no lease is left that it may have forgotten"
+            found = f"{node.label} was restarted: no vote for another {left} at most"
+            change = "wait while clients use the quorum: until no lease is left that it forgot"
             answer += warn(found, change)
     return answer or (ok(f"{len(nodes)} of {total} nodes may vote") if nodes else [])
+
+
+def _known(node: Server, record: Mapping[bytes, bytes]) -> Iterator[bytes]:
+    """Return the run ids in a node's record in the words of ``membership.lua``."""
+    seconds, micros = node.command(b"TIME")
+    now_ms = int(seconds) * 1000 + int(micros) // 1000
+    for each, value in record.items():
+        if each.startswith(_WAITS):
+            yield b"%b %d" % (each.removeprefix(_WAITS), max(0, now_ms - int(value.split()[1])))
+        elif not each.startswith(b"~"):
+            yield each

@@ -16,11 +16,12 @@ import contextlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-anyio: Any
 try:
-    import anyio
+    import anyio as _anyio
 except ImportError:  # then no framework is there that needs it
-    anyio = None
+    anyio: Any = None
+else:
+    anyio = _anyio
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]

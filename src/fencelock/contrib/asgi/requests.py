@@ -144,7 +144,10 @@ async def _leave(lock: AsyncLock | Lock, error: BaseException | None) -> None:
 
 def _in_thread(call: Callable[[], T]) -> asyncio.Future[T]:
     """Begin a call in a thread that counts for no limit: none waits for another request's."""
-    return asyncio.ensure_future(anyio.to_thread.run_sync(call, limiter=anyio.CapacityLimiter(1)))
+    running: asyncio.Future[T] = asyncio.ensure_future(
+        anyio.to_thread.run_sync(call, limiter=anyio.CapacityLimiter(1))
+    )
+    return running
 
 
 # FastAPI reads it, and cannot look up the names in the annotations of an object.

@@ -5,6 +5,10 @@
 -- ARGV  1 how many entries to keep   2 how long to keep them at least after this, ms   then entries
 -- Reply how many entries were given
 
+-- include: _rights
+local refused = lacks('PEXPIRE', 'PTTL')
+if refused then return refused end
+
 for i = 3, #ARGV do redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'entry', ARGV[i]) end
 if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
 return #ARGV - 2

@@ -6,6 +6,10 @@
 -- Reply how many names were given
 -- include: _now
 
+-- include: _rights
+local refused = lacks('PEXPIRE', 'ZREMRANGEBYRANK')
+if refused then return refused end
+
 for i = 3, #ARGV do redis.call('ZADD', KEYS[1], now, ARGV[i]) end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -1 - ARGV[1])

@@ -7,6 +7,10 @@
 --       another holder, or ''
 -- include: lock/_lock
 -- include: lock/_whose
+-- include: lock/_rights
+
+refused = lacks('GET', 'SCARD', 'SREM', 'ZPOPMIN')
+if refused then return refused end
 
 local left, released = 0, 0
 if ARGV[4] ~= '' then left = call('ZREM', KEYS[3], ARGV[4]) end

@@ -44,6 +44,11 @@ if type(current) ~= 'string' then
   if current then return current end
 end
 
+-- From here on several commands may write. As a part of acquire_next.lua it has asked before.
+-- include: _rights
+local lacking = not ARGV[9] and lacks('PEXPIRE', 'PTTL', 'ZCARD', 'ZRANGE', 'ZRANK')
+if lacking then return lacking end
+
 -- include: _enqueue
 
 -- A waiter that waited for others of its client has its place in line by its own arrival.
@@ -65,6 +70,12 @@ end
 
 -- The other usual case: another client holds.
 if type(current) == 'string' and current ~= holder then return held() end
+
+if not ARGV[9] then
+-- include: lock/_rights
+  refused = lacks('EXISTS', 'ZPOPMIN', 'ZREM')
+  if refused then return refused end
+end
 
 -- include: lock/_lock
 -- include: lock/_prolong

@@ -25,6 +25,10 @@ local function end_tenure(holder, fence)
   return 1
 end
 
+-- include: lock/_rights
+refused = lacks('EXISTS', 'GET', 'HGET', 'PTTL', 'TYPE', 'ZCARD', 'ZPOPMIN', 'ZRANGE', 'ZRANK', 'ZREM')
+if refused then return refused end
+
 local verdict = end_tenure(ARGV[7], ARGV[8])
 
 local function acquire()

@@ -13,6 +13,9 @@ if call('ZSCORE', KEYS[4], 'broke ' .. ARGV[3]) then
   return {1, string.match(call('GET', KEYS[6]) or '', '^%S*'), ''}
 end
 if call('ZSCORE', KEYS[4], 'found ' .. ARGV[3]) then return {0, '', ''} end
+-- include: lock/_rights
+refused = lacks('GET', 'ZPOPMIN')
+if refused then return refused end
 -- include: _when_full
 remember(1, clock(), (holder and 'broke ' or 'found ') .. ARGV[3])
 if not holder then

@@ -26,6 +26,9 @@ end
 local now, kept = clock(), 'kept ' .. ARGV[5]
 if call('ZSCORE', KEYS[4], kept) then return {0, ''} end
 
+-- include: lock/_rights
+refused = lacks('GET', 'ZPOPMIN', 'ZREM')
+if refused then return refused end
 -- include: _when_full
 local line, silent = call('ZRANGE', KEYS[3], 0, -1, 'WITHSCORES'), ''
 for i = 1, #line, 2 do

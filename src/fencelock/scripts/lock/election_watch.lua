@@ -10,6 +10,9 @@
 local FORGET_WATCHER_US = 10000000  -- a watcher that has not looked for this long is forgotten
 
 if ARGV[1] then
+-- include: _rights
+  local refused = lacks('GET', 'PEXPIRE', 'PTTL', 'ZADD')
+  if refused then return refused end
 -- include: _now
   redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('%.0f', now - FORGET_WATCHER_US))
   redis.call('ZADD', KEYS[3], now, ARGV[1] .. ' ' .. ARGV[2])

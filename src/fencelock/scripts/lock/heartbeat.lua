@@ -12,6 +12,10 @@
 -- include: lock/_recall
 -- include: lock/_whose
 
+-- include: lock/_rights
+refused = lacks('GET', 'PTTL', 'ZPOPMIN', 'ZRANK', 'ZREMRANGEBYSCORE')
+if refused then return refused end
+
 -- include: _when_full
 local now, base, arg = clock(), 1, 2
 local reply = {tonumber(now)}

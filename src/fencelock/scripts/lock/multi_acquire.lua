@@ -29,6 +29,11 @@ for i = 1, #KEYS / 5 do
   records[i], taken[i] = record, current
 end
 
+-- A repeated request prolongs what is there, and another lock may be free again.
+-- include: _rights
+local refused = next(taken) and lacks('PEXPIRE', 'PTTL', 'SET')
+if refused then return refused end
+
 local now, fences = clock(), {}
 for i = 1, #KEYS / 5 do
   local base, holder, ttl = (i - 1) * 5 + 1, ARGV[(i - 1) * 3 + 1], tonumber(ARGV[(i - 1) * 3 + 2])

@@ -8,6 +8,9 @@
 --                        client holds
 --                 nil    no client holds
 -- include: lock/_lock
+-- include: lock/_rights
+refused = lacks('EXISTS', 'ZPOPMIN')
+if refused then return refused end
 
 local reply = {}
 for i = 1, #KEYS / 6 do

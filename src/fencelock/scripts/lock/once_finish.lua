@@ -28,6 +28,9 @@ local start = math.min(tonumber(fence), us)  -- a fence is the instant of its gr
 if last ~= holder then start, info = us, '{}' end  -- the record is gone: the server forgot it
 local ends_ms = math.max(tonumber(ARGV[3]) - math.floor((us - start) / 1000), tonumber(ARGV[4]))
 local awaited = call('EXISTS', KEYS[3]) == 1
+-- include: lock/_rights
+refused = lacks('ZPOPMIN', 'ZRANGE', 'ZREM')
+if refused then return refused end
 -- include: _when_full
 call('SET', KEYS[7], string.format('%s %s %.0f %.0f %s %d ', fence, holder, start, us, ARGV[5],
   #info) .. info .. ARGV[6], 'PX', math.max(1, ends_ms))

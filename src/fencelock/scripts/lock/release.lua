@@ -15,6 +15,12 @@ if redis.pcall('GET', KEYS[1]) ~= holder then  -- an error when the key is of an
 -- include: _not_holder
   return {-1, reason}
 end
+local awaited = call('EXISTS', KEYS[3]) == 1
+if awaited or ARGV[3] then
+-- include: lock/_rights
+  refused = ARGV[3] and lacks('GET', 'SCARD', 'SREM', 'ZPOPMIN')
+  if refused then return refused end
+end
 if ARGV[3] == '' then
 -- include: lock/_used_fence
   write_used(base, ARGV[4])
@@ -26,7 +32,7 @@ elseif ARGV[3] then
   local left = call('SCARD', KEYS[5])
   if left > 0 then return {0, left} end
 end
-if call('EXISTS', KEYS[3]) == 0 then
+if not awaited then
   call('DEL', KEYS[1])
   return 1
 end

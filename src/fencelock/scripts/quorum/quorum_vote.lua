@@ -23,6 +23,9 @@ end
 if current and current ~= holder then return {call('PTTL', KEYS[1])} end
 if current then
   -- A repeated request: a full lease, and the fence that it has.
+-- include: _rights
+  local refused = lacks('PTTL', 'SET')
+  if refused then return refused end
 -- include: lock/_prolong
   prolong(KEYS[1], ttl)
   prolong(KEYS[2], RECORD_MS + ttl)

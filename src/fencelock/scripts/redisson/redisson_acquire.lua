@@ -15,6 +15,9 @@ if not again and call('EXISTS', KEYS[1]) == 1 then
 -- include: _now
   return {tonumber(now), call('PTTL', KEYS[1]), 0, 0, ''}
 end
+-- include: _rights
+local refused = lacks('GET', 'HSET', 'PEXPIRE')
+if refused then return refused end
 if KEYS[2] then
   if not again then call('INCR', KEYS[2]) end
   token = call('GET', KEYS[2]) or token

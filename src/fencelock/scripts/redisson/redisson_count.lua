@@ -10,6 +10,9 @@
 -- The channel is Redisson's. Its clients understand nothing but numbers there; 0 says that it is free.
 
 local call, holder, count, mine = redis.call, ARGV[1], tonumber(ARGV[2]), false
+-- include: _rights
+local refused = ARGV[4] == '1' and lacks('TIME')
+if refused then return refused end
 local held = redis.pcall('HEXISTS', KEYS[1], holder)  -- an error when the key is of another kind by now
 if type(held) == 'table' and not string.find(held.err, 'WRONGTYPE') then return held end
 

@@ -8,6 +8,7 @@
 -- include: shares/_shares
 -- include: shares/_shares_line
 
+-- include: shares/_rights
 -- include: _when_full
 local s = open(1)
 if not (s and s.kind) then return {0, 0, 0, ''} end

@@ -38,6 +38,9 @@ if ARGV[6] == '' then
   end
   if taken and taken + permits <= tonumber(limit) and #holds < HOLDS_BYTES then
     local ends = now + ttl * 1000
+-- include: _rights
+    local refused = lacks('PEXPIRE', 'ZADD')
+    if refused then return refused end
 -- include: _next_fence
     call('SET', KEYS[2], fence .. agreed .. taken + permits .. holds .. '\n' .. holder .. ' '
       .. permits .. ' ' .. fence .. ' ' .. options, 'PX', RECORD_MS + math.max(lasts, ttl))
@@ -56,8 +59,12 @@ local head, declared, nested_under = ARGV[2], tonumber(limit), ARGV[6]
 local client_channel = string.match(options, '^%d+ %d+ p%d+ (%S+)')
 ttl, permits = tonumber(ttl), tonumber(permits)
 
-local s, refused = open(1, kind, declared)
-if not s then return refused end
+-- include: shares/_rights
+refused = lacks('ZCARD', 'ZRANK')
+if refused then return refused end
+
+local s, other = open(1, kind, declared)
+if not s then return other end
 local kept = not s.idle and call('ZSCORE', KEYS[1], holder)
 
 if not kept and not may_name(s, declared) then

@@ -8,9 +8,10 @@
 -- include: shares/_shares
 -- include: shares/_shares_line
 
+-- include: shares/_rights
 -- include: _when_full
-local s, refused = open(1)
-if not s then return refused end
+local s, other = open(1)
+if not s then return other end
 if not s.kind then return {0} end
 if call('ZSCORE', KEYS[4], 'broke ' .. ARGV[4]) then
   save(s)

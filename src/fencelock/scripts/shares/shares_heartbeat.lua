@@ -10,6 +10,9 @@
 -- include: shares/_shares_line
 -- include: _heartbeat
 
+-- include: shares/_rights
+refused = lacks('ZRANK', 'ZREMRANGEBYSCORE')
+if refused then return refused end
 -- include: _when_full
 local now, base, arg, reply = tonumber(clock()), 1, 2, {}
 reply[1] = now

@@ -9,9 +9,10 @@
 -- include: shares/_shares
 -- include: shares/_shares_line
 
+-- include: shares/_rights
 -- include: _when_full
-local s, refused = open(1, ARGV[1], tonumber(ARGV[2]))
-if not s then return refused end
+local s, other = open(1, ARGV[1], tonumber(ARGV[2]))
+if not s then return other end
 if remember(1, s.clock, 'limited ' .. ARGV[5]) == 1 then change_limit(s, tonumber(ARGV[3])) end
 serve(s, '', ARGV[4])
 save(s)

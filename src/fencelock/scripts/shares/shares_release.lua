@@ -20,6 +20,9 @@ if ARGV[3] == '0' and call('EXISTS', KEYS[3]) == 0 then
       '^(%d+ =%S+ %S+ %d+ )(%d+)(.*)$')
     local at = head and string.find(holds, '\n' .. holder .. ' ', 1, true)
     if at then
+-- include: _rights
+      local refused = lacks('SET')
+      if refused then return refused end
       local permits, ends = string.match(holds, '^%S+ (%d+)[^\n]*()', at + 1)
       call('ZREM', KEYS[1], holder)  -- first, as in _when_full.lua
       call('SET', KEYS[2], head .. taken - permits .. string.sub(holds, 1, at - 1)
@@ -31,6 +34,7 @@ end
 
 -- include: shares/_shares
 
+-- include: shares/_rights
 -- include: _when_full
 local s = open(1)
 local held = s and s.kind and call('HGET', KEYS[5], holder)

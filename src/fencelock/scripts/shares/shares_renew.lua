@@ -21,6 +21,10 @@ local function prolong_all(k, ttl)
   call('PEXPIRE', KEYS[k + 2], ttl)
 end
 
+-- include: _rights
+local lacking = lacks('PTTL', 'ZADD', 'ZSCORE')
+if lacking then return lacking end
+
 local now = tonumber(clock())
 local shortens = now < tonumber(ARGV[2])
 for i = 1, #KEYS / 3 do

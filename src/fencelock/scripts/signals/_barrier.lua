@@ -175,3 +175,6 @@ local function begin()
   begin_state('barrier')
   call('HSET', KEYS[1], 'parties', ARGV[1], 'count', 0, 'next', 0, 'free', '', 'heard', text(now))
 end
+
+lacking = lacks('HDEL', 'ZRANGEBYSCORE')
+if lacking then return lacking end

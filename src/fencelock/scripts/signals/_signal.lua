@@ -113,3 +113,8 @@ local function end_generation(outcome)
   end
   call('DEL', KEYS[2])
 end
+
+-- Before anything is written, by any of these scripts.
+-- include: _rights
+local lacking = lacks('DEL', 'HGET', 'HSET', 'PEXPIRE', 'ZADD', 'ZRANGE', 'ZREM', 'ZREMRANGEBYSCORE', 'ZSCORE')
+if lacking then return lacking end
