@@ -53,7 +53,8 @@ async def child_in_copy(lease):
             pass
         else:
             assert call == client.aclose
-    await asyncio.sleep(0.5)  # for what its parent's timers would do here
+    never = asyncio.get_running_loop().create_future()
+    await asyncio.wait([never], timeout=0.5)  # its parent's timers would do something here
     return True
 
 async def parent():

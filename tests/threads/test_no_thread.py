@@ -1,5 +1,6 @@
 """No thread can be started: a limit of the system, or the end of the interpreter (I9)."""
 
+import sys
 import threading
 
 import pytest
@@ -9,16 +10,26 @@ from tests.threads.state import lease_threads, program, thread, waiting
 from tests.waiting import SOON, until
 
 
-@pytest.fixture
-def without_threads(monkeypatch, client):
+@pytest.fixture(params=["a limit", "an isolated interpreter"])
+def without_threads(request, monkeypatch, client):
     """Let the library's threads end, and start none from here on."""
+    begins = threading.Thread.__init__
 
-    def refused(self):
-        raise RuntimeError("can't start new thread")
+    def refused(self, daemon=True):
+        if daemon:
+            raise RuntimeError("can't start new thread")
+
+    def begun(self, *args, daemon=None, **given):
+        refused(self, daemon)
+        begins(self, *args, **given)
 
     client.lock("first").locked()  # it is connected
     until(lambda: not lease_threads())
-    monkeypatch.setattr(threading.Thread, "start", refused)
+    if request.param == "a limit":
+        monkeypatch.setattr(threading.Thread, "start", refused)
+    else:  # which has no daemons
+        monkeypatch.setattr(threading.Thread, "__init__", begun)
+        monkeypatch.setattr(threading.Thread, "daemon", property(lambda _: False, refused))
 
 
 KINDS = {
@@ -109,6 +120,36 @@ def test_at_the_end_of_the_interpreter(server, prefix):
     with program(AT_EXIT, server.url, prefix) as running:
         out, err = running.communicate(timeout=SOON)
     assert (running.returncode, out, err) == (0, "fixed\nfree\n", "")
+
+
+ISOLATED = """
+import sys
+try:
+    import _interpreters as interpreters
+except ImportError:  # Python 3.12
+    import _xxsubinterpreters as interpreters
+text = f"import sys; sys.path[:], url, prefix = {sys.path}, {sys.argv[1]!r}, {sys.argv[2]!r}" + '''
+import fencelock
+client = fencelock.Client(url, key_prefix=prefix)
+with client.lock("a", renew=False):
+    assert not fencelock.Client(url, key_prefix=prefix).lock("a").acquire(timeout=0.1)
+try:
+    client.lock("a").acquire()
+except fencelock.NotRenewable:
+    print("refused", flush=True)
+'''
+run = getattr(interpreters, "exec", None) or interpreters.run_string
+assert run(interpreters.create(), text) is None
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="3.12 may crash at the end of one")
+def test_in_an_isolated_interpreter(server, prefix):
+    """It has no daemon threads: what is renewed is refused, and everything else works."""
+    with program(ISOLATED, server.url, prefix) as running:
+        out, err = running.communicate(timeout=SOON)
+    assert (running.returncode, out, err) == (0, "refused\n", "")
+    assert server.command("GET", prefix + "a") is None
 
 
 HEAD = """

@@ -3,12 +3,12 @@
 Rules of this file (I14):
 
 - A copy is known by a page of memory that the kernel empties in every copy, also in one that was
-  forked in C, of which Python is not told, and in one with the same process id in another
+  forked in C, where no handler of Python's runs, and in one with the same process id in another
   namespace. Where the kernel does not do that, a copy is known by its process id.
-- Whoever keeps something that belongs to one process compares the number that it noted with
-  ``mark[0]``, which is 0 in a copy that has not been noticed yet. Whoever sends something, takes
-  the mutex or draws an id asks first: ``mark[0] or notice()``.
-- The first who asks in a copy does what each module has left to ``in_copies``, before it goes on.
+- What belongs to one process has that process's number, and is compared with ``mark[0]``, which is
+  0 in a copy that has not been noticed yet. Before something is sent, the mutex taken or an id
+  drawn, a copy is noticed: ``mark[0] or notice()``.
+- Whatever thread is first in a copy does what each module has left to ``in_copies``, and goes on.
 - A snapshot that is restored twice has the same page and process id: nothing can tell.
 """
 
