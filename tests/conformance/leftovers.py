@@ -22,7 +22,7 @@ TABLES = (
     *(WeakSet, WeakKeyDictionary, WeakValueDictionary),
 )
 # Parts of the client that lie in a table: they are looked into.
-PARTS = frozenset({"_opened", "nodes", "at", "_ports", "_rounds", "_monitors"})
+PARTS = frozenset({"_opened", "nodes", "at", "_ports", "_closers", "_rounds", "_monitors"})
 # What a client remembers of what is over, up to so many of each.
 MEMORIES = {
     "gone": 1000,
