@@ -12,7 +12,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from typing import Any
@@ -37,7 +38,7 @@ from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import catch_up, put_off_work, started
-from fencelock.errors import NotRenewable
+from fencelock.errors import NotRenewable, ServerError
 from fencelock.scripts import Script
 
 
@@ -54,7 +55,8 @@ class BlockingPort(ProcessPort):
                 port.pushed(connection, message)
 
         self._ear = hear
-        self._lent: set[Seat] = set()  # waiters that lent their connection
+        # Waiters without a connection: they lent it, or the server accepted no other.
+        self._lent: set[Seat] = set()
         self.pool: Pool = self._new_pool()
         self._channels = count(1)
         self._renewal_thread = RenewalThread(self)
@@ -127,8 +129,9 @@ class BlockingPort(ProcessPort):
             raise closed()
         connection = waiter.connection
         if not isinstance(connection, Connection) or not connection.sound:
-            self.close(waiter)
-            connection = waiter.connection = self.pool.take(until)
+            self._unseat(waiter)
+            with self._seating(waiter):
+                connection = waiter.connection = self.pool.take(until)
             connection.waiter = waiter
         if not listen:
             return
@@ -151,8 +154,24 @@ class BlockingPort(ProcessPort):
             raise NoReply("the waiter's connection was lost", sent=False)
         return waiter.connection
 
+    @contextmanager
+    def _seating(self, waiter: Seat) -> Iterator[None]:
+        """Find a connection for a waiter; if there is none, others that only wait lend theirs."""
+        try:
+            yield
+        except (NoReply, ServerError):
+            with self.mutex:
+                self._lent.add(waiter)
+            raise
+
     def close(self, waiter: Seat) -> None:
-        """Take the connection back from a waiter."""
+        """Take the connection back from a waiter, which has ended, or asks with another one."""
+        self._unseat(waiter)
+        if self._lent:
+            with self.mutex:
+                self._lent.discard(waiter)
+
+    def _unseat(self, waiter: Seat) -> None:
         connection, waiter.connection, waiter.origin = waiter.connection, None, None
         if isinstance(connection, Connection):
             connection.waiter = None
@@ -163,9 +182,6 @@ class BlockingPort(ProcessPort):
                 self.pool.of_node(connection).drop()
             else:
                 self.pool.give(connection)
-        if self._lent:  # it has ended, or asks with another one
-            with self.mutex:
-                self._lent.discard(waiter)
 
     async def wait(self, waiter: Seat, until: float) -> None:
         """Read the waiter's connection until a push concerns it, or until the instant."""
@@ -183,8 +199,12 @@ class BlockingPort(ProcessPort):
         try:
             connection = self._connect(waiter)
             connection.fresh = False  # it may die while nothing is sent
-            while not waiter.news and connection.listen(until):
-                pass
+            while not waiter.news:
+                short = min(until, now() + REST_SECONDS)
+                if connection.listen(short):
+                    continue
+                if short == until or (self._lent and not self._spares_one(waiter, until)):
+                    return
         except NoReply:
             waiter.lose_place()
 
