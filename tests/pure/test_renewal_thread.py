@@ -1,6 +1,8 @@
 """_io/renewal_thread.py: when the thread that tends leases is nudged, and when it opens an ear."""
 
+import errno
 import select
+import socket
 import threading
 from types import SimpleNamespace
 
@@ -38,6 +40,7 @@ def renewal_thread(port):
     """Lend a renewal thread whose thread is this one."""
     found = RenewalThread(port)
     assert found._registered()
+    found._lay_pipe()
     yield found
     found.close_pipe()
 
@@ -104,3 +107,36 @@ def test_a_client_that_closes_waits_for_its_thread_until_the_instant(renewal_thr
     renewal_thread.stop(now() - 5)
     assert 0 <= waited[0] <= 0.05
     assert waited[1] == 0
+
+
+def test_without_a_descriptor_for_its_pipe_the_thread_looks_often(
+    monkeypatch, renewal_thread, port
+):
+    """And makes one as soon as it can."""
+    renewal_thread.close_pipe()
+    with monkeypatch.context() as patched:
+        patched.setattr(socket, "socketpair", refuses)
+        renewal_thread._lay_pipe()
+        assert renewal_thread._pipe is None
+        renewal_thread._ear = SimpleNamespace(sound=True, settle=lambda: True)
+        began = now()
+        renewal_thread._rest(port, began + SOON)
+        assert now() - began < SOON
+    renewal_thread._lay_pipe()
+    assert renewal_thread._pipe is not None
+
+
+def refuses():
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
+def test_one_that_died_is_not_taken_for_the_one_that_renews(monkeypatch, renewal_thread):
+    dead = threading.Thread(target=int)
+    dead.start()
+    dead.join()
+    renewal_thread._thread, renewal_thread.wakes_at, begun = dead, 5.0, []
+    monkeypatch.setattr(renewal_thread, "_start", lambda: begun.append(None))
+    renewal_thread.mind(1.0)
+    assert len(begun) == 1
+    assert renewal_thread._registered()
+    assert renewal_thread._thread is threading.current_thread()

@@ -31,7 +31,7 @@ from typing import Any, Protocol, TypeVar
 from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply, Reply, closed
 from fencelock._io.bounded_call import Work, WorkClaim, under_way
-from fencelock._io.connect import RESOLVER, Found, greet, open_socket, refused
+from fencelock._io.connect import RESOLVER, Found, connecting, greet, open_socket, refused
 from fencelock._io.poll import POLLIN, poller
 from fencelock._io.prompt_asyncio import AtOnce, Resume
 from fencelock._io.sources.kinds import Bridged, Cloned, Direct, One, instead_of, silence
@@ -314,8 +314,8 @@ class AsyncConnection(asyncio.BufferedProtocol):
             if self.retired and not self._slots:
                 self.close()
         except (ConnectionError, IndexError) as error:  # bytes that are not a valid answer
-            log.warning("connection given up: %r", error)
             self.close()
+            log.warning("connection given up: %r", error)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Raise in all tasks that still wait for an answer."""
@@ -364,8 +364,8 @@ class AsyncConnection(asyncio.BufferedProtocol):
                 slot.set_exception(NoReply("no answer in time", sent=True, undo_connection=self))
                 self.fresh = False
         if self._slots and current - self._slots[0][2] > self._stall:
-            log.warning("no answer for %.1f s: connection given up", self._stall)
             self.close()
+            log.warning("no answer for %.1f s: connection given up", self._stall)
             return
         if not self.fresh and self.silent_for(current) >= self.silence:
             self.retire()
@@ -393,16 +393,9 @@ async def dial(
     mux = make(asyncio.get_running_loop(), pushed, stall=stall)
     source = instead_of(source, asynchronous=True)
     try:
-        async with asyncio.timeout(max(0.001, until - now())):
-            if isinstance(source, Direct):
-                await _direct(source, mux, until)
-            elif isinstance(source, Bridged):
-                from fencelock._io.sources import bridge  # noqa: PLC0415 - seldom needed
-
-                await bridge.adopt(source, mux)
-                await greet(mux.command, [GREETING], source.label, until)
-            else:
-                await _adopted(source, mux, until)
+        with connecting(source.label):
+            async with asyncio.timeout(max(0.001, until - now())):
+                await _connect(source, mux, until)
     except TimeoutError as error:
         mux.close()
         raise NoReply(silence(source), sent=False) from error
@@ -410,6 +403,18 @@ async def dial(
         mux.close()
         raise
     return mux
+
+
+async def _connect(source: One, mux: AsyncConnection, until: float) -> None:
+    if isinstance(source, Direct):
+        await _direct(source, mux, until)
+    elif isinstance(source, Bridged):
+        from fencelock._io.sources import bridge  # noqa: PLC0415 - seldom needed
+
+        await bridge.adopt(source, mux)
+        await greet(mux.command, [GREETING], source.label, until)
+    else:
+        await _adopted(source, mux, until)
 
 
 class AsyncioSockets:

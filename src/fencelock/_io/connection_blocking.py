@@ -19,7 +19,7 @@ from typing import Any
 
 from fencelock._core.deadlines import SILENT_SECONDS
 from fencelock._core.types import NoReply, Reply
-from fencelock._io.connect import RESOLVER, Found, greet, open_socket
+from fencelock._io.connect import RESOLVER, Found, connecting, greet, open_socket
 from fencelock._io.poll import POLLIN, Poller, poller
 from fencelock._io.sources.kinds import Bridged, Direct, One, instead_of
 from fencelock._io.sources.url import GREETING
@@ -388,18 +388,19 @@ def dial(source: One, until: float, pushed: Pushed, make: Make = Connection) -> 
     source = instead_of(source, asynchronous=False)
     where = source.label
     handshake: Sequence[tuple[bytes, ...]] = [GREETING]
-    if isinstance(source, Direct):
-        address = source.locate(until)
-        where, handshake = str(address), address.handshake()
-        sock = run_inline(open_socket(BlockingSockets(), address, until))
-    elif isinstance(source, Bridged):
-        from fencelock._io.sources import bridge  # noqa: PLC0415 - seldom needed
+    with connecting(where):
+        if isinstance(source, Direct):
+            address = source.locate(until)
+            where, handshake = str(address), address.handshake()
+            sock = run_inline(open_socket(BlockingSockets(), address, until))
+        elif isinstance(source, Bridged):
+            from fencelock._io.sources import bridge  # noqa: PLC0415 - seldom needed
 
-        sock = bridge.connect(source)
-    else:
-        from fencelock._io.sources import client  # noqa: PLC0415 - needs redis-py's exceptions
+            sock = bridge.connect(source)
+        else:
+            from fencelock._io.sources import client  # noqa: PLC0415 - needs redis-py's exceptions
 
-        sock = client.connect(source, until)
+            sock = client.connect(source, until)
     connection = make(sock, pushed)
     try:
         run_inline(greet(connection.ask, handshake, where, until))

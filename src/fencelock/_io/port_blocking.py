@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count
 from typing import Any
@@ -395,10 +395,10 @@ class LossCallbacks:
             holds = () if others else tuple(self._untold)
             if not others:
                 self._untold.clear()
-        what = "waits for another on_lost" if others else "delays its caller"
-        log.warning("no thread can be started: on_lost %s: %s", what, trouble)
         for hold in holds:
             _notify(hold)
+        what = "waits for another on_lost" if others else "delays its caller"
+        log.warning("no thread can be started: on_lost %s: %s", what, trouble)
 
     def _run(self) -> None:
         me = threading.current_thread()
@@ -410,8 +410,9 @@ class LossCallbacks:
                 hold = self._untold.popleft()
                 self._busy.add(me)
                 more = bool(self._untold)
-            if more:
-                self._see_to_it()
+            with suppress(Exception):  # out of memory: then this thread calls the others, too
+                if more:
+                    self._see_to_it()
             _notify(hold)
             with self._lock:
                 self._busy.discard(me)
@@ -419,7 +420,9 @@ class LossCallbacks:
 
 
 def _notify(hold: Hold) -> None:
+    if not hold.begin_telling():
+        return
     try:
         hold.terms.options.on_lost(hold)
-    except Exception:
+    except BaseException:  # also sys.exit(): others wait for this thread
         log.exception("on_lost of %r raised", hold.name)

@@ -1,11 +1,17 @@
 """The library's log: the logger ``fencelock`` of ``logging``, imported with the first record.
 
 Most processes never write a record, and the command line starts faster without ``logging``.
+
+What a filter, a handler or a record factory of the program raises ends nothing here (I16): its
+first traceback goes to stderr, as that of a handler does. Code logs last all the same: what is
+more than an ``Exception``, such as Ctrl-C, goes on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,14 +25,27 @@ class LateLogger(Logger):
 
     def __init__(self) -> None:
         self.prepare: Callable[[Logger], object] = lambda _: None
+        self._failed = False  # a record could not be written
 
     def __getattr__(self, name: str) -> Any:
-        """Return the real logger's attribute, so that a record names the line that wrote it."""
-        import logging  # noqa: PLC0415 - see above
+        """Return what calls the real logger's method of this name."""
+        return partial(self._write, name)
 
-        logger = logging.getLogger("fencelock")
-        self.prepare(logger)
-        return getattr(logger, name)
+    def _write(self, method: str, *args: Any, **more: Any) -> None:
+        """Write a record, which names the line that asked for it."""
+        try:
+            import logging  # noqa: PLC0415 - see above
+
+            logger = logging.getLogger("fencelock")
+            self.prepare(logger)
+            getattr(logger, method)(*args, stacklevel=2, **more)
+        except Exception:  # noqa: BLE001 - of the program's logging; or no file can be opened
+            with suppress(Exception):
+                import traceback  # noqa: PLC0415 - see above
+
+                if not self._failed:
+                    traceback.print_exc()
+                self._failed = True
 
 
 log: LateLogger = LateLogger()

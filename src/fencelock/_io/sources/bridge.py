@@ -20,9 +20,11 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from fencelock._core.types import NoReply
 from fencelock._io.sources.kinds import Bridged
 from fencelock._io.wire import INCOMPLETE, reader
 from fencelock._runtime.descriptors import own
+from fencelock._runtime.mutex import started
 
 Words = Sequence[bytes]
 
@@ -50,7 +52,11 @@ def connect(source: Bridged) -> socket.socket:
     """Return a blocking socket to what a client talks to."""
     ours, theirs = map(own, socket.socketpair())
     far = _BlockingBridge(source.client, theirs)
-    threading.Thread(target=far.serve, name="fencelock-bridge", daemon=True).start()
+    trouble = started(threading.Thread(target=far.serve, name="fencelock-bridge", daemon=True))
+    if trouble is not None:
+        ours.close()
+        theirs.close()
+        raise NoReply(str(trouble), sent=False)
     return ours
 
 
