@@ -56,6 +56,7 @@ Make = Callable[..., "AsyncConnection"]
 T = TypeVar("T")
 
 READ_BYTES = 16384
+PING = pack((b"PING",))
 # A turn of the loop that lasted longer is given back to the requests that were queued in it.
 LATE_SECONDS = 0.05
 # How soon to look again whether time is up, after the loop has read what came.
@@ -96,7 +97,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self._unsent: list[bytes] = []
         self._watch: asyncio.TimerHandle | None = None
         self._watch_at = 0.0
-        self._heard_at = 0.0
+        self.heard_at = 0.0
         self._leaving: dict[Slot, bytes] = {}  # channels that are being left, by the request
         # Channels of other programs, with the waiters that hear each, and the command for that.
         self.topics: dict[bytes, dict[Seat, bytes]] = {}
@@ -243,12 +244,12 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
     def silent_for(self, current: float) -> float:
         """Return for how long answers have been due and nothing has arrived."""
-        return current - max(self._slots[0][2], self._heard_at) if self._slots else 0.0
+        return current - max(self._slots[0][2], self.heard_at) if self._slots else 0.0
 
     def silent_since(self, when: float) -> bool:
         """Return True if a request was sent since an instant and nothing has arrived."""
         asked = any(at >= when for _, _, at in self._slots)
-        return asked and self._heard_at < when
+        return asked and self.heard_at < when
 
     @property
     def asking(self) -> bool:
@@ -299,7 +300,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Hand out every complete answer and push."""
-        self._heard_at = now()
+        self.heard_at = now()
         try:
             self._reader.feed(self._buffer, 0, nbytes)
             while (message := self._reader.gets()) is not INCOMPLETE:

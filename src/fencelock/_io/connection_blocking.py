@@ -42,6 +42,7 @@ RECV_BYTES = 65536
 # Shortest non-zero receive timeout; some kernels round it up to 8 ms.
 SETTLE_SECONDS = 0.001
 SEND_SECONDS = 1.0
+PING = pack((b"PING",))
 _KERNEL_TIMEOUTS: bool = sys.platform != "win32"
 
 
@@ -68,6 +69,7 @@ class Connection:
         self.topics: dict[bytes, bytes] = {}
         self.asked_at: float = 0.0  # when it was last used
         self.undoing: bool = False  # a clean-up owns it now
+        self.pinged_at: float = 0.0  # when it was asked whether it is alive, until it answers
         self.waiter: Any = None  # the waiter that uses it
         # In a Cluster:
         self.node: Any = None  # where it leads
@@ -208,8 +210,15 @@ class Connection:
         """Hand out a push; an answer that no request waits for ends the connection."""
         if type(message) is Push:
             self.pushed(self, message)
+        elif self.pinged_at:
+            self.pinged_at = 0.0
         else:
             self.sound = False
+
+    def ping(self, at: float) -> None:
+        """Ask whether the server is still there; ``listen`` takes the answer, also a refusal."""
+        self.send(PING, 0)
+        self.pinged_at = at
 
     def readable(self, wake: int, seconds: float) -> bool:
         """Wait until a push may be there or ``wake`` (a file descriptor) is written to.

@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.deadlines import retry_delay
+from fencelock._core.deadlines import PING_SECONDS, PONG_SECONDS, QUIET_SECONDS, retry_delay
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import recheck
@@ -26,7 +26,7 @@ from fencelock._core.lock.tenure import give_up_all
 from fencelock._core.pushes import dispatch
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
-from fencelock._io.connection_asyncio import AsyncConnection, set_done
+from fencelock._io.connection_asyncio import PING, AsyncConnection, set_done
 from fencelock._io.link_asyncio import Link
 from fencelock._io.process_ports import CLOSE_SECONDS, ProcessPort
 from fencelock._io.prompt_asyncio import PromptFlow, answers_of
@@ -75,6 +75,7 @@ class AioPort(ProcessPort):
         self._failures = 0  # to renew, one after the other; not of servers
         self._paused_until = 0.0  # after one of these
         self._ticking: asyncio.TimerHandle | None = None
+        self._ask_at = 0.0  # whether the connection that listens is alive
         self._ahead = 0.0  # by how much our clock was ahead of the loop's at the last tick
         self._tasks: set[asyncio.Task[None]] = set()
         self._closers: set[asyncio.Task[Any]] = set()  # each runs an ``on_lost`` that closes us
@@ -285,6 +286,30 @@ class AioPort(ProcessPort):
         self._ahead, self._ticking = ahead, None
         if (self.renewals.busy or self._waiters) and not self.link.closed:
             self._ticking = self.loop.call_later(REST_SECONDS, self._tick)
+            if self.link.listening:
+                self._ask_ear(now())
+
+    def _ask_ear(self, current: float) -> None:
+        """Ask the connection that hears revocations whether it is alive, if it is quiet.
+
+        Not while each lease is renewed, or ends, so soon that it need not hear of one.
+        """
+        mux = self.link.ear
+        if mux is None or current < max(self._ask_at, mux.heard_at + QUIET_SECONDS):
+            return
+        self._ask_at = current + PING_SECONDS
+        with self.mutex:
+            lasts = self.renewals.lasts(self._ask_at)
+        if lasts:
+            _ = self.spawn(self._heard(mux, current + PONG_SECONDS), "fencelock-ear")
+
+    async def _heard(self, mux: AsyncConnection, until: float) -> None:
+        """Look at all leases if a connection does not answer: it is retired, as any silent one."""
+        try:
+            await mux.request(PING, until)
+        except NoReply:
+            await recheck(self)
+            self.attend_by(now())
 
     def _woke_up(self) -> None:
         """Do what became due while the machine was suspended; set the timers again for the rest."""

@@ -23,7 +23,7 @@ from math import inf
 from typing import Any, Protocol
 from weakref import ref
 
-from fencelock._core.deadlines import retry_delay
+from fencelock._core.deadlines import PING_SECONDS, PONG_SECONDS, QUIET_SECONDS, retry_delay
 from fencelock._core.lock.maintain import recheck
 from fencelock._core.port import Port
 from fencelock._core.types import NoReply
@@ -70,6 +70,7 @@ class RenewalThread:
         self._pipe: tuple[socket.socket, socket.socket] | None = None
         self._idle_since: float | None = None
         self._ear: Connection | None = None
+        self._ask_at = inf  # whether the ear is alive
         self._deaf_until = 0.0
         self._eager = False  # listening does not wait until a lease lasts
         self._refused_until = 0.0  # not so eagerly again: perhaps the user may not listen
@@ -230,6 +231,12 @@ class RenewalThread:
     def _rest(self, port: RenewedPort, until: float) -> None:
         """Sleep until the instant, a nudge, or a revocation."""
         ear = self._listening(port, until)
+        try:
+            until = until if ear is None else min(until, self._silent_at(port, ear))
+        except NoReply:
+            self._hang_up()
+            run_blocking(recheck(port))  # the next one does not hear what this one should have
+            return
         # In short sleeps, so that a handed-over lease need not wake us.
         short = ear is None or len(port.lines)
         until = min(until, now() + (LISTEN_AFTER_SECONDS if short else REST_SECONDS))
@@ -248,6 +255,7 @@ class RenewalThread:
         try:
             if ear is not None and ear.readable(pipe[0].fileno(), until - now()):
                 ear.settle()
+                self._ask_at = max(self._ask_at, now() + QUIET_SECONDS)
                 return
         except NoReply:
             self._hang_up()
@@ -256,6 +264,24 @@ class RenewalThread:
         poll.register(pipe[0], POLLIN)
         if poll.poll(0 if ear is not None else max(0.0, until - now()) * 1000):
             pipe[0].recv(4096)
+
+    def _silent_at(self, port: RenewedPort, ear: Connection) -> float:
+        """Ask a quiet ear whether it is alive; return when it is given up. NoReply when it is now.
+
+        Not while each lease is renewed, or ends, so soon that it need not hear of a revocation.
+        """
+        current = now()
+        if ear.pinged_at and current >= ear.pinged_at + PONG_SECONDS:
+            ear.settle()  # this process may have been stopped meanwhile
+            if ear.pinged_at:
+                raise NoReply("the connection that listens is silent", sent=True)
+        if not ear.pinged_at and current >= self._ask_at:
+            self._ask_at = current + PING_SECONDS
+            with port.mutex:
+                lasts = port.renewals.lasts(current + PING_SECONDS)
+            if lasts:
+                ear.ping(current)
+        return ear.pinged_at + PONG_SECONDS if ear.pinged_at else inf
 
     def _listening(self, port: RenewedPort, until: float) -> Connection | None:
         """Return the connection that hears revocations, opened once a lease lasts."""
@@ -281,7 +307,7 @@ class RenewalThread:
                 return None
             self._ear = ear
             ear.subscribe(port.client_channel, give_up_at)
-            self.hears = True
+            self.hears, self._ask_at = True, now() + QUIET_SECONDS
             run_blocking(recheck(port))
         except (NoReply, FencelockError):
             self._refused_until = now() + CONNECT_SECONDS * 2

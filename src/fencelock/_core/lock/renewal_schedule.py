@@ -313,6 +313,12 @@ class RenewalSchedule:
             numbers = sorted(number for number in placed if number <= last)
         return [bucket for number in numbers for bucket in placed[number]]
 
+    def lasts(self, when: float) -> bool:
+        """Return True if a lease is not due before an instant, or within a grain of it."""
+        self._place_young()
+        last = int(when / self.GRAIN)
+        return any(number > last and any(each) for number, each in self._buckets.items())
+
     def later_than(self, when: float) -> list[Hold]:
         """Return the holds that are not due before an instant."""
         self._place_young()
