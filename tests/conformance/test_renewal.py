@@ -1,6 +1,7 @@
 """Renewal and loss: rows N1 to N6, and I8."""
 
 import gc
+import logging
 
 import pytest
 
@@ -372,6 +373,28 @@ async def test_what_on_lost_raises_is_logged(world, caplog):
     for lock in (first, second):
         with pytest.raises(LeaseLost):
             await lock.release()
+
+
+@pytest.mark.parametrize("how", ["expired", "revoked"])
+async def test_a_logger_that_raises_keeps_no_loss_from_its_holder(world, monkeypatch, capfd, how):
+    """I16: nobody's filter stands between a loss and those who are to know of it."""
+
+    def fails(_record):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(logging.getLogger("fencelock"), "filters", [fails])
+    told, client = [], world.client()
+    ttl = 0.3 if how == "expired" else 30
+    locks = [client.lock(name, ttl=ttl, renew=False, on_lost=told.append) for name in "ab"]
+    for name, lock in zip("ab", locks, strict=True):
+        await lock.acquire()
+        if how == "revoked":
+            await client.revoke(name, reason="a test")
+    await world.until(lambda: len(told) == 2)
+    for lock in locks:
+        with pytest.raises(LeaseLost):
+            await lock.release()
+    capfd.readouterr()  # the first of these errors is printed
 
 
 async def test_a_coroutine_callback_is_awaited(world):

@@ -13,6 +13,7 @@ from subprocess import PIPE
 import pytest
 
 from fencelock import LeaseLost
+from fencelock._core.deadlines import PING_SECONDS, PONG_SECONDS
 from fencelock._core.look.show import revoke
 from fencelock._io.threads import run_blocking
 from fencelock._runtime.clock import now
@@ -252,6 +253,27 @@ def test_a_revoked_holder_is_told_soon(connect, view, losses, operator, how):
 def hears(view, client):
     """Return True if a client listens where revocations are told."""
     return client.port.client_channel.decode() in view.server.command("PUBSUB", "CHANNELS", "*")
+
+
+@pytest.mark.slow
+def test_a_revoked_holder_is_told_although_the_connection_that_listens_has_died(
+    connect, proxy, view, losses, operator
+):
+    """Nothing says that it died, and a fixed lease is not renewed: a PING finds out."""
+    client = connect(proxy.url)
+    lock = client.lock(view.name, ttl=60, renew=False, on_lost=losses)
+    lock.acquire()
+    wait_until(lambda: hears(view, client), what="it listens for revocations")
+
+    def looked():  # in threads, as it began to listen
+        with client.port.mutex:
+            due = client.port.renewals.next_at()
+        return due and due > now() + 30 and (proxy.seen["renew"] or not isinstance(client, Threads))
+
+    wait_until(looked)
+    proxy.drop_all("blackhole")
+    assert operator(view) is not None
+    until_told(losses, view.name, 2 * (PING_SECONDS + PONG_SECONDS))
 
 
 def test_a_holder_that_is_revoked_at_once_is_told_soon(connect, view, losses, operator):

@@ -43,6 +43,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "redisson.rename": "_core.objects.redisson:Contender.rename",
     # A granted acquisition.
     "hold.lose": "_core.lock.hold:Hold.lose",
+    "hold.tell": "_core.lock.hold:Hold._tell",
     "hold.move_deadline": "_core.lock.hold:Hold.move_deadline",
     "hold.next_ttl": "_core.lock.hold:Hold.next_ttl",
     "hold.renewable": "_core.lock.hold:Hold.renewable",

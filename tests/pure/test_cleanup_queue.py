@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from fencelock._core.types import NoReply
+from fencelock._io import cleanup_queue
 from fencelock._io.cleanup_queue import (
     WAITING_MAX,
     WORKERS_MAX,
@@ -129,3 +130,22 @@ def test_an_undo_that_did_not_run_is_sent_again_and_a_refused_one_is_not(answers
     undo_connection = Trail(answers=answers)
     assert _answered(undo_connection, 1.0) is done
     assert undo_connection.closed
+
+
+def test_an_error_that_is_none_of_a_server_ends_no_clean_up(monkeypatch):
+    """I16: the others are sent, and this one again."""
+    monkeypatch.setattr(cleanup_queue, "PAUSE_SECONDS", 0.01)
+    port, broken = Port(), [MemoryError, SystemExit]
+
+    class Broken(list):
+        def append(self, keys):
+            if keys == [b"first"] and broken:
+                raise broken.pop()
+            super().append(keys)
+
+    port.delivered = sent = Broken()
+    queue = CleanupQueue(port)
+    for name in (b"first", b"second"):
+        queue.add(RELEASE, [name], [b"holder"], None)
+    until(lambda: sorted(sent) == [[b"first"], [b"second"]])
+    until(lambda: not queue._workers)

@@ -105,3 +105,30 @@ def test_its_observer_hears_of_each_deadline_and_of_the_loss(lease):
     lease.lose("taken", 101.0)
     lease.lose("expired", 130.0)
     assert heard == [110.0, 130.0, "taken"]
+
+
+@pytest.mark.parametrize("lasting", [False, True], ids=["a moment", "for good"])
+def test_an_error_on_the_way_keeps_no_loss_from_its_holder(lease, lasting):
+    """I16: it is recorded first, and what is left of it is done at once, or by the next call."""
+    told, broken = [], [True]
+
+    def notify(hold):
+        if broken:
+            if not lasting:
+                broken.clear()
+            raise MemoryError
+        told.append(hold.loss.reason)
+
+    lease.port.notify_loss = notify
+    with pytest.raises(MemoryError):
+        lease.lose("revoked", 101.0)
+    assert lease.lost
+    assert told == ([] if lasting else ["revoked"])
+    broken.clear()
+    assert lease.lose("expired", 110.0) is False
+    assert lease.lose("expired", 110.0) is False
+    assert told == ["revoked"]
+
+
+def test_several_threads_that_tell_of_a_loss_tell_once(lease):
+    assert [lease.begin_telling(), lease.begin_telling()] == [True, False]

@@ -7,11 +7,31 @@ from types import SimpleNamespace
 import pytest
 
 from fencelock._io import port_blocking
+from tests.waiting import SOON, until
 
 
 def hold(told):
     options = SimpleNamespace(on_lost=told.append)
-    return SimpleNamespace(terms=SimpleNamespace(options=options))
+    return SimpleNamespace(
+        terms=SimpleNamespace(options=options), begin_telling=lambda: True, name="a"
+    )
+
+
+def test_one_that_exits_its_thread_keeps_no_other_loss_from_its_holder(caplog):
+    caplog.set_level(logging.CRITICAL, "fencelock")
+    found, told, begun = port_blocking.LossCallbacks(), [], threading.Event()
+
+    def exits(_hold):
+        assert begun.wait(SOON)
+        raise SystemExit
+
+    first, second = hold(told), hold(told)
+    first.terms.options.on_lost = exits
+    found.add(first)
+    until(lambda: found._busy, "the first is called")
+    found._untold.append(second)  # as for one whose thread has just been started in vain
+    begun.set()
+    until(lambda: len(told) == 1, "the second is called")
 
 
 @pytest.mark.parametrize(

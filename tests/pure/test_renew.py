@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from math import inf
 from types import SimpleNamespace
 
@@ -54,6 +54,39 @@ def test_what_is_due_is_taken_out_and_nothing_else():
     assert renewals.holds == 1
     assert renewals.due(NOW + 6) == [later]
     assert renewals.next_at() is None
+
+
+@pytest.mark.parametrize("step", ["_take", "_forget", "_drop", "_fill"])
+@pytest.mark.parametrize("nth", range(4))
+def test_an_error_while_what_is_due_is_taken_out_loses_no_lease(monkeypatch, step, nth):
+    """I16: it is due again, and once it has ended it is forgotten."""
+    renewals, (first, second) = RenewalSchedule(), (hold(), hold())
+    renewals.add_all([first], NOW - 1)
+    renewals.add_all([second], NOW)
+    port = SimpleNamespace(
+        renewals=renewals, now=lambda: NOW, mutex=nullcontext(), node_of=lambda _: 0
+    )
+    calls, real = iter(range(9)), getattr(RenewalSchedule, step)
+
+    def strike(self, *args):
+        if next(calls) == nth:
+            raise MemoryError
+        return real(self, *args)
+
+    async def elsewhere(_node, _flow):
+        return False
+
+    port.at_node, port.by_slot = elsewhere, lambda each, _: {0: each} if each else {}
+    with monkeypatch.context() as patched:
+        patched.setattr(RenewalSchedule, step, strike)
+        with suppress(MemoryError):
+            asyncio.run(maintain.maintain(port))
+    left = {one: None for _ in range(2) for one in renewals.due(NOW + 1)}
+    assert set(left) == {first, second}
+    for one in left:
+        one.open, one.released = False, True
+    renewals.settle(renewals.under_way)
+    assert not renewals.busy
 
 
 def test_nothing_is_due_before_the_instant_that_the_book_names():

@@ -4,6 +4,7 @@ import contextlib
 import threading
 
 import pytest
+import redis
 
 import fencelock
 from tests.servers import Server
@@ -64,3 +65,38 @@ def test_waiters_leave_a_connection_to_one_that_lent_its_own():
         assert all(each.keys.name != "a" for each in client._port._lent), "it is over"
         client.close()
         ended(sits)
+
+
+def test_a_connection_that_only_waits_is_lent_to_a_waiter_that_lost_its_own():
+    """As found under load: it was granted, and asked in vain for as long as the other waited."""
+    with Server(args=("--maxclients", "40")) as server, fencelock.Client(server.url) as client:
+        admin = redis.Redis.from_url(server.url, single_connection_client=True)
+        holder, granted = fencelock.Client(server.url), threading.Event()
+        held, other = holder.lock("a", ttl=60), holder.lock("b", ttl=60)
+        held.acquire()
+        other.acquire()
+        theirs = {each["id"] for each in admin.client_list()}
+
+        def wait(name):
+            with contextlib.suppress(fencelock.FencelockError), client.lock(name, cohort=None):
+                granted.set()
+
+        asks = thread(wait, "a")
+        until(lambda: waiters_with_a_connection(client._port) == 1)
+        (lost,) = {each["id"] for each in admin.client_list()} - theirs
+        sits = thread(wait, "b")
+        until(lambda: waiters_with_a_connection(client._port) == 2)
+        admin.config_set("maxclients", len(admin.client_list()) - 1)
+        admin.client_kill_filter(_id=lost)
+        held.release()
+        assert granted.wait(SOON), "it asks again, and finds that the lock is free"
+        ended(asks)
+        client.close()
+        ended(sits)
+        holder.close()
+        admin.close()
+
+
+def waiters_with_a_connection(port):
+    with port.mutex:
+        return sum(each.stood and bool(each.connection) for each in port.lines.all_waiters())

@@ -37,6 +37,13 @@ HEARTBEAT_SECONDS_MAX: Final = 4.0
 # another one is tried; one that was opened for the request gets all the time there is.
 SILENT_SECONDS: Final = 1.0
 
+# A connection that only listens, and is quiet, is asked whether it is alive: first after so long,
+# then this often, while a lease may last for longer without another sign (I8). It is given up when
+# no answer has come for so long.
+QUIET_SECONDS: Final = 2.0
+PING_SECONDS: Final = 5.0
+PONG_SECONDS: Final = 1.5
+
 # Other programs do not announce a release: the first waiter polls this often.
 FOREIGN_SECONDS: Final = 0.05
 FOREIGN_LATER_SECONDS: Final = 1.0

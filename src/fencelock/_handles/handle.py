@@ -499,9 +499,9 @@ class Holds:
         for hold in held:
             hold.drop()
             if not sys.is_finalizing():
-                events.end_hold(hold, reason="dropped")
                 if hold.port is not None:  # the next waiter of this client asks the server
                     outside(partial(step_down, hold.port, hold))
+                events.end_hold(hold, reason="dropped")
         if held and not sys.is_finalizing():  # else its name was logged as the process ended
             outside(self._report_drop)
 

@@ -34,6 +34,8 @@ WORKERS_MAX = 4
 # How many of them wait for answers to what was sent already. An answer may never come, after Ctrl-C
 # in the middle of a read: what was not sent yet must not wait behind it.
 WAITING_MAX = WORKERS_MAX - 1
+# After an error that is none of a server: then the clean-up is repeated.
+PAUSE_SECONDS = 0.5
 # How long the calling thread tries when no other thread can be started.
 HERE_SECONDS = 1.0
 
@@ -88,10 +90,10 @@ class CleanupQueue:
         thread = threading.Thread(target=self._run, args=(port,), name="fencelock-posts")
         trouble = started(thread)
         if trouble is not None:
-            log.info("the calling thread does a clean-up itself: %s", trouble)
             until = now() + HERE_SECONDS  # only for a short time: it has other work
             while (job := self._next()) is not None:
                 _do(port, job._replace(until=min(job.until, until)))
+            log.info("the calling thread did a clean-up itself: %s", trouble)
 
     def finish(self, until: float) -> None:
         """Wait until all jobs are done, or until the instant."""
@@ -121,7 +123,14 @@ class CleanupQueue:
                 return
             self._workers.add(me)
         while (job := self._next_for(me)) is not None:
-            _do(port, job)
+            try:
+                _do(port, job)
+            except BaseException:  # of the machine, or of the user's code: the others go on (I16)
+                time.sleep(PAUSE_SECONDS)
+                if now() < job.until:
+                    with self._lock:
+                        self._jobs.append(job._replace(undo_connection=None))
+                log.exception("a clean-up (%s) failed", job.script.name)
 
     def _next_for(self, worker: threading.Thread) -> Job | None:
         """Return what a worker does next; None when it is to end."""

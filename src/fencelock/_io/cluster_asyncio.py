@@ -109,6 +109,11 @@ class AsyncioNodes(AsyncioSeveral, AsyncioIo):
         """Return True if the home channel is heard, at any node: revocations go to all."""
         return any(link.listening for link in self.at.values())
 
+    @property
+    def ear(self) -> AsyncConnection | None:
+        """Return the connection on which the home channel is heard, if it is sound."""
+        return next((mux for link in self.at.values() if (mux := link.ear) is not None), None)
+
     async def close(self) -> None:
         """Close all links for good."""
         self.closed = True

@@ -89,6 +89,10 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
         connection: Connection = run_blocking(self._map.anywhere(until))
         return connection
 
+    async def _reconnect(self, waiter: Seat, node: NodeAddress, until: float) -> None:
+        with self._seating(waiter):
+            await super()._reconnect(waiter, node, until)
+
     def sit(self, waiter: Seat, connection: Connection) -> None:
         """Give a waiter a connection for itself."""
         waiter.connection = waiter.origin = connection

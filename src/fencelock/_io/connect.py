@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fencelock._core.types import NoReply, Reply
 from fencelock._runtime.clock import now
 from fencelock._runtime.descriptors import own
-from fencelock.errors import ServerUnreachable, ServerUnsuitable
+from fencelock.errors import FencelockError, ServerUnreachable, ServerUnsuitable
 
 if TYPE_CHECKING:
     from fencelock._io.sources.url import Address
@@ -136,6 +137,17 @@ def _host(address: Address) -> str | bytes:
     For an ASCII name this saves Python from loading its tables for other alphabets.
     """
     return address.host.encode() if address.host.isascii() else address.host
+
+
+@contextmanager
+def connecting(where: str) -> Iterator[None]:
+    """Have a machine that opens no file or socket be no other error than a server that refuses."""
+    try:
+        yield
+    except (FencelockError, TimeoutError):  # each may be an OSError, too
+        raise
+    except OSError as error:
+        raise refused(where, error) from error
 
 
 def refused(address: object, error: OSError) -> ServerUnreachable:

@@ -31,7 +31,7 @@ from typing import Any, Protocol, TypeVar
 from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply, Reply, closed
 from fencelock._io.bounded_call import Work, WorkClaim, under_way
-from fencelock._io.connect import RESOLVER, Found, greet, open_socket, refused
+from fencelock._io.connect import RESOLVER, Found, connecting, greet, open_socket, refused
 from fencelock._io.poll import POLLIN, poller
 from fencelock._io.prompt_asyncio import AtOnce, Resume
 from fencelock._io.sources.kinds import Bridged, Cloned, Direct, One, instead_of, silence
@@ -57,6 +57,7 @@ Make = Callable[..., "AsyncConnection"]
 T = TypeVar("T")
 
 READ_BYTES = 16384
+PING = pack((b"PING",))
 # A turn of the loop that lasted longer is given back to the requests that were queued in it.
 LATE_SECONDS = 0.05
 # How soon to look again whether time is up, after the loop has read what came.
@@ -97,7 +98,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self._unsent: list[bytes] = []
         self._watch: asyncio.TimerHandle | None = None
         self._watch_at = 0.0
-        self._heard_at = 0.0
+        self.heard_at = 0.0
         self._leaving: dict[Slot, bytes] = {}  # channels that are being left, by the request
         # Channels of other programs, with the waiters that hear each, and the command for that.
         self.topics: dict[bytes, dict[Seat, bytes]] = {}
@@ -244,12 +245,12 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
     def silent_for(self, current: float) -> float:
         """Return for how long answers have been due and nothing has arrived."""
-        return current - max(self._slots[0][2], self._heard_at) if self._slots else 0.0
+        return current - max(self._slots[0][2], self.heard_at) if self._slots else 0.0
 
     def silent_since(self, when: float) -> bool:
         """Return True if a request was sent since an instant and nothing has arrived."""
         asked = any(at >= when for _, _, at in self._slots)
-        return asked and self._heard_at < when
+        return asked and self.heard_at < when
 
     @property
     def asking(self) -> bool:
@@ -302,7 +303,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Hand out every complete answer and push."""
-        self._heard_at = now()
+        self.heard_at = now()
         try:
             self._reader.feed(self._buffer, 0, nbytes)
             while (message := self._reader.gets()) is not INCOMPLETE:
@@ -317,8 +318,8 @@ class AsyncConnection(asyncio.BufferedProtocol):
             if self.retired and not self._slots:
                 self.close()
         except (ConnectionError, IndexError) as error:  # bytes that are not a valid answer
-            log.warning("connection given up: %r", error)
             self.close()
+            log.warning("connection given up: %r", error)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Raise in all tasks that still wait for an answer."""
@@ -367,8 +368,8 @@ class AsyncConnection(asyncio.BufferedProtocol):
                 slot.set_exception(NoReply("no answer in time", sent=True, undo_connection=self))
                 self.fresh = False
         if self._slots and current - self._slots[0][2] > self._stall:
-            log.warning("no answer for %.1f s: connection given up", self._stall)
             self.close()
+            log.warning("no answer for %.1f s: connection given up", self._stall)
             return
         if not self.fresh and self.silent_for(current) >= self.silence:
             self.retire()
@@ -396,16 +397,9 @@ async def dial(
     mux = make(asyncio.get_running_loop(), pushed, stall=stall)
     source = instead_of(source, asynchronous=True)
     try:
-        async with asyncio.timeout(max(0.001, until - now())):
-            if isinstance(source, Direct):
-                await _direct(source, mux, until)
-            elif isinstance(source, Bridged):
-                from fencelock._io.sources import bridge  # noqa: PLC0415 - seldom needed
-
-                await bridge.adopt(source, mux)
-                await greet(mux.command, [GREETING], source.label, until)
-            else:
-                await _adopted(source, mux, until)
+        with connecting(source.label):
+            async with asyncio.timeout(max(0.001, until - now())):
+                await _connect(source, mux, until)
     except TimeoutError as error:
         mux.close()
         raise NoReply(silence(source), sent=False) from error
@@ -413,6 +407,18 @@ async def dial(
         mux.close()
         raise
     return mux
+
+
+async def _connect(source: One, mux: AsyncConnection, until: float) -> None:
+    if isinstance(source, Direct):
+        await _direct(source, mux, until)
+    elif isinstance(source, Bridged):
+        from fencelock._io.sources import bridge  # noqa: PLC0415 - seldom needed
+
+        await bridge.adopt(source, mux)
+        await greet(mux.command, [GREETING], source.label, until)
+    else:
+        await _adopted(source, mux, until)
 
 
 class AsyncioSockets:

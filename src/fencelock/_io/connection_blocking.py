@@ -19,7 +19,7 @@ from typing import Any
 
 from fencelock._core.deadlines import SILENT_SECONDS
 from fencelock._core.types import NoReply, Reply
-from fencelock._io.connect import RESOLVER, Found, greet, open_socket
+from fencelock._io.connect import RESOLVER, Found, connecting, greet, open_socket
 from fencelock._io.poll import POLLIN, Poller, poller
 from fencelock._io.sources.kinds import Bridged, Direct, One, instead_of
 from fencelock._io.sources.url import GREETING
@@ -43,6 +43,7 @@ RECV_BYTES = 65536
 # Shortest non-zero receive timeout; some kernels round it up to 8 ms.
 SETTLE_SECONDS = 0.001
 SEND_SECONDS = 1.0
+PING = pack((b"PING",))
 _KERNEL_TIMEOUTS: bool = sys.platform != "win32"
 
 
@@ -69,6 +70,7 @@ class Connection:
         self.topics: dict[bytes, bytes] = {}
         self.asked_at: float = 0.0  # when it was last used
         self.undoing: bool = False  # a clean-up owns it now
+        self.pinged_at: float = 0.0  # when it was asked whether it is alive, until it answers
         self.waiter: Any = None  # the waiter that uses it
         # In a Cluster:
         self.node: Any = None  # where it leads
@@ -209,8 +211,15 @@ class Connection:
         """Hand out a push; an answer that no request waits for ends the connection."""
         if type(message) is Push:
             self.pushed(self, message)
+        elif self.pinged_at:
+            self.pinged_at = 0.0
         else:
             self.sound = False
+
+    def ping(self, at: float) -> None:
+        """Ask whether the server is still there; ``listen`` takes the answer, also a refusal."""
+        self.send(PING, 0)
+        self.pinged_at = at
 
     def readable(self, wake: int, seconds: float) -> bool:
         """Wait until a push may be there or ``wake`` (a file descriptor) is written to.
@@ -390,19 +399,20 @@ def dial(source: One, until: float, pushed: Pushed, make: Make = Connection) -> 
     source = instead_of(source, asynchronous=False)
     where = source.label
     handshake: Sequence[tuple[bytes, ...]] = [GREETING]
-    if isinstance(source, Direct):
-        address = source.locate(until)
-        where, handshake = str(address), address.handshake()
-        opening = open_socket(BlockingSockets(), address, until, answered=source.answered)
-        sock = run_inline(opening)
-    elif isinstance(source, Bridged):
-        from fencelock._io.sources import bridge  # noqa: PLC0415 - seldom needed
+    with connecting(where):
+        if isinstance(source, Direct):
+            address = source.locate(until)
+            where, handshake = str(address), address.handshake()
+            opening = open_socket(BlockingSockets(), address, until, answered=source.answered)
+            sock = run_inline(opening)
+        elif isinstance(source, Bridged):
+            from fencelock._io.sources import bridge  # noqa: PLC0415 - seldom needed
 
-        sock = bridge.connect(source)
-    else:
-        from fencelock._io.sources import client  # noqa: PLC0415 - needs redis-py's exceptions
+            sock = bridge.connect(source)
+        else:
+            from fencelock._io.sources import client  # noqa: PLC0415 - needs redis-py's exceptions
 
-        sock = client.connect(source, until)
+            sock = client.connect(source, until)
     connection = make(sock, pushed)
     try:
         run_inline(greet(connection.ask, handshake, where, until))

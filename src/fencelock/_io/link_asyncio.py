@@ -66,6 +66,11 @@ class Link:
         mux = self.mux
         return mux if mux is not None and mux.sound else None
 
+    @property
+    def ear(self) -> AsyncConnection | None:
+        """Return the connection on which the home channel is heard, if it is sound."""
+        return self.idle() if self.listening else None
+
     async def listen(self, until: float) -> None:
         """Hear the home channel; ends like ``Port.call``."""
         if self.listening:

@@ -18,6 +18,7 @@ from contextvars import ContextVar
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from fencelock._core.deadlines import PING_SECONDS, PONG_SECONDS, QUIET_SECONDS, retry_delay
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import recheck
@@ -25,14 +26,13 @@ from fencelock._core.lock.tenure import give_up_all
 from fencelock._core.pushes import dispatch
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
-from fencelock._io.connection_asyncio import AsyncConnection, set_done
+from fencelock._io.connection_asyncio import PING, AsyncConnection, set_done
 from fencelock._io.link_asyncio import Link
 from fencelock._io.process_ports import CLOSE_SECONDS, ProcessPort
 from fencelock._io.prompt_asyncio import PromptFlow, answers_of
 from fencelock._io.wire import ReplyError, not_now, pack_source
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
-from fencelock.errors import FencelockError
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ notifying: ContextVar[Any] = ContextVar("fencelock_notifying", default=None)
 _shutting: set[asyncio.Task[bool]] = set()
 LISTEN_AFTER_SECONDS = 0.2
 REFUSED_SECONDS = 2.0
+PAUSE_SECONDS = 0.5  # as in cleanup_queue.py
 # How often ``aclose`` looks whether requests were answered.
 LOOK_SECONDS = 0.001
 # Within so many turns of the loop, tasks whose requests have ended have sent their clean-ups.
@@ -70,7 +71,10 @@ class AioPort(ProcessPort):
         self._alarm_at = inf
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
+        self._failures = 0  # to renew, one after the other; not of servers
+        self._paused_until = 0.0  # after one of these
         self._ticking: asyncio.TimerHandle | None = None
+        self._ask_at = 0.0  # whether the connection that listens is alive
         self._ahead = 0.0  # by how much our clock was ahead of the loop's at the last tick
         self._tasks: set[asyncio.Task[None]] = set()
         self._closers: set[asyncio.Task[Any]] = set()  # each runs an ``on_lost`` that closes us
@@ -172,12 +176,12 @@ class AioPort(ProcessPort):
             self._refused_until = 0.0
             await recheck(self)
             self.attend_by(now())
-        except (NoReply, FencelockError) as error:
+        except Exception as error:  # noqa: BLE001 - also of the machine: it tries again (I16)
             tell = log.debug if self._refused_until else log.info
-            tell("for now, revocations are noticed at the next renewal only: %s", error)
             self._refused_until = now() + REFUSED_SECONDS
             if self.renewals.busy:
                 self._listen_soon(REFUSED_SECONDS)
+            tell("for now, revocations are noticed at the next renewal only: %s", error)
         finally:
             self._eager = False
 
@@ -267,6 +271,7 @@ class AioPort(ProcessPort):
         """Set the timer of all leases, unless it is earlier."""
         if when is None or self.link.closed or (self._timer is not None and when >= self._timer_at):
             return
+        when = max(when, self._paused_until)
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = when
@@ -280,6 +285,30 @@ class AioPort(ProcessPort):
         self._ahead, self._ticking = ahead, None
         if (self.renewals.busy or self._waiters) and not self.link.closed:
             self._ticking = self.loop.call_later(REST_SECONDS, self._tick)
+            if self.link.listening:
+                self._ask_ear(now())
+
+    def _ask_ear(self, current: float) -> None:
+        """Ask the connection that hears revocations whether it is alive, if it is quiet.
+
+        Not while each lease is renewed, or ends, so soon that it need not hear of one.
+        """
+        mux = self.link.ear
+        if mux is None or current < max(self._ask_at, mux.heard_at + QUIET_SECONDS):
+            return
+        self._ask_at = current + PING_SECONDS
+        with self.mutex:
+            lasts = self.renewals.lasts(self._ask_at)
+        if lasts:
+            _ = self.spawn(self._heard(mux, current + PONG_SECONDS), "fencelock-ear")
+
+    async def _heard(self, mux: AsyncConnection, until: float) -> None:
+        """Look at all leases if a connection does not answer: it is retired, as any silent one."""
+        try:
+            await mux.request(PING, until)
+        except NoReply:
+            await recheck(self)
+            self.attend_by(now())
 
     def _woke_up(self) -> None:
         """Do what became due while the machine was suspended; set the timers again for the rest."""
@@ -297,18 +326,26 @@ class AioPort(ProcessPort):
 
     def _due(self) -> None:
         self._timer = None
-        flow = PromptFlow(self.loop, self._maintain(), answers_of(self.link))
-        flow.go_on()
-        self.spawn(flow.rest(), "fencelock-leases").add_done_callback(flow.end)
-        # It has taken out the due leases; others may become due before it ends.
-        self.attend_by(self._next_at())
+        try:
+            flow = PromptFlow(self.loop, self._maintain(), answers_of(self.link))
+            flow.go_on()
+            self.spawn(flow.rest(), "fencelock-leases").add_done_callback(flow.end)
+        finally:
+            # It has taken out the due leases; others may become due before it ends.
+            self.attend_by(self._next_at())
 
     async def _maintain(self) -> None:
+        """Do what is due. What the machine or the user's code raises costs a pause (I16)."""
         began = now()
         try:
             await self.maintain()
             if (mux := self.link.mux) is not None and mux.sound and mux.silent_since(began):
                 mux.retire()  # the next try must not wait on a connection that went silent
+            self._failures = 0
+        except Exception:
+            self._failures += 1
+            self._paused_until = now() + retry_delay(self._failures, 1.0)
+            log.exception("renewing leases failed; retrying")
         finally:
             self.attend_by(self._next_at())
 
@@ -328,7 +365,10 @@ class AioPort(ProcessPort):
         async def repeat() -> None:
             while True:
                 await asyncio.sleep(seconds)
-                await flow()
+                try:
+                    await flow()
+                except Exception:  # of the machine, perhaps: it tries again (I16)
+                    log.exception("a proof of life failed")
 
         task = self.spawn(repeat(), "fencelock-proof")
         try:
@@ -360,6 +400,8 @@ class AioPort(ProcessPort):
 
     def _tell(self, hold: Hold) -> None:
         on_lost = hold.terms.options.on_lost
+        if not hold.begin_telling():
+            return
         if on_lost == "cancel":
             if hold.body is not None:
                 hold.body.cancel(hold.name)
@@ -390,7 +432,13 @@ class AioPort(ProcessPort):
                     refused = isinstance(reply, ReplyError) and not_now(reply)
                     if not refused and self.settles(mux, keys[0], asked_at):
                         return
-            await self.deliver(script, keys, args, until)
+            while now() < until:
+                try:
+                    await self.deliver(script, keys, args, until)
+                    return
+                except Exception:  # none of a server, which ``deliver`` logs: it is repeated (I16)
+                    log.exception("a clean-up (%s) failed", script.name)
+                    await asyncio.sleep(PAUSE_SECONDS)
 
         _ = self.spawn(settle(), "fencelock-post")
 

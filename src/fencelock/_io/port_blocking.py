@@ -12,7 +12,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count
 from math import inf
@@ -39,7 +40,7 @@ from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import catch_up, put_off_work, started
-from fencelock.errors import NotRenewable
+from fencelock.errors import NotRenewable, ServerError
 from fencelock.scripts import Script
 
 
@@ -56,7 +57,8 @@ class BlockingPort(ProcessPort):
                 port.pushed(connection, message)
 
         self._ear = hear
-        self._lent: set[Seat] = set()  # waiters that lent their connection
+        # Waiters without a connection: they lent it, or the server accepted no other.
+        self._lent: set[Seat] = set()
         self.pool: Pool = self._new_pool()
         self._channels = count(1)
         self._renewal_thread = RenewalThread(self)
@@ -129,8 +131,9 @@ class BlockingPort(ProcessPort):
             raise closed()
         connection = waiter.connection
         if not isinstance(connection, Connection) or not connection.sound:
-            self.close(waiter)
-            connection = waiter.connection = self.pool.take(until)
+            self._unseat(waiter)
+            with self._seating(waiter):
+                connection = waiter.connection = self.pool.take(until)
             connection.waiter = waiter
         if not listen:
             return
@@ -153,8 +156,24 @@ class BlockingPort(ProcessPort):
             raise NoReply("the waiter's connection was lost", sent=False)
         return waiter.connection
 
+    @contextmanager
+    def _seating(self, waiter: Seat) -> Iterator[None]:
+        """Find a connection for a waiter; if there is none, others that only wait lend theirs."""
+        try:
+            yield
+        except (NoReply, ServerError):
+            with self.mutex:
+                self._lent.add(waiter)
+            raise
+
     def close(self, waiter: Seat) -> None:
-        """Take the connection back from a waiter."""
+        """Take the connection back from a waiter, which has ended, or asks with another one."""
+        self._unseat(waiter)
+        if self._lent:
+            with self.mutex:
+                self._lent.discard(waiter)
+
+    def _unseat(self, waiter: Seat) -> None:
         connection, waiter.connection, waiter.origin = waiter.connection, None, None
         if isinstance(connection, Connection):
             connection.waiter = None
@@ -165,9 +184,6 @@ class BlockingPort(ProcessPort):
                 self.pool.of_node(connection).drop()
             else:
                 self.pool.give(connection)
-        if self._lent:  # it has ended, or asks with another one
-            with self.mutex:
-                self._lent.discard(waiter)
 
     @property
     def has_threads(self) -> bool:
@@ -198,8 +214,12 @@ class BlockingPort(ProcessPort):
         try:
             connection = self._connect(waiter)
             connection.fresh = False  # it may die while nothing is sent
-            while not waiter.news and connection.listen(until):
-                pass
+            while not waiter.news:
+                short = min(until, now() + REST_SECONDS)
+                if connection.listen(short):
+                    continue
+                if short == until or (self._lent and not self._spares_one(waiter, until)):
+                    return
         except NoReply:
             waiter.lose_place()
 
@@ -391,10 +411,10 @@ class LossCallbacks:
             holds = () if others else tuple(self._untold)
             if not others:
                 self._untold.clear()
-        what = "waits for another on_lost" if others else "delays its caller"
-        log.warning("no thread can be started: on_lost %s: %s", what, trouble)
         for hold in holds:
             _notify(hold)
+        what = "waits for another on_lost" if others else "delays its caller"
+        log.warning("no thread can be started: on_lost %s: %s", what, trouble)
 
     def _run(self) -> None:
         me = threading.current_thread()
@@ -406,8 +426,9 @@ class LossCallbacks:
                 hold = self._untold.popleft()
                 self._busy.add(me)
                 more = bool(self._untold)
-            if more:
-                self._see_to_it()
+            with suppress(Exception):  # out of memory: then this thread calls the others, too
+                if more:
+                    self._see_to_it()
             _notify(hold)
             with self._lock:
                 self._busy.discard(me)
@@ -415,7 +436,9 @@ class LossCallbacks:
 
 
 def _notify(hold: Hold) -> None:
+    if not hold.begin_telling():
+        return
     try:
         hold.terms.options.on_lost(hold)
-    except Exception:
+    except BaseException:  # also sys.exit(): others wait for this thread
         log.exception("on_lost of %r raised", hold.name)

@@ -128,13 +128,13 @@ class ProcessPort(Whole):
         return await self.run(pack(args), key, until, waiter)
 
     def notify_loss(self, hold: Hold) -> None:
-        """Log a loss, and notify the holder as it asked."""
+        """Notify the holder as it asked, and log the loss."""
         if mutexes.inside():
             mutexes.put_off(partial(self.notify_loss, hold))
             return
-        log_loss(hold)
         if hold.terms.options.on_lost is not None:
             self.tell(hold)
+        log_loss(hold)
 
     def tell(self, hold: Hold) -> None:
         """Have ``on_lost`` done beside; what it raises is logged."""

@@ -3,6 +3,13 @@
 It starts with the first lease, or with the first waiter in line, so that a handoff does not wait
 for a new thread. It sleeps until the next lease is due, and ends when there has been no waiter and
 no lease for a while: an idle client has no thread (I10).
+
+Rules of this file:
+
+- Nothing ends the thread while there are leases (I16): whatever is raised in it, by the machine or
+  by code of the user's, it pauses, logs that, and goes on.
+- Only the running thread registers itself. One that is dead all the same is seen by the next lease.
+- What it can do without, it does without: descriptors for its pipe or a connection that listens.
 """
 
 from __future__ import annotations
@@ -16,6 +23,7 @@ from math import inf
 from typing import Any, Protocol
 from weakref import ref
 
+from fencelock._core.deadlines import PING_SECONDS, PONG_SECONDS, QUIET_SECONDS, retry_delay
 from fencelock._core.lock.maintain import recheck
 from fencelock._core.port import Port
 from fencelock._core.types import NoReply
@@ -33,7 +41,9 @@ LINGER_SECONDS = 1.0
 # A lease held longer than this gets a connection that hears revocations; shorter ones cost none.
 LISTEN_AFTER_SECONDS = 0.2
 CONNECT_SECONDS = 1.0
-PAUSE_SECONDS = 1.0  # after a bug: the thread must neither end nor spin
+PAUSE_SECONDS = 1.0  # before another takes over from a thread that ended all the same
+# Without a pipe nothing can wake the thread: it looks so often.
+PIPELESS_SECONDS = 0.05
 
 
 class RenewedPort(Port, Protocol):
@@ -56,10 +66,11 @@ class RenewalThread:
         self._ref = ref(port)
         self._lock = mutex()
         self._thread: threading.Thread | None = None
-        self._ended: threading.Thread | None = None  # the last one that ended
         self.wakes_at: float = inf  # at the latest; never without a thread
         self._pipe: tuple[socket.socket, socket.socket] | None = None
+        self._idle_since: float | None = None
         self._ear: Connection | None = None
+        self._ask_at = inf  # whether the ear is alive
         self._deaf_until = 0.0
         self._eager = False  # listening does not wait until a lease lasts
         self._refused_until = 0.0  # not so eagerly again: perhaps the user may not listen
@@ -84,7 +95,7 @@ class RenewalThread:
         if self._thread is not None and when >= self.wakes_at:
             return None
         with self._lock:
-            up = self._thread is not None
+            up = self._thread is not None and self._thread.is_alive()
             if up and when < self.wakes_at:
                 self.wakes_at = when
                 self._nudge()
@@ -93,32 +104,41 @@ class RenewalThread:
     def _start(self) -> RuntimeError | None:
         """Start the thread outside the mutex: while it starts it may collect garbage, and need it.
 
-        An interrupt may leave it unstarted, or running and not yet seen: it registers itself.
+        It registers itself: an interrupt may leave it unstarted, or running and not yet seen.
         """
+        if self._pipe is None:
+            self._lay_pipe()
         thread = threading.Thread(target=self._run, args=(self._ref(),), name="fencelock-leases")
         trouble = started(thread)
-        if trouble is not None:
-            return trouble
         with self._lock:
-            if self._thread is None and thread is not self._ended:
-                self.wakes_at = 0.0
-                self._thread = thread
-        return None
+            if trouble is not None and self._thread is None:
+                self.close_pipe()
+        return trouble
 
     def _registered(self) -> bool:
         """Register this thread as the renewal thread; False when there is another."""
         me = threading.current_thread()
         with self._lock:
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 self.wakes_at = 0.0
                 self._thread = me
-            if self._thread is not me:
-                self._ended = me
-                return False
-            if self._pipe is None:  # of sockets: Windows waits for nothing else
-                self._pipe = socket.socketpair()
-                self._pipe[1].settimeout(0)
-            return True
+            return self._thread is me
+
+    def _lay_pipe(self) -> None:
+        """Have a pipe that wakes the thread; without a free descriptor it tries again each round.
+
+        It is one of sockets: Windows waits for nothing else.
+        """
+        try:
+            pipe = socket.socketpair()
+        except OSError as error:
+            log.debug("the thread that renews leases looks often: nothing can wake it: %s", error)
+            return
+        pipe[1].settimeout(0)
+        with self._lock:  # another thread may be quicker
+            spare, self._pipe = (pipe, self._pipe) if self._pipe else ((), pipe)
+        for end in spare:
+            end.close()
 
     def stop(self, until: float) -> None:
         """End the thread at once if there are no leases; wait for it until the instant."""
@@ -132,13 +152,14 @@ class RenewalThread:
 
     def _nudge(self) -> None:
         if self._pipe is not None:
-            with suppress(BlockingIOError):  # it is full: that wakes the thread as well
+            with suppress(OSError):  # it is full: that wakes the thread as well
                 self._pipe[1].send(b"!")
 
     def _run(self, port: RenewedPort) -> None:
-        """Renew leases until there are none for a while; another thread takes over from a dead one.
+        """Renew leases until there are none for a while.
 
-        What a hook raises ends nothing, also sys.exit(), or what a debugger raises in a thread.
+        What a hook raises ends nothing, also sys.exit(), or what a debugger raises in a thread. If
+        that ends the thread all the same, another takes over after a pause.
         """
         try:
             self._renew_all(port)
@@ -146,36 +167,46 @@ class RenewalThread:
             with self._lock:
                 died = self._thread is threading.current_thread()
                 if died:
-                    self._thread, self._ended = None, self._thread
-                    self.wakes_at = inf
+                    self._thread, self.wakes_at = None, inf
             if died and port.renewals.busy:
+                time.sleep(PAUSE_SECONDS)
                 self._start()
 
     def _renew_all(self, port: RenewedPort) -> None:
-        idle_since = None
-        while self._registered():
-            catch_up()
-            with port.mutex:
-                next_at = port.renewals.next_at()
-            current = now()
-            if next_at is None and (len(port.lines) or port.renewals.under_way):
-                idle_since, next_at = None, current + LISTEN_AFTER_SECONDS
-            elif next_at is None:
-                idle_since = idle_since or current
-                if self._ends(port, current - idle_since):
-                    return
-                next_at = idle_since + LINGER_SECONDS
-            else:
-                idle_since = None
+        self._idle_since, failures = None, 0
+        while True:
             try:
-                if next_at > current:
-                    self._rest(port, next_at)
-                else:
-                    run_blocking(port.maintain())
+                if not self._registered() or self._round(port):
+                    return
+                failures = 0
             except BaseException:
-                log.exception("renewing leases failed; retrying")
+                failures += 1
+                time.sleep(retry_delay(failures, 1.0))
                 self._hang_up()
-                time.sleep(PAUSE_SECONDS)
+                log.exception("renewing leases failed; retrying")
+
+    def _round(self, port: RenewedPort) -> bool:
+        """Do what is due, or rest until then; True once the thread has ended for want of leases."""
+        if self._pipe is None:
+            self._lay_pipe()
+        catch_up()
+        with port.mutex:
+            next_at = port.renewals.next_at()
+        current = now()
+        if next_at is None and (len(port.lines) or port.renewals.under_way):
+            self._idle_since, next_at = None, current + LISTEN_AFTER_SECONDS
+        elif next_at is None:
+            self._idle_since = self._idle_since or current
+            if self._ends(port, current - self._idle_since):
+                return True
+            next_at = self._idle_since + LINGER_SECONDS
+        else:
+            self._idle_since = None
+        if next_at > current:
+            self._rest(port, next_at)
+        else:
+            run_blocking(port.maintain())
+        return False
 
     def _ends(self, port: RenewedPort, idle: float) -> bool:
         """End the thread when it lingered long enough and nothing came in the meantime."""
@@ -184,8 +215,7 @@ class RenewalThread:
         with self._lock:
             if port.renewals.busy or len(port.lines):
                 return False
-            self._thread, self._ended = None, self._thread
-            self.wakes_at = inf
+            self._thread, self.wakes_at = None, inf
             self._hang_up()
             self.close_pipe()
             return True
@@ -199,6 +229,12 @@ class RenewalThread:
     def _rest(self, port: RenewedPort, until: float) -> None:
         """Sleep until the instant, a nudge, or a revocation."""
         ear = self._listening(port, until)
+        try:
+            until = until if ear is None else min(until, self._silent_at(port, ear))
+        except NoReply:
+            self._hang_up()
+            run_blocking(recheck(port))  # the next one does not hear what this one should have
+            return
         # In short sleeps, so that a handed-over lease need not wake us.
         short = ear is None or len(port.lines)
         until = min(until, now() + (LISTEN_AFTER_SECONDS if short else REST_SECONDS))
@@ -210,10 +246,14 @@ class RenewalThread:
             return  # added after this check, before ``mind`` could see when we wake
         pipe = self._pipe
         if pipe is None:
+            time.sleep(max(0.0, min(until - now(), PIPELESS_SECONDS)))
+            if ear is not None:
+                ear.settle()
             return
         try:
             if ear is not None and ear.readable(pipe[0].fileno(), until - now()):
                 ear.settle()
+                self._ask_at = max(self._ask_at, now() + QUIET_SECONDS)
                 return
         except NoReply:
             self._hang_up()
@@ -222,6 +262,24 @@ class RenewalThread:
         poll.register(pipe[0], POLLIN)
         if poll.poll(0 if ear is not None else max(0.0, until - now()) * 1000):
             pipe[0].recv(4096)
+
+    def _silent_at(self, port: RenewedPort, ear: Connection) -> float:
+        """Ask a quiet ear whether it is alive; return when it is given up. NoReply when it is now.
+
+        Not while each lease is renewed, or ends, so soon that it need not hear of a revocation.
+        """
+        current = now()
+        if ear.pinged_at and current >= ear.pinged_at + PONG_SECONDS:
+            ear.settle()  # this process may have been stopped meanwhile
+            if ear.pinged_at:
+                raise NoReply("the connection that listens is silent", sent=True)
+        if not ear.pinged_at and current >= self._ask_at:
+            self._ask_at = current + PING_SECONDS
+            with port.mutex:
+                lasts = port.renewals.lasts(current + PING_SECONDS)
+            if lasts:
+                ear.ping(current)
+        return ear.pinged_at + PONG_SECONDS if ear.pinged_at else inf
 
     def _listening(self, port: RenewedPort, until: float) -> Connection | None:
         """Return the connection that hears revocations, opened once a lease lasts."""
@@ -247,7 +305,7 @@ class RenewalThread:
                 return None
             self._ear = ear
             ear.subscribe(port.client_channel, give_up_at)
-            self.hears = True
+            self.hears, self._ask_at = True, now() + QUIET_SECONDS
             run_blocking(recheck(port))
         except (NoReply, FencelockError):
             self._refused_until = now() + CONNECT_SECONDS * 2
@@ -258,4 +316,5 @@ class RenewalThread:
         ear, self._ear = self._ear, None
         self.hears, self._deaf_until = False, 0.0
         if ear is not None:
-            ear.close()
+            with suppress(OSError):  # it was reset
+                ear.close()

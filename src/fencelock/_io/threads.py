@@ -125,4 +125,7 @@ class RepeatingThread:
 
     def _repeat(self) -> None:
         while not self._ended.wait(self._seconds):
-            run_blocking(self._flow())
+            try:
+                run_blocking(self._flow())
+            except Exception:  # of the machine, perhaps: it tries again (I16)
+                log.exception("a proof of life failed")

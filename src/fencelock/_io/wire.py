@@ -84,15 +84,14 @@ def pack_source(script: Script, keys: Sequence[bytes], args: Sequence[bytes | in
 
 def with_source(packed: bytes) -> bytes:
     """Return a packed script call with the source in place of the digest; a command as it is."""
-    from fencelock.scripts import ALL  # noqa: PLC0415 - who calls scripts has them already
+    from fencelock.scripts import BY_DIGEST  # noqa: PLC0415 - who calls scripts has them already
 
     parser = reader()
     parser.feed(packed)
     word, digest, *words = parser.gets()
     if word != b"EVALSHA":
         return packed
-    script = next(each for each in ALL if each.digest == digest)
-    return pack((b"EVAL", script.source, *words))
+    return pack((b"EVAL", BY_DIGEST[digest].source, *words))
 
 
 def not_now(error: ReplyError) -> bool:

@@ -1,12 +1,18 @@
 """The library's log: the logger ``fencelock`` of ``logging``, imported with the first record.
 
 Most processes never write a record, and the command line starts faster without ``logging``.
+
+What a filter, a handler or a record factory of the program raises ends nothing here (I16): its
+first traceback goes to stderr, as that of a handler does. Code logs last all the same: what is
+more than an ``Exception``, such as Ctrl-C, goes on.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,19 +30,30 @@ class LateLogger(Logger):
 
     def __init__(self) -> None:
         self.prepare: Callable[[Logger], object] = lambda _: None
+        self._failed = False  # a record could not be written
 
     def __getattr__(self, name: str, _ending: Callable[[], bool] = sys.is_finalizing) -> Any:
-        """Return the real logger's attribute, so that a record names the line that wrote it.
+        """Return what calls the real logger's method of this name.
 
         While the interpreter is torn down nothing can be imported: there is no record then.
         """
-        if _ending():
-            return _no_record
-        import logging  # noqa: PLC0415 - see above
+        return _no_record if _ending() else partial(self._write, name)
 
-        logger = logging.getLogger("fencelock")
-        self.prepare(logger)
-        return getattr(logger, name)
+    def _write(self, method: str, *args: Any, **more: Any) -> None:
+        """Write a record, which names the line that asked for it."""
+        try:
+            import logging  # noqa: PLC0415 - see above
+
+            logger = logging.getLogger("fencelock")
+            self.prepare(logger)
+            getattr(logger, method)(*args, stacklevel=2, **more)
+        except Exception:  # noqa: BLE001 - of the program's logging; or no file can be opened
+            with suppress(Exception):
+                import traceback  # noqa: PLC0415 - see above
+
+                if not self._failed:
+                    traceback.print_exc()
+                self._failed = True
 
 
 log: LateLogger = LateLogger()

@@ -458,10 +458,13 @@ class ClusterPort(Whole):
             if node in self._busy:
                 return False
             self._busy.add(node)
-        if self._io.spawn(partial(self._beside, node, flow), "fencelock-leases-part"):
-            return True
-        self._busy.discard(node)
-        return False
+        begun = False
+        try:
+            begun = self._io.spawn(partial(self._beside, node, flow), "fencelock-leases-part")
+        finally:
+            if not begun:
+                self._busy.discard(node)
+        return begun
 
     async def _beside(self, node: object, flow: Callable[[FirstEnd], Awaitable[None]]) -> None:
         try:

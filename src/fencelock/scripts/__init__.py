@@ -32,12 +32,14 @@ _HERE = os.path.dirname(__file__)  # noqa: PTH120 - pathlib is slow to import, t
 _LOADER: Any = __spec__.loader
 _INCLUDE = "-- include: "
 _CONSTANTS = "-- constants: "
+_texts: dict[str, str] = {}  # of the files that were read
 
 
 class Script:
     """One operation on the server: its name, its source and the digest that EVALSHA wants.
 
-    It is read when it is first used: a command of the shell needs two of them.
+    It is read when it is first used: a command of the shell needs few of them. What keeps, ends or
+    undoes what it grants is read before: later perhaps no file can be opened (I16).
     """
 
     __slots__ = ("digest", "name", "path", "source")
@@ -55,9 +57,12 @@ class Script:
         """Read the file; called as long as ``source`` and ``digest`` are not set."""
         if name not in {"digest", "source"}:
             raise AttributeError(name)
+        for path in _NEEDED.get(self.path, ()):
+            _lines(path)
         source = _source(self.path).encode()
         self.digest = sha1(source, usedforsecurity=False).hexdigest().encode()
         self.source = source
+        BY_DIGEST[self.digest] = self
         return getattr(self, name)
 
     def __repr__(self) -> str:
@@ -78,6 +83,12 @@ def begin(script: Script, keys: int, args: int) -> bytes:
     """Return the same without the keys: so many, and then the arguments, must follow."""
     words = (b"EVALSHA", script.digest, b"%d" % keys)
     return b"*%d\r\n%b" % (len(words) + keys + args, b"".join(map(bulk, words)))
+
+
+def ready(*needed: Script) -> None:
+    """Read scripts before they are needed."""
+    for each in needed:
+        _lines(each.path)
 
 
 def _source(name: str) -> str:
@@ -104,8 +115,11 @@ def _lines(name: str) -> list[str]:
 
 
 def _read(name: str) -> str:
-    data: bytes = _LOADER.get_data(os.path.join(_HERE, f"{name}.lua"))  # noqa: PTH118 - see above
-    return data.decode()
+    text = _texts.get(name)
+    if text is None:
+        data: bytes = _LOADER.get_data(os.path.join(_HERE, f"{name}.lua"))  # noqa: PTH118 - see above
+        text = _texts[name] = data.decode()
+    return text
 
 
 ABANDON = Script("lock/abandon")
@@ -157,5 +171,23 @@ SHARES_SHOW = Script("shares/shares_show")
 SHOW = Script("lock/show")
 SIGNAL_SHOW = Script("signals/signal_show")
 QUORUM_VOTE = Script("quorum/quorum_vote")
+
+BY_DIGEST: dict[bytes, Script] = {}  # those that were used
+
+# What keeps, ends or undoes what a script grants, or what it puts in line.
+_EACH = ("abandon", "answer", "clock", "release", "renew", "revoked")
+_FOR_ALL = tuple(f"lock/{each}" for each in _EACH)
+_FOR_LOCKS = (*_FOR_ALL, "lock/acquire_next", "lock/heartbeat", "lock/probe")
+_OF_SHARES = ("abandon", "heartbeat", "probe", "release", "renew")
+_NEEDED = {
+    "lock/acquire": _FOR_LOCKS,
+    "lock/multi_acquire": (*_FOR_LOCKS, "lock/multi_release"),
+    "lock/once_start": (*_FOR_LOCKS, "lock/once_finish"),
+    "lock/poll_release": ("lock/poll_renew",),
+    "quorum/quorum_vote": (*_FOR_ALL, "quorum/membership", "quorum/raise_fence"),
+    "redisson/redisson_acquire": ("redisson/redisson_count", "redisson/redisson_renew"),
+    "shares/shares_acquire": (*_FOR_ALL, *[f"shares/shares_{each}" for each in _OF_SHARES]),
+    "signals/barrier_arrive": ("signals/barrier_change", "signals/barrier_check"),
+}
 
 ALL = tuple(each for each in list(globals().values()) if isinstance(each, Script))

@@ -131,7 +131,7 @@ SEEDS = (
     ),
     seed(
         "a loss that leaves the next waiter waiting",
-        Without("tenure.step_down", by="hold.lose"),
+        Without("tenure.step_down", by="hold.tell"),
         worlds.FIXED_TOO_LONG,
         "I6",
     ),

@@ -44,7 +44,7 @@ SEEDS = (
     ),
     seed(
         "a loss that is never reported",
-        Statement("hold.lose", "events.end_hold(self)", "self.reported = []"),
+        Statement("hold.tell", "events.end_hold(self)", "self.reported = []"),
         worlds.CHECKED_FIXED.reported(),
         "E",
     ),

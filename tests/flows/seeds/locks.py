@@ -308,7 +308,7 @@ SEEDS = (
     ),
     seed(
         "a loss that the holder's own check finds, without a notification",
-        Without("wire.report_loss", by="hold.lose"),
+        Without("wire.report_loss", by="hold.tell"),
         worlds.CHECKED_FIXED,
         "I8",
     ),

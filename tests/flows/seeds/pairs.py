@@ -90,8 +90,8 @@ SEEDS = (
         "a revocation that is not for a lease whose handle is gone",
         Statement(
             "keeper.lose",
-            "return hold.lose(reason, since, detail)",
-            "return hold.open and hold.lose(reason, since, detail)",
+            "first = hold.lose(reason, since, detail)",
+            "first = hold.open and hold.lose(reason, since, detail)",
         ),
         named("pairs: revoked beside drop, in turns, alone"),
         "I8",

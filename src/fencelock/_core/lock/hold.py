@@ -6,7 +6,8 @@ Rules of this file (I2, I8):
 - A child process holds none of its parent's leases.
 - Once a lease is lost it stays lost, whatever arrives later.
 - A loss may be found at the deadline, or by a renewal, a release or ``check``. It is recorded in
-  one place, ``lose``, which notifies the holder, once. That sends nothing.
+  one place, ``lose``, which notifies the holder, once. That sends nothing. What an error leaves
+  undone of it, the next call does: the lease stays in the schedule until then (I16).
 - A lease that is being released proves nothing from that instant on.
 - The deadline moves in one place, ``move_deadline``, which notifies the lease's one observer; that
   of leases without one, in ``renew_together``.
@@ -69,9 +70,10 @@ def step_down(port: Keeper, one: Any) -> None:
 
 def lose(port: Keeper, hold: Hold, reason: str, since: float, detail: str = "") -> bool:
     """End the renewal of a lost hold; return True if nothing else reports its loss."""
-    with port.mutex:
+    first = hold.lose(reason, since, detail)
+    with port.mutex:  # not before: after an error the schedule finds it again
         port.renewals.discard(hold)
-    return hold.lose(reason, since, detail)
+    return first
 
 
 class Loss(NamedTuple):
@@ -126,12 +128,14 @@ class Hold(BaseLease):
     # What most leases never have is of the class until it is set: with very many leases, and for
     # each pair, every slot that is filled costs.
     __slots__ = (
-        *("__dict__", "__weakref__", "_generation", "_unnoticed", "bound", "bucket", "clock"),
-        *("deadline", "frame", "grant", "granted_at", "holder_id", "id", "info", "kind", "loss"),
+        *("__dict__", "__weakref__", "_generation", "bound", "bucket", "clock"),
+        *("deadline", "frame", "grant", "granted_at", "holder_id", "id", "info", "kind"),
         *("open", "owed", "own_info", "parts", "passes", "port", "released", "renewals"),
         *("reported", "server", "steady", "tenure", "terms", "turn", "unchanged", "unit"),
     )
 
+    loss: Loss | None = None
+    noticed: bool = False  # all was done about its loss
     joint: Any = None  # of a multi, once all are granted: the lease of them all
     observer: Observer | None = None
     end: str = "expired"  # the reason, when the deadline comes
@@ -168,7 +172,6 @@ class Hold(BaseLease):
         self.server: str = port.label  # as a person calls it
         self.clock: Callable[[], float] = (now := port.now)
         self.granted_at: float = now()
-        self.loss: Loss | None = None
         self.released: bool = False  # it is given back, or is being given back
         self.parts: Sequence[Hold | None] = ()  # of a quorum's: the holds of its nodes
         self.tenure: Any = None  # the ``Tenure`` whose turn it is, once others of its client wait
@@ -184,7 +187,6 @@ class Hold(BaseLease):
         self.bucket: Any = None  # where the renewal schedule keeps it
         # Those of its form: with very many leases each object that a renewal looks at costs.
         self.kind, self.steady = self.terms.batch, self.terms.steady
-        self._unnoticed = True  # until its loss is noticed: then this is gone
         self._generation: int = process.mark[0] or -1  # -1: of a copy in the middle of an acquire
 
     # -- what users see; ``BaseLease`` documents it -------------------------------------------
@@ -305,26 +307,40 @@ class Hold(BaseLease):
 
         For a lease that is being released, only its release can find a loss: it names its port.
         """
-        if self.released and releasing is None:
-            return False
-        try:
-            del self._unnoticed  # one instruction: only one of several threads succeeds
-        except AttributeError:
+        if self.noticed or (self.released and releasing is None):
             return False
         port = releasing or self.port
         if reason == "forked":
             port = None  # this process has no part in it: it tells no one
         if port is not None:
             detail = detail or self.cause(reason, since)
-        self.loss = Loss(reason, since, detail)
+        loss = Loss(reason, since, detail)
+        try:
+            first = self._is_first("loss", loss)
+            self._tell(port)
+        finally:
+            if self.loss is not None and not self.noticed:
+                self._tell(port)  # an error came in between
+        return first
+
+    def _tell(self, port: Keeper | None) -> None:
+        """Do all that a loss needs; harmless when it was done, or done in part."""
         if port is not None:
-            self.notified = True
             step_down(port, self)
             port.notify_loss(self)
+            self.notified = True
         if self.observer is not None:
             self.observer.lost(self)
+        self.noticed = True
         events.end_hold(self)
-        return True
+
+    def begin_telling(self) -> bool:
+        """Return True for one caller only: the one that tells its user of the loss."""
+        return self._is_first("teller", object())
+
+    def _is_first(self, name: str, mine: object) -> bool:
+        """Set an attribute once; return True for the one of several threads that did."""
+        return self.__dict__.setdefault(name, mine) is mine  # one step
 
     def drop(self) -> None:
         """Note that its handle is gone. A finalizer may do it anywhere: it takes no mutex."""

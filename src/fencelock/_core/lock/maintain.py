@@ -21,7 +21,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
@@ -71,6 +71,8 @@ FAILURES_PER_LINE = 120
 RECHECK_AFTER_SECONDS = 1.0
 # When to look again at what is due at a node that is being asked.
 BUSY_SECONDS = 0.05
+# When to try again after an error that is none of a server: not at once, for ever (I16).
+ERROR_SECONDS = 0.1
 # A lease of a quorum was renewed when it has grown by this part of its ttl.
 LEAST_GROWTH = 0.1
 # What renews the leases of each kind, and how many keys each lease has there.
@@ -102,12 +104,12 @@ async def recheck(port: Port) -> None:
 
 async def maintain(port: Port) -> None:
     """Do what is due: notify holders of losses, renew the rest. Never raises a server's error."""
-    now = port.now()
-    with port.mutex:
-        whole, due = port.renewals.whole(now), port.renewals.due(now)
-    if port.renewals.watched:
-        give_up_due(port, now)
-    with _scheduled(port, [due, *whole]):
+    now, before = port.now(), [*port.renewals.taken]
+    with _scheduled(port, lambda: port.renewals.taken_since(before)):
+        with port.mutex:
+            whole, due = port.renewals.whole(now), port.renewals.due(now)
+        if port.renewals.watched:
+            give_up_due(port, now)
         nodes: dict[object, list[RenewalBatch]] = {}
         for batch in await _batches(port, whole, due, now):
             nodes.setdefault(port.node_of(batch[0].terms.keys.lock), []).append(batch)
@@ -118,13 +120,17 @@ async def maintain(port: Port) -> None:
 
 
 @contextmanager
-def _scheduled(port: Port, batches: Sequence[Sequence[Hold]]) -> Iterator[None]:
-    """Lose no hold from the schedule, whatever ends the block, and forget those that are over."""
+def _scheduled(port: Port, left: Callable[[], list[Hold]]) -> Iterator[None]:
+    """Lose no hold from the schedule, whatever ends the block, and forget those that are over.
+
+    ``left`` returns those that the block had to do with, and that are still under way.
+    """
     try:
         yield
-    except BaseException:  # cancelled, or a bug
-        left = [hold for hold in chain(*batches) if port.renewals.is_under_way(hold)]
-        put_back(port, left, port.now())
+    except BaseException as error:  # cancelled, out of memory, or a bug
+        pause = ERROR_SECONDS if isinstance(error, Exception) else 0.0
+        for hold in left():
+            put_back(port, [hold], min(port.now() + pause, hold.deadline))
         raise
     finally:
         with port.mutex:
@@ -170,7 +176,7 @@ async def _sorted(port: Port, due: Sequence[Hold], now: float) -> Sequence[list[
 
 def _renews(port: Port, hold: Hold, now: float) -> bool:
     """Return True if a hold is to be renewed now; else notify of its loss, or put it back."""
-    if now >= hold.deadline:
+    if now >= hold.deadline or hold.loss is not None:  # an error came in between
         ended(port, hold)
     elif now < hold.asked_until:
         put_back(port, [hold], min(hold.asked_until, hold.deadline))
@@ -194,7 +200,11 @@ async def _renew_node(port: Port, batches: Sequence[RenewalBatch], first_end: Fi
     for batch in reversed(batches):  # the earliest deadline of this batch and all after it
         ends.append(min(ends[-1], *[hold.deadline for hold in batch]))
     ends.reverse()
-    with _scheduled(port, batches):
+
+    def left() -> list[Hold]:
+        return [hold for hold in chain(*batches) if port.renewals.is_under_way(hold)]
+
+    with _scheduled(port, left):
         for start in range(0, len(batches), at_once(port)):
             end = start + at_once(port)
             silent, trouble = await _renew(port, batches[start:end], ends[start], first_end)
@@ -265,8 +275,6 @@ async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
     passing = isinstance(error, NoReply) or passes(error)
     known = holds[0].failures % FAILURES_PER_LINE and all(hold.trouble for hold in holds)
     tell = log.debug if known else log.info if passing or holds[0].partial else log.warning
-    text = "renewal of %d lease(s) failed, retrying while they last: %s"
-    tell(text, len(holds), error)
     now = port.now()
     for number, hold in enumerate(holds, 1):
         hold.failures += 1
@@ -282,6 +290,8 @@ async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
             put_back(port, [hold], min(again_at, hold.deadline))
         if number % LEASES_PER_PAUSE == 0:
             await port.sleep(now)  # others may run
+    text = "renewal of %d lease(s) failed, retrying while they last: %s"
+    tell(text, len(holds), error)
     if events.hooks:
         events.renewed([hold.whole for hold in holds if _endangers(hold)], error)
 
@@ -516,8 +526,10 @@ async def notify_refused(port: Port, refused: Mapping[Hold, str], until: float) 
 def lose_all(port: Port, reason: str) -> None:
     """Notify the holder of every scheduled lease that it is no longer renewed."""
     with port.mutex:
-        holds = port.renewals.clear()
+        holds = port.renewals.tracked()
     lost = [hold for hold in holds if lose(port, hold, reason, port.now()) and not hold.dropped]
+    with port.mutex:
+        port.renewals.clear()
     if lost:
         text = "%d lease(s) were still held and are no longer renewed: %s (%s)"
         names = (hold.name for hold in lost if not hold.partial)

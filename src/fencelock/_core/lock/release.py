@@ -212,8 +212,6 @@ async def give_back_all(port: Port, until: float) -> bool:
         holds = [hold for hold in held if _cut_off(port, hold)]
         if not holds:
             break
-        text = "%d lease(s) were still held and are given back: the client is closed (%s)"
-        log.warning(text, len(holds), listed(hold.name for hold in holds))
         try:
             left += await port.hand_back(holds, until)
         except BaseException:  # the loop ends, or Ctrl-C
@@ -225,6 +223,8 @@ async def give_back_all(port: Port, until: float) -> bool:
             watchers = getattr(hold.terms.keys, "watchers", None)  # of an election
             if watchers is not None:
                 port.run_in_background(ELECTION_ANNOUNCE, watchers, ())
+        text = "%d lease(s) were still held and were given back: the client is closed (%s)"
+        log.warning(text, len(holds), listed(hold.name for hold in holds))
     if left:
         text = "%d lease(s) were not confirmed to be given back in time, and end by their ttl: %s"
         log.warning(text, len(left), listed(hold.name for hold in left))

@@ -67,7 +67,7 @@ class RenewalSchedule:
 
     GRAIN = 0.02
 
-    __slots__ = ("_buckets", "_order", "_taken", "_watches", "watched", "young")
+    __slots__ = ("_buckets", "_order", "_watches", "taken", "watched", "young")
 
     def __init__(self) -> None:
         self.young: dict[Hold, float] = {}  # those that are new, each with its instant
@@ -75,7 +75,7 @@ class RenewalSchedule:
         self._watches = 0
         self._buckets: dict[int, list[Bucket]] = {}  # by the grain of their instants
         self._order: list[int] = []  # a heap of these numbers, and of some that are gone
-        self._taken: list[Bucket] = []  # those under way
+        self.taken: list[Bucket] = []  # those under way
 
     @property
     def holds(self) -> int:
@@ -89,12 +89,12 @@ class RenewalSchedule:
 
         So it looks through nothing. What an interrupt left behind may make it True for a moment.
         """
-        return bool(self.young or self.watched or self._buckets or self._taken)
+        return bool(self.young or self.watched or self._buckets or self.taken)
 
     @property
     def under_way(self) -> list[Hold]:
         """Return the holds that were taken out, and are neither added again nor discarded."""
-        return [hold for bucket in self._taken for hold in bucket]
+        return [hold for bucket in self.taken for hold in bucket]
 
     @staticmethod
     def is_under_way(hold: Hold) -> bool:
@@ -161,10 +161,10 @@ class RenewalSchedule:
         """Schedule leases that one command has renewed alike, to be renewed so again."""
         number, bucket = int(when / self.GRAIN), batch[0].bucket
         if self.is_whole(batch):
+            self._at(number).append(bucket)
             bucket.number, bucket.first, bucket.end = number, when, batch[0].deadline
             bucket.update(dict.fromkeys(bucket, when))
-            self._at(number).append(bucket)
-            self._taken = [each for each in self._taken if each is not bucket]
+            self.taken = [each for each in self.taken if each is not bucket]
         else:
             bucket = Bucket(number)
             self._at(number).append(bucket)
@@ -176,12 +176,12 @@ class RenewalSchedule:
         bucket.end = min(bucket.end, *[hold.deadline for hold in holds])
         for hold in holds:
             before = hold.bucket
+            bucket[hold] = when  # first: an error leaves it in both, and ``settle`` takes it out
             if before is bucket:
                 bucket.stale = True
             elif before is not None:
                 self._drop(before, hold)
             hold.bucket = bucket
-            bucket[hold] = when
 
     def discard(self, hold: Hold) -> None:
         """Forget a hold; harmless when it is not scheduled."""
@@ -201,7 +201,7 @@ class RenewalSchedule:
         """Take a bucket out, of those under way too."""
         number = bucket.number
         if number is None:
-            self._taken = [each for each in self._taken if each is not bucket]
+            self.taken = [each for each in self.taken if each is not bucket]
             return
         left = [each for each in self._buckets.get(number, ()) if each is not bucket]
         if left:
@@ -219,7 +219,15 @@ class RenewalSchedule:
                 self.discard(hold)
                 if hold.dropped and not hold.notified:
                     self.young[hold] = hold.deadline
-        self._taken = [bucket for bucket in self._taken if bucket]
+        for bucket in self.taken:
+            for hold in [each for each in bucket if each.bucket is not bucket]:
+                del bucket[hold]
+        self.taken = [bucket for bucket in self.taken if bucket]
+
+    def taken_since(self, before: Sequence[Bucket]) -> list[Hold]:
+        """Return the holds under way but for those of the buckets that were so before."""
+        known = {*map(id, before)}
+        return [hold for bucket in self.taken if id(bucket) not in known for hold in bucket]
 
     def move(self, holds: Iterable[Hold], when: float) -> None:
         """Schedule those that still wait for ``when`` instead."""
@@ -234,7 +242,7 @@ class RenewalSchedule:
     def clear(self) -> list[Hold]:
         """Forget all holds, and return them."""
         holds = self.tracked()
-        self._buckets, self._order, self._taken = {}, [], []
+        self._buckets, self._order, self.taken = {}, [], []
         self.watched, self.young = [], {}
         for hold in holds:
             hold.bucket = UNPLACED
@@ -274,12 +282,12 @@ class RenewalSchedule:
                 some = [hold for hold, when in bucket.items() if when <= now]
                 if some:
                     due += some
-                    self._taken.append(Bucket(None))
-                    self._fill(self._taken[-1], some, now)
+                    self.taken.append(Bucket(None))
+                    self._fill(self.taken[-1], some, now)
         return due
 
     def _take(self, bucket: Bucket) -> None:
-        self._taken.append(bucket)
+        self.taken.append(bucket)
         self._forget(bucket)
         bucket.number = None
 
@@ -305,6 +313,12 @@ class RenewalSchedule:
             numbers = sorted(number for number in placed if number <= last)
         return [bucket for number in numbers for bucket in placed[number]]
 
+    def lasts(self, when: float) -> bool:
+        """Return True if a lease is not due before an instant, or within a grain of it."""
+        self._place_young()
+        last = int(when / self.GRAIN)
+        return any(number > last and any(each) for number, each in self._buckets.items())
+
     def later_than(self, when: float) -> list[Hold]:
         """Return the holds that are not due before an instant."""
         self._place_young()
@@ -318,7 +332,7 @@ class RenewalSchedule:
     def some(self, most: int) -> Iterator[Hold]:
         """Yield so many holds at most."""
         self._place_young()
-        return islice(chain(*self._taken, chain.from_iterable(self._all())), most)
+        return islice(chain(*self.taken, chain.from_iterable(self._all())), most)
 
     def tracked(self) -> list[Hold]:
         """Return every hold, also those that are under way."""

@@ -493,12 +493,12 @@ def recall(port: Port, holder: bytes, channel: bytes, who: bytes) -> None:
             return
         kept = line.recall(port.now())
         about = line.front if kept is None else kept.source
-    if events.hooks and about is not None:
-        events.recalled(port, about)
     if kept is not None:
         port.run_in_background(*kept.release)
     elif who.startswith(TRIES):
         port.run_in_background(ANSWER, line.terms.keys.plain, (channel, who, b"busy"))
+    if events.hooks and about is not None:
+        events.recalled(port, about)
 
 
 def asked(port: Port, holder: bytes, channel: bytes, who: bytes) -> None:

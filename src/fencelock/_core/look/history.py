@@ -110,8 +110,13 @@ class Recorder:
                 kept.append((event.at, entry_of(event, kind)))
             planned = channel in self._due
             self._due.add(channel)
-        if not planned and not self._later(port, SEND_SECONDS, lambda: self.send(port)):
-            self.send(port)
+        if planned:
+            return
+        try:
+            planned = self._later(port, SEND_SECONDS, lambda: self.send(port))
+        finally:  # else it would count as planned for ever
+            if not planned:
+                self.send(port)
 
     def send(self, port: Any) -> None:
         """Send what was noted, in the background."""

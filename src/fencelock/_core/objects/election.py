@@ -34,7 +34,7 @@ from fencelock._core.port import Port
 from fencelock._core.retry import answer_by, ask
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply, closed
-from fencelock.scripts import ELECTION_ANNOUNCE, ELECTION_HAND_OVER, ELECTION_WATCH, SHOW
+from fencelock.scripts import ELECTION_ANNOUNCE, ELECTION_HAND_OVER, ELECTION_WATCH, SHOW, ready
 
 CANDIDATE_BYTES_MAX = 128
 LISTED = 100  # so many candidates are shown
@@ -66,6 +66,7 @@ class ElectionKeys(LockKeys):
 
     def __init__(self, prefix: str, name: str) -> None:
         super().__init__(prefix, name)
+        ready(ELECTION_ANNOUNCE, ELECTION_HAND_OVER)
         self.watchers: tuple[bytes, ...] = derived(prefix.encode(), self.lock, ELECTION_KINDS)
         self.watch: tuple[bytes, ...] = (*self.renew, *self.watchers)
 

@@ -276,10 +276,10 @@ def end_node_leases(port: QuorumPort, hold: Hold, *, drops: bool) -> None:
 
 async def maintain(port: QuorumPort) -> None:
     """Do what is due: notify of losses, re-acquire missing parts. Never raises a server's error."""
-    now = port.now()
-    with port.mutex:
-        due = port.renewals.due(now)
+    now, before = port.now(), [*port.renewals.taken]
     try:
+        with port.mutex:
+            due = port.renewals.due(now)
         lasting = [hold for hold in due if not _lost(port, hold, now)]
         heals = [hold for hold in lasting if now >= majority_of(hold).reacquire_at]
         for hold in heals[:REACQUIRED_AT_ONCE]:
@@ -288,8 +288,9 @@ async def maintain(port: QuorumPort) -> None:
             await refresh_while_held(port, max(due, key=longest_of))
     finally:  # cancelled, or a bug: no hold may be lost from the schedule
         with port.mutex:
-            port.renewals.settle(due)
-        for hold in due:
+            left = port.renewals.taken_since(before)
+            port.renewals.settle(left)
+        for hold in left:
             port.move(hold, majority_of(hold).next_due())
 
 

@@ -54,6 +54,8 @@ def connect(source: Bridged) -> socket.socket:
     far = _BlockingBridge(source.client, theirs)
     trouble = started(threading.Thread(target=far.serve, name="fencelock-bridge"))
     if trouble is not None:
+        ours.close()
+        theirs.close()
         raise NoReply(f"no thread can be started for the client: {trouble}", sent=False)
     return ours
 

@@ -26,6 +26,8 @@ _ON_KEYS: Final = (
     *("zremrangebyscore", "sadd", "srem", "scard", "smembers", "hget", "hset", "hdel"),
 )
 COMMANDS: Final = (*_PLAIN, *_ON_CHANNELS, *_ON_KEYS)
+# Asks whether a quiet connection is alive: a refusal is an answer, too, but the server logs it.
+QUIET: Final = ("ping",)
 # Further commands to the nodes of a Cluster.
 CLUSTER_COMMANDS: Final = (
     *("cluster|slots", "asking", "ssubscribe", "spublish", "pubsub|shardnumsub"),
@@ -66,7 +68,7 @@ _USELESS: Final = "locks are scripts: with this setting the server cannot serve 
 
 def acl_rule(prefix: str, more: Sequence[str] = ()) -> str:
     """Return the rule that gives a user the permissions that locks with this prefix need."""
-    commands = " ".join(f"+{name}" for name in (*COMMANDS, *more))
+    commands = " ".join(f"+{name}" for name in (*COMMANDS, *QUIET, *more))
     keys, channels = _patterns(prefix)
     return f"ACL SETUSER locker reset on >PASSWORD {keys} resetchannels {channels} {commands}"
 

@@ -20,7 +20,7 @@ from fencelock import AsyncClient, options
 from fencelock._runtime.log import log
 from fencelock.aio.lease import AsyncLease
 from fencelock.contrib.asgi.disconnect import require_asyncio
-from fencelock.errors import ClientClosed, FencelockError, LeaseLost
+from fencelock.errors import ClientClosed, LeaseLost
 from fencelock.options import Seconds
 
 Task = Callable[[AsyncLease], Awaitable[object]]
@@ -113,7 +113,7 @@ class Leading:
                 continue
             except ClientClosed:
                 return
-            except FencelockError as error:
+            except Exception as error:  # noqa: BLE001 - also of the machine: it stands again (I16)
                 log.warning("cannot stand for %r now: %s", self.name, error)
             await asyncio.sleep(self._pause)
 
