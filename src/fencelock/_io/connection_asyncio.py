@@ -220,9 +220,12 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
         The server also sends one unasked when a channel's slot has moved.
         """
-        if push[0] in CONFIRMS:
+        word = push[0] if push else b""
+        if word in CONFIRMS:
             return True
-        if not push[0].endswith(b"unsubscribe") or not self._leaving or not self._slots:
+        if not (self._leaving and self._slots and isinstance(word, bytes)):
+            return False
+        if not word.endswith(b"unsubscribe"):
             return False
         return self._leaving.get(self._slots[0][0]) == push[1]
 
