@@ -227,6 +227,11 @@ class _Exchange:
         except (NoReply, FencelockError) as error:
             ask.fail(error)
             self.ended()
+        except asyncio.CancelledError:
+            if not self.over:  # by a program that cancels all tasks
+                ask.fail(NoReply("connecting was cancelled", sent=False))
+                self.ended()
+            raise
         else:
             self._write((ask,))
 

@@ -52,8 +52,8 @@ class Link:
         done, _ = await asyncio.wait({dialling}, timeout=max(0.0, until - now()))
         if not done:
             raise NoReply(silence(self._source), sent=False)
-        if dialling.cancelled():
-            raise closed()
+        if dialling.cancelled():  # by ``close``, or by a program that cancels all tasks
+            return await self.connected(until)
         try:
             return dialling.result()
         finally:  # the task has the error, which has this frame
