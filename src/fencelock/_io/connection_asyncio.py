@@ -24,7 +24,7 @@ import asyncio
 import contextlib
 import socket
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from math import inf
 from typing import Any, Protocol, TypeVar
 
@@ -424,11 +424,24 @@ class AsyncioSockets:
         """Wait for a thread that resolves the name."""
         return await _within(until, key, function, name=RESOLVER)
 
-    async def connect(self, sock: socket.socket, where: Any, seconds: float) -> None:
-        """Connect, watched by the loop."""
+    def begin(self, sock: socket.socket, where: Any) -> asyncio.Task[None]:
+        """Connect in a task, watched by the loop."""
         sock.settimeout(0)
-        async with asyncio.timeout(seconds):
-            await asyncio.get_running_loop().sock_connect(sock, where)
+        loop = asyncio.get_running_loop()
+        return loop.create_task(loop.sock_connect(sock, where), name="fencelock-dial")
+
+    async def ended(
+        self, dials: Mapping[socket.socket, asyncio.Task[None]], seconds: float
+    ) -> Sequence[tuple[socket.socket, BaseException | None]]:
+        """Wait until one has ended; a task that was cancelled cancels all."""
+        first = asyncio.FIRST_COMPLETED
+        await asyncio.wait(dials.values(), timeout=seconds, return_when=first)
+        return [(sock, task.exception()) for sock, task in dials.items() if task.done()]
+
+    def stop(self, sock: socket.socket, task: asyncio.Task[None]) -> None:
+        """Close it once the loop has left it: another socket may get its number."""
+        task.cancel()
+        task.add_done_callback(lambda _: sock.close())
 
 
 async def _direct(source: Direct, mux: AsyncConnection, until: float) -> None:
