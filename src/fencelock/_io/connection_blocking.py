@@ -19,8 +19,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from fencelock._core.deadlines import SILENT_SECONDS
-from fencelock._core.types import NoReply, Reply
-from fencelock._io.connect import RESOLVER, Found, greet, open_socket
+from fencelock._core.types import DEMOTED, Demoted, NoReply, Reply
+from fencelock._io.connect import RESOLVER, Found, greet, open_socket, worked
 from fencelock._io.poll import POLLIN, POLLOUT, Poller, poller
 from fencelock._io.sources.kinds import Bridged, Direct, One, instead_of
 from fencelock._io.sources.url import GREETING
@@ -70,6 +70,7 @@ class Connection:
         self.asked_at: float = 0.0  # when it was last used
         self.undoing: bool = False  # a clean-up owns it now
         self.waiter: Any = None  # the waiter that uses it
+        self.mastered: bool = True  # a master answered this client there
         # In a Cluster:
         self.node: Any = None  # where it leads
         self.channels: dict[int, bytes] = {}  # the channels it listens to, by slot
@@ -118,7 +119,22 @@ class Connection:
             return reply
         if unknown_script(reply) and b"EVALSHA" in request[:24]:
             return self.run(with_source(request), until)
-        raise server_error(reply)
+        raise self.refusal(reply)
+
+    def refusal(self, reply: ReplyError) -> NoReply | ServerError:
+        """Return the error for a refusal: of a replica, one that sends the request elsewhere."""
+        error = self.error_of(reply)
+        if error.code in DEMOTED:
+            return Demoted(error, mastered=self.mastered, sent=error.code == "UNBLOCKED")
+        return error
+
+    def error_of(self, reply: ReplyError) -> ServerError:
+        """Return the error for a refusal; nothing more is asked of a replica."""
+        error = server_error(reply)
+        if error.code in DEMOTED:
+            self.sound = False
+            worked.clear()  # another address of the name may lead to the master
+        return error
 
     def send(self, packed: bytes, requests: int = 1) -> None:
         """Send a request, or several; NoReply when the connection is gone."""
@@ -234,7 +250,7 @@ class Connection:
             self.sound = False
             raise
         if type(reply) is ReplyError:
-            raise server_error(reply)
+            raise self.refusal(reply)
         self.channel = channel
 
     def tune(self, topic: bytes, until: float, word: bytes = b"SUBSCRIBE") -> None:
@@ -433,7 +449,7 @@ def dial(source: One, until: float, pushed: Pushed, make: Make = Connection) -> 
         sock = client.connect(source, until)
     connection = make(sock, pushed)
     try:
-        run_inline(greet(connection.ask, handshake, where, until))
+        connection.mastered = run_inline(greet(connection.ask, handshake, where, until))
     except BaseException:
         connection.close()
         raise

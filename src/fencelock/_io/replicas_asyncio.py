@@ -99,7 +99,9 @@ class Rounds:
         replies = await asyncio.gather(*slots)
         for reply in replies:
             if type(reply) is ReplyError:
-                raise refused(reply)
+                for origin in {ack.origin for ack in acks}:
+                    origin.error_of(reply)  # they are of the same server
+                raise refused(mux.error_of(reply))
         return int(replies[1])
 
     def _judge(self, acks: list[AckRequest], count: int) -> None:
@@ -124,9 +126,9 @@ class Rounds:
 
     async def close(self) -> None:
         """End the round that is under way, and close the connection."""
+        self._closed = True
         if self._task is not None:
             self._task.cancel()
-        self._closed = True
             await asyncio.wait({self._task})
         for ack in self._acks:
             _fail(ack, closed())
