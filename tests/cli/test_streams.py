@@ -1,6 +1,7 @@
 """Commands whose standard streams are closed, as cron's and daemons' may be, or dead."""
 
 import contextlib
+import json
 import os
 import pty
 import signal
@@ -125,6 +126,19 @@ def test_ls_fits_any_terminal_and_a_program_reads_names_whole(shell):
         assert all("held" in line and "WAITING" in lines[0] for line in lines[1:])
         assert width != 60 or "FENCE" not in lines[0]
         assert width != 120 or "FENCE" in lines[0]
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_name_that_stdout_cannot_encode_is_escaped(shell, encoding):
+    shell("acquire", "é☃", "--label", "😀")
+    env = shell.env | {"PYTHONIOENCODING": encoding}
+    for words in (("ls",), ("show", "é☃"), ("ls", "--json")):
+        done = subprocess.run(
+            [*FENCELOCK, *words], env=env, check=False, capture_output=True, timeout=20
+        )
+        assert done.returncode == 0, done
+        assert b"\\u2603" in done.stdout
+    assert json.loads(done.stdout)[0]["name"] == "é☃"
 
 
 def test_an_instant_is_whole_however_narrow_the_terminal_is():

@@ -66,6 +66,18 @@ def test_the_map_is_what_the_last_one_said():
     assert slots.sure(key_in(1)) is None
 
 
+@pytest.mark.parametrize(
+    "beside", [{b"ip": b"10.0.0.3"}, [b"ip", b"10.0.0.3"]], ids=["map", "list"]
+)
+def test_a_node_whose_host_name_was_not_announced_is_reached_by_its_ip(beside):
+    slots = SlotMap(NODES[:1])
+    slots.learn([[0, 16383, [b"?", 7003, b"e", beside]]], NODES[0])
+    named = NodeAddress("10.0.0.3", 7003)
+    assert slots.masters == (named,)
+    moved = slots.redirect(server_error(ReplyError("MOVED 1 ?:7003")))
+    assert moved.node == named
+
+
 def test_addresses_are_remapped_wherever_a_node_names_them():
     slots = SlotMap(NODES[:1], lambda node: NodeAddress(f"nat-{node.host}", node.port + 1))
     slots.learn(REPLY, NODES[0])

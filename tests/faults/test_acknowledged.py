@@ -177,7 +177,7 @@ def test_all_locks_of_a_multi_are_acknowledged(connect, master, replica):
 
 def test_a_master_that_became_a_replica_grants_nothing(connect):
     with replicated(2) as (master, other, _):
-        lock = connect(master.url, **asked()).lock(NAME)
+        lock = connect(master.url, server_timeout=1, **asked()).lock(NAME)
         acquired(lock)
         lock.release()
         other.command("REPLICAOF", "NO", "ONE")

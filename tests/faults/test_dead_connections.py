@@ -143,6 +143,22 @@ def test_who_stands_in_line_outlasts_an_outage(connect, proxy, view, server):
     view.until_free()
 
 
+def test_who_stands_in_line_outlasts_a_change_of_its_password(connect, proxy, view, server):
+    """It was let in before: a refusal says "not now", as to a holder that renews."""
+    client, holder = connect(proxy.url), connect(server.url).lock(view.name, ttl=60)
+    lock = client.lock(view.name, ttl=60)
+    holder.acquire()
+    ending = spawn(outcome, lock.acquire, timeout=60)
+    wait_until(client.port.lines.all_waiters, what=IN_LINE)
+    refused = proxy.on("hello", "error", text="WRONGPASS invalid", times=2)
+    proxy.drop_all()
+    wait_until(lambda: refused.times == 0, 8, "it was refused again")
+    holder.release()
+    assert ending.result(20)[0] is True
+    lock.release()
+    view.until_free()
+
+
 @pytest.mark.slow
 def test_who_waits_for_an_event_outlasts_an_outage(face, connect, proxy, server, name):
     waits, sets = connect(proxy.url, server_timeout=OUTAGE * 0.75), connect(server.url)

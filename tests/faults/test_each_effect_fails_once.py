@@ -28,7 +28,7 @@ ACQUIRING = {
     "connection ends before the answer": ("acquire", "drop_reply", {"then": "close"}, GRANTED),
     "memory is full": ("acquire", "error", {"text": "OOM command not allowed"}, ServerUnsuitable),
     "right is missing": ("acquire", "error", {"text": "NOPERM no permissions"}, ServerDenied),
-    "server may not write": ("acquire", "error", {"text": "READONLY replica"}, ServerReadOnly),
+    "server may not write": ("acquire", "error", {"text": "READONLY replica"}, GRANTED),
     "server is busy": ("acquire", "error", {"text": "BUSY with a script"}, GRANTED),
     "script is unknown": ("acquire", "error", {"text": "NOSCRIPT none"}, GRANTED),
 }

@@ -50,6 +50,38 @@ def test_the_next_address_of_a_name_is_tried(runs, sockets, monkeypatch):
             assert sock.getpeername()[1] == port
 
 
+class Slow:
+    """Sockets to addresses of which only the last one answers."""
+
+    def __init__(self, answers):
+        self._answers = answers
+        self.begun = []
+
+    def begin(self, sock, where):
+        sock.connect(self._answers)
+        self.begun.append(where)
+        return where
+
+    async def ended(self, dials, _seconds):
+        return [(sock, None) for sock, where in dials.items() if where == self._answers]
+
+    def stop(self, sock, _dial):
+        sock.close()
+
+
+def test_a_silent_address_holds_up_no_other_and_what_worked_is_tried_first(monkeypatch):
+    """All are begun while none has answered; none is waited for to its end."""
+    monkeypatch.setattr(connect, "worked", {})
+    with listening() as port:
+        good = ("127.0.0.1", port)
+        places = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", each) for each in ("a", "b", good)]
+        monkeypatch.setattr(connect, "numeric", lambda _: [*places])
+        for wanted in (["a", "b", good], [good]):
+            sockets = Slow(good)
+            run_inline(open_socket(sockets, Address("several"), now() + SOON)).close()
+            assert sockets.begun == wanted
+
+
 @both
 def test_a_port_where_no_server_listens_is_reported(runs, sockets):
     address = Address("127.0.0.1", 1)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from fencelock._core.types import Demoted
 from fencelock._io import connection_asyncio as module
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._runtime.clock import now
@@ -123,5 +124,48 @@ def test_a_request_has_its_time_from_when_it_is_written(monkeypatch):
         mux._check()
         assert all(each.exception() for each in asked)
         mux._watch.cancel()
+
+    asyncio.run(run())
+
+
+def test_a_replicas_refusal_replaces_a_connection_and_cuts_nothing_that_is_under_way():
+    """What comes next goes elsewhere; the others get answers of their own, then it is closed."""
+
+    async def run():
+        loop = asyncio.get_running_loop()
+        ours, server = socket.socketpair()
+        with server:
+            _, mux = await loop.create_connection(
+                lambda: AsyncConnection(loop, lambda _: None, stall=STALL), sock=ours
+            )
+            refused, other = (mux.request(b"ask", now() + STALL) for _ in range(2))
+            server.sendall(b"-READONLY You can't write against a read only replica.\r\n")
+            error = mux.refusal(await refused)
+            assert isinstance(error, Demoted)
+            assert (mux.sound, mux.open, other.done()) == (False, True, False)
+            assert mux.closed.done()
+            server.sendall(b"+OK\r\n")
+            assert await other == b"OK"
+            assert not mux.open
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("push", [b">2\r\n:1\r\n+x\r\n", b">0\r\n", b">1\r\n_\r\n"])
+def test_a_push_that_does_not_begin_with_a_word_changes_nothing(push):
+    """As found: the loop closed the connection, with a traceback."""
+
+    async def run():
+        loop = asyncio.get_running_loop()
+        ours, server = socket.socketpair()
+        with server:
+            _, mux = await loop.create_connection(
+                lambda: AsyncConnection(loop, lambda _: None, stall=STALL), sock=ours
+            )
+            asked = [mux.leave(b"x", now() + STALL), mux.request(b"ask", now() + STALL)]
+            server.sendall(push + b">3\r\n+sunsubscribe\r\n+x\r\n:0\r\n+OK\r\n")
+            assert (await asked[0])[0] == b"sunsubscribe"
+            assert await asked[1] == b"OK"
+            mux.close()
 
     asyncio.run(run())

@@ -69,7 +69,9 @@ def test_a_nudge_ends_a_rest_that_hears_revocations(renewal_thread, port):
         heard.append(nudged(wake))
         return False
 
-    renewal_thread._ear = SimpleNamespace(sound=True, readable=readable, pinged_at=0.0)
+    renewal_thread._ear = SimpleNamespace(
+        sound=True, mastered=False, readable=readable, pinged_at=0.0
+    )
     renewal_thread._nudge()
     renewal_thread._rest(port, now() + SOON)
     assert heard == [True]

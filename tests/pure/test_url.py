@@ -37,6 +37,10 @@ def test_a_url_is_an_address(url, address):
     [
         ("redis://u:secret@h:x", "bad port: 'redis://h:x' (in a password / is"),
         ("redis://u:se/cret@h", "bad port: 'redis://h' (in a password / is"),
+        ("redis://u:secr[et@h", "odd bracket: 'redis://h' (in a password / is"),
+        ("rediss://u:se/cret@h", "bad port: 'rediss://h' (in a password / is"),
+        ("redis+cluster://u:se?cret@h", "bad node: 'redis+cluster://...' (in a password / is"),
+        ("redis+sentinel://u:se?cret@h/s", "names no service: redis+sentinel://..."),
         ("redis://u:1/secret@h:6379/0", "bad database number: 'h:6379/0' (in a"),
         ("redis://h?database=3", "unknown option 'database': it may have db, username, password"),
         (

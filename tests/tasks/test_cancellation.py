@@ -110,6 +110,21 @@ async def test_the_first_acquire_of_a_client_cancelled(world):
                 pass
 
 
+async def test_the_task_that_connects_cancelled(world):
+    """A program cancels all tasks but its own: who waits for the connection gets another one."""
+    client = world.client()
+    locks = [client.lock(name, ttl=20) for name in "ab"]
+    asking = [asyncio.create_task(lock.acquire()) for lock in locks]
+    await asyncio.sleep(0)
+    dials = [each for each in asyncio.all_tasks() if each.get_name() == "fencelock-dial"]
+    assert dials
+    for each in dials:
+        each.cancel()
+    assert await asyncio.gather(*asking) == [True, True]
+    for lock in locks:
+        await lock.release()
+
+
 async def test_the_plain_form_cancelled(world):
     """100 times, alone and while another holds."""
     client, chance, tally = world.client(), random.Random(14), Tally(100)

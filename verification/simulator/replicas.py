@@ -9,7 +9,6 @@ from __future__ import annotations
 from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply
 from fencelock._io.replicas_blocking import refused
-from fencelock._io.wire import ReplyError
 from fencelock.errors import ServerError
 from verification.simulator.network import Link, Port
 from verification.simulator.server import ACKNOWLEDGE, Request
@@ -46,7 +45,7 @@ class SimulatedReplicas:
             asked = Request(ACKNOWLEDGE, (), (waiter.id,))
             count: int = await self._port.ask_on(link, asked, until + ANSWER_US / 1e6)
         except ServerError as error:
-            raise refused(ReplyError(str(error.__cause__))) from error
+            raise refused(error) from error
         except NoReply as broken:
             if broken.undo_connection is None:
                 raise

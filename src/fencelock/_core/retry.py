@@ -5,6 +5,10 @@ Rules of this file:
 - Only idempotent requests come through here: each may run twice (I4).
 - One deadline covers connecting, asking, pausing and retrying (I13).
 - A server's refusal is an answer and is raised as it is; only "not now" replies are retried.
+- A replica's refusal is none where a master answered before: the address may lead to another server
+  by now. So the request is repeated on a new connection at once, then about once a second. Where no
+  master ever answered, one new connection is tried.
+- One that waits in line may find its password refused while that is being changed: "not now", too.
 - What only reads has no effect, so its outcome is never unknown: it raises ServerUnreachable.
 """
 
@@ -17,13 +21,19 @@ from typing import Any, Generic, NoReturn, TypeVar
 from fencelock._core.deadlines import retry_delay
 from fencelock._core.port import Port
 from fencelock._core.seat import Seat
-from fencelock._core.types import Args, Keys, NoReply, Reply
+from fencelock._core.types import DEMOTED, Args, Demoted, Keys, NoReply, Reply
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.scripts import Script
 
 # Error codes that say "not now": the same request may succeed a moment later.
 PASSING = frozenset({"BUSY", "LOADING", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN", "MAXCLIENTS"})
+
+# Error codes that say so to one that waits in line: it was let in with this password before.
+CHANGING = frozenset({"NOAUTH", "WRONGPASS"})
+RECONNECTING = DEMOTED | CHANGING
+# How often a new connection is tried while an address leads to a replica, or a password is refused.
+RECONNECT_SECONDS = 1.0
 
 # The least time an answer gets, however short the caller's timeout is.
 ANSWER_SECONDS_MIN = 0.08
@@ -82,20 +92,43 @@ def passes(error: BaseException) -> bool:
 
 async def again(port: Port, trouble: NoReply | ServerError, until: float, asked: Seat) -> None:
     """Return when it is time for another attempt; raise when there is none."""
+    before, refusal = asked.refusal, trouble if isinstance(trouble, ServerError) else None
+    passing = refusal is None or _may_pass(refusal, asked)
     if isinstance(trouble, NoReply):
         asked.note(trouble)
-    elif passes(trouble):
-        asked.refusal = trouble
-    else:
+    if isinstance(trouble, Demoted):
+        refusal, trouble.refusal = (
+            trouble.refusal,
+            None,
+        )  # else each of the two would keep the other
+        passing = trouble.mastered or before is None or before.code not in DEMOTED
+    if refusal is not None and not (passing or passes(refusal)):
         try:
-            raise trouble
+            raise refusal
         finally:
-            del trouble
-    again_at = port.now() + retry_delay(asked.tries, port.jitter())
+            del trouble, refusal
+    asked.refusal = refusal or before
+    again_at = port.now() + _pause(port, asked, refusal, before)
     asked.tries += 1
     if again_at >= until:
         give_up(asked.refusal or trouble, asked)  # "not now" says more than the silence after it
     await port.sleep(again_at)
+
+
+def _may_pass(refusal: ServerError, asked: Seat) -> bool:
+    """Return True if what was refused may succeed a moment later."""
+    return passes(refusal) or (asked.stood and refusal.code in CHANGING)
+
+
+def _pause(
+    port: Port, asked: Seat, refusal: ServerError | None, before: ServerError | None
+) -> float:
+    """Return how long to wait before the next attempt."""
+    if refusal is None or refusal.code not in RECONNECTING:
+        return retry_delay(asked.tries, port.jitter())
+    if before is None or before.code not in RECONNECTING:
+        return 0.0
+    return RECONNECT_SECONDS * (0.75 + port.jitter() / 4)
 
 
 def give_up(trouble: Exception, asked: Seat) -> NoReturn:

@@ -39,6 +39,7 @@ class Seat:
     topic: bytes = b""  # another program's channel: a message there has it ask again
     eager: bool = True  # it needs a channel; else only for a place in line
     listens: bool = True  # it is to hear of changes of a state
+    stood: bool = False  # it was in line
     local: bool = False  # it waits for others of this client, without a connection
     news: bool = False  # something was noted for it since the last wait
     idle: bool = False  # the lease that it asked about is not in use

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fencelock.errors import ClientClosed
+from fencelock.errors import ClientClosed, ServerError
 from fencelock.scripts import Script
 
 Keys = Sequence[bytes]
@@ -27,6 +27,23 @@ class NoReply(Exception):
         super().__init__(message)
         self.sent = sent
         self.undo_connection = undo_connection
+
+
+# Codes by which a server says that it is no master, or has just ceased to be one.
+DEMOTED = frozenset({"READONLY", "MASTERDOWN", "UNBLOCKED"})
+
+
+class Demoted(NoReply):
+    """A replica answered: no request may go to it, and its address may lead to the master now.
+
+    ``refusal`` is what it said, until a flow takes that. ``mastered``: a master answered this
+    client at the address before.
+    """
+
+    def __init__(self, refusal: ServerError, *, mastered: bool, sent: bool = False) -> None:
+        super().__init__(str(refusal), sent=sent)
+        self.refusal: ServerError | None = refusal
+        self.mastered = mastered
 
 
 def closed() -> ClientClosed:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,8 +21,13 @@ if TYPE_CHECKING:
     from fencelock._io.sources.url import Address
 
 OLDEST = {"redis": (6, 2), "valkey": (7, 2)}
-# One of several addresses gets this long: enough for a near host, and the next one may work.
+# While an address of a name is silent, the next one is tried as well after so long (RFC 8305), or
+# after its share of a shorter time.
+NEXT_SECONDS = 0.25
+# Once the others have refused, those that are silent get this much longer: a host may be dead.
 ADDRESS_SECONDS = 1.0
+# By host and port: which of several addresses was connected to last. It is tried first.
+worked: dict[tuple[str, int], Any] = {}
 RESOLVER = "fencelock-resolver"
 # One result of ``getaddrinfo``.
 Found = tuple[Any, Any, int, str, Any]
@@ -37,66 +43,101 @@ class Sockets(Protocol):
     ) -> list[Found]:
         """Return what the function returns, run in a thread; TimeoutError at the instant."""
 
-    async def connect(self, sock: socket.socket, where: Any, seconds: float) -> None:
-        """Connect a socket; OSError when it cannot be, TimeoutError when that takes longer."""
+    def begin(self, sock: socket.socket, where: Any) -> Any:
+        """Begin to connect a socket; return what the other methods need."""
+
+    async def ended(
+        self, dials: Mapping[socket.socket, Any], seconds: float
+    ) -> Sequence[tuple[socket.socket, BaseException | None]]:
+        """Return those that have ended within some seconds, if any, and the error of each."""
+
+    def stop(self, sock: socket.socket, dial: Any) -> None:
+        """Close a socket that was begun to be connected."""
 
 
-async def greet(ask: Ask, handshake: Sequence[tuple[bytes, ...]], where: str, until: float) -> None:
+async def greet(ask: Ask, handshake: Sequence[tuple[bytes, ...]], where: str, until: float) -> bool:
     """Shake hands; HELLO is the first command. Raises ``NoReply`` or a ``ServerError``.
 
-    A server that speaks TLS closes the connection at the first bytes that do not.
+    Returns False for a server that says that it is a replica. A server that speaks TLS closes the
+    connection at the first bytes that do not.
     """
-    number = 0
+    number, mastered = 0, True
     try:
         for number, command in enumerate(handshake):
             reply = await ask(command, until)
             if number == 0:
                 check_version(reply)
+                mastered = is_master(reply)
     except NoReply as error:
         scheme, hint = where.partition("://")[0], ""
         if number == 0 and error.undo_connection is None and scheme in {"redis", "valkey"}:
             hint = f" (if the server speaks TLS, its URL begins with {scheme}s://)"
         raise NoReply(f"{where}: {error}{hint}", sent=False) from error.__cause__
+    return mastered
 
 
 async def open_socket(
     sockets: Sockets, address: Address, until: float, *, answered: bool = False
 ) -> socket.socket:
-    """Try each address of the name, each for its share of the time that is left.
+    """Connect to the first address of the name that answers.
 
     Raises ``NoReply`` or ServerUnreachable when none can be connected to; of a server that just
     ``answered`` always ``NoReply``: the address is right, and another server will be there.
     """
-    trouble: OSError = OSError(f"{address.host} has no address")
     try:
         found = await _resolved(sockets, address, until)
-        for number, (family, kind, protocol, _, where) in enumerate(found):
-            seconds, untried = max(0.001, until - now()), len(found) - number
-            if untried > 1:
-                seconds = min(ADDRESS_SECONDS, seconds / untried)
-            sock = own(socket.socket(family, kind, protocol))
-            try:
-                await sockets.connect(sock, where, seconds)
-                if not address.path:
-                    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            except OSError as error:
-                sock.close()
-                trouble = error
-            except BaseException:
-                sock.close()
-                raise
-            else:
-                return sock
-        raise trouble
+        name = address.host, address.port
+        found = sorted(found, key=lambda each: each[4] != worked.get(name))
+        sock = await _first(sockets, found, until)
+        if len(found) > 1:
+            worked[name] = sock.getpeername()
+        if not address.path:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     except (TimeoutError, BlockingIOError) as error:  # a full queue of a Unix socket: not now
         raise NoReply(f"{address} does not answer", sent=False) from error
     except OSError as error:
         if answered:
             raise NoReply(str(refused(address, error)), sent=False) from error
         raise refused(address, error) from error
+    else:
+        return sock
+
+
+async def _first(sockets: Sockets, found: Iterable[Found], until: float) -> socket.socket:
+    """Return the first socket that is connected; begin with the next one while all are silent."""
+    untried, dials = deque(found), dict[socket.socket, Any]()
+    trouble: BaseException = OSError("the name has no address")
+    try:
+        while (untried or dials) and (left := until - now()) > 0:
+            if untried:
+                trouble = TimeoutError()
+                left = min(left / len(untried), NEXT_SECONDS) if len(untried) > 1 else left
+                _begin(sockets, dials, untried.popleft())
+            for sock, error in await sockets.ended(dials, left):
+                dial = dials.pop(sock)
+                if error is None:
+                    return sock
+                sockets.stop(sock, dial)
+                trouble = error
+                if not untried:
+                    until = min(until, now() + ADDRESS_SECONDS)
+        raise trouble
     finally:
+        for sock, dial in dials.items():
+            sockets.stop(sock, dial)
         del trouble
+
+
+def _begin(sockets: Sockets, dials: dict[socket.socket, Any], place: Found) -> None:
+    """Begin to connect to one address."""
+    family, kind, protocol, _, where = place
+    sock = own(socket.socket(family, kind, protocol))
+    try:
+        dials[sock] = sockets.begin(sock, where)
+    except BaseException:
+        sock.close()
+        raise
 
 
 async def _resolved(sockets: Sockets, address: Address, until: float) -> list[Found]:
@@ -155,6 +196,11 @@ def refused(address: object, error: OSError) -> ServerUnreachable:
     number = error.errno or 0  # the resolver's are below 0
     why = os.strerror(number) if number > 0 else error.strerror or error
     return ServerUnreachable(f"cannot connect to {address}: {why}", code="REFUSED")
+
+
+def is_master(hello: Any) -> bool:
+    """Return False if the server that sent this HELLO reply says that it is a replica."""
+    return not isinstance(hello, dict) or hello.get(b"role", b"master") == b"master"
 
 
 def check_version(hello: Any) -> None:

@@ -16,6 +16,7 @@ Rules of this file:
   undos of earlier ones. It is closed when everything was answered, or when its oldest request has
   waited for ``stall`` seconds. One that was opened for the present request is not retired before a
   request is given up: the server may be slow, and the next connection would be no quicker.
+- One that leads to a replica is retired as well, but cuts nothing: each request gets its answer.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ import asyncio
 import contextlib
 import socket
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from math import inf
 from typing import Any, Protocol, TypeVar
 
 from fencelock._core.seat import Seat
-from fencelock._core.types import NoReply, Reply, closed
+from fencelock._core.types import DEMOTED, Demoted, NoReply, Reply, closed
 from fencelock._io.bounded_call import Work, WorkClaim, under_way
-from fencelock._io.connect import RESOLVER, Found, connecting, greet, open_socket, refused
+from fencelock._io.connect import RESOLVER, Found, connecting, greet, open_socket, refused, worked
 from fencelock._io.poll import POLLIN, poller
 from fencelock._io.prompt_asyncio import AtOnce, Resume
 from fencelock._io.sources.kinds import Bridged, Cloned, Direct, One, instead_of, silence
@@ -51,6 +52,7 @@ from fencelock._runtime.clock import now
 from fencelock._runtime.descriptors import own
 from fencelock._runtime.log import log
 from fencelock._runtime.process import mark, notice
+from fencelock.errors import ServerError
 
 Pushed = Callable[[list[bytes]], None]
 Make = Callable[..., "AsyncConnection"]
@@ -107,6 +109,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self.channels: dict[int, bytes] = {}
         self.name = b""
         self.run_id = b""  # of the server's process, where replicas acknowledge
+        self.mastered = True  # a master answered this client there
         self.keepsake: object = None  # what must live as long as the connection
 
     # -- what callers use -----------------------------------------------------------------------
@@ -117,13 +120,28 @@ class AsyncConnection(asyncio.BufferedProtocol):
             reply = await self.run(with_source(request), until)
             if type(reply) is not ReplyError:
                 return reply
-        raise server_error(reply)
+        raise self.refusal(reply)
+
+    def refusal(self, reply: ReplyError) -> NoReply | ServerError:
+        """Return the error for a refusal: of a replica, one that sends the request elsewhere."""
+        error = self.error_of(reply)
+        if error.code in DEMOTED:
+            return Demoted(error, mastered=self.mastered, sent=error.code == "UNBLOCKED")
+        return error
+
+    def error_of(self, reply: ReplyError) -> ServerError:
+        """Return the error for a refusal; nothing more is asked of a replica."""
+        error = server_error(reply)
+        if error.code in DEMOTED:
+            self.retire(cuts=False)  # the others under way get answers of their own
+            worked.clear()  # another address of the name may lead to the master
+        return error
 
     async def command(self, args: Sequence[bytes | int], until: float) -> Reply:
         """Run a plain command and return its reply."""
         reply = await self.run(pack(args), until)
         if type(reply) is ReplyError:
-            raise server_error(reply)
+            raise self.refusal(reply)
         return reply
 
     def request(self, packed: bytes, until: float, slot: Slot | None = None) -> Any:
@@ -182,7 +200,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         """Listen to a channel; ServerDenied when the user may not. Its answer is a push."""
         reply = await self.request(pack((word, channel)), until)
         if type(reply) is ReplyError:
-            raise server_error(reply)
+            raise self.refusal(reply)
 
     @property
     def open(self) -> bool:
@@ -222,9 +240,12 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
         The server also sends one unasked when a channel's slot has moved.
         """
-        if push[0] in CONFIRMS:
+        word = push[0] if push else b""
+        if word in CONFIRMS:
             return True
-        if not push[0].endswith(b"unsubscribe") or not self._leaving or not self._slots:
+        if not (self._leaving and self._slots and isinstance(word, bytes)):
+            return False
+        if not word.endswith(b"unsubscribe"):
             return False
         return self._leaving.get(self._slots[0][0]) == push[1]
 
@@ -257,21 +278,24 @@ class AsyncConnection(asyncio.BufferedProtocol):
         """Return True while a request waits for its answer."""
         return self.sound and bool(self._slots)
 
-    def retire(self, *, for_good: bool = False) -> None:
+    def retire(self, *, for_good: bool = False, cuts: bool = True) -> None:
         """Accept no new request; unanswered ones end with NoReply, and may be undone ``behind``.
 
         ``for_good``: the client is closed, so they end with ClientClosed and are not retried.
+        Without ``cuts`` they get their answers.
         """
-        if self.retired or not self.sound:
+        if not self.open:
             return
         self.flush()
         self.sound, self.retired = False, True
         silent = NoReply("no answer in time", sent=True, undo_connection=self)
-        for slot, _, _ in self._slots:
+        for slot, _, _ in self._slots if cuts else ():
             if not slot.done():
                 slot.set_exception(closed() if for_good else silent)
         if not self.closed.done():
             self.closed.set_result(None)
+        if not self._slots:
+            self.close()
 
     def close(self) -> None:
         """Close at once; unanswered requests end with NoReply."""
@@ -375,9 +399,9 @@ class AsyncConnection(asyncio.BufferedProtocol):
             self.retire()
         pending = [until for slot, until, _ in self._slots if not slot.done()]
         if self._slots:  # a clean-up has time, but not on a silent connection
-            pending.append(self._slots[0][2] + self._stall + 0.01)
-            if self.sound and not self.fresh:
+            if (self.sound or pending) and not self.fresh:
                 pending.append(current + max(0.01, self.silence - self.silent_for(current)))
+            pending.append(self._slots[0][2] + self._stall + 0.01)
             self._watch_until(min(pending))
 
 
@@ -416,7 +440,7 @@ async def _connect(source: One, mux: AsyncConnection, until: float) -> None:
         from fencelock._io.sources import bridge  # noqa: PLC0415 - seldom needed
 
         await bridge.adopt(source, mux)
-        await greet(mux.command, [GREETING], source.label, until)
+        mux.mastered = await greet(mux.command, [GREETING], source.label, until)
     else:
         await _adopted(source, mux, until)
 
@@ -430,11 +454,24 @@ class AsyncioSockets:
         """Wait for a thread that resolves the name."""
         return await _within(until, key, function, name=RESOLVER)
 
-    async def connect(self, sock: socket.socket, where: Any, seconds: float) -> None:
-        """Connect, watched by the loop."""
+    def begin(self, sock: socket.socket, where: Any) -> asyncio.Task[None]:
+        """Connect in a task, watched by the loop."""
         sock.settimeout(0)
-        async with asyncio.timeout(seconds):
-            await asyncio.get_running_loop().sock_connect(sock, where)
+        loop = asyncio.get_running_loop()
+        return loop.create_task(loop.sock_connect(sock, where), name="fencelock-dial")
+
+    async def ended(
+        self, dials: Mapping[socket.socket, asyncio.Task[None]], seconds: float
+    ) -> Sequence[tuple[socket.socket, BaseException | None]]:
+        """Wait until one has ended; a task that was cancelled cancels all."""
+        first = asyncio.FIRST_COMPLETED
+        await asyncio.wait(dials.values(), timeout=seconds, return_when=first)
+        return [(sock, task.exception()) for sock, task in dials.items() if task.done()]
+
+    def stop(self, sock: socket.socket, task: asyncio.Task[None]) -> None:
+        """Close it once the loop has left it: another socket may get its number."""
+        task.cancel()
+        task.add_done_callback(lambda _: sock.close())
 
 
 async def _direct(source: Direct, mux: AsyncConnection, until: float) -> None:
@@ -449,7 +486,7 @@ async def _direct(source: Direct, mux: AsyncConnection, until: float) -> None:
         await adopt(lambda: mux, sock=sock)
     except OSError as error:  # it was lost meanwhile
         raise refused(address, error) from error
-    await greet(mux.command, address.handshake(), str(address), until)
+    mux.mastered = await greet(mux.command, address.handshake(), str(address), until)
 
 
 async def _adopted(source: Cloned, mux: AsyncConnection, until: float) -> None:
@@ -480,7 +517,7 @@ async def _adopted(source: Cloned, mux: AsyncConnection, until: float) -> None:
     transport.set_protocol(mux)
     mux.connection_made(transport)
     transport.resume_reading()
-    await greet(mux.command, [GREETING], source.label, until)
+    mux.mastered = await greet(mux.command, [GREETING], source.label, until)
 
 
 def _taken(theirs: Any) -> Any:

@@ -11,16 +11,17 @@ that is left. On Windows such a timeout may lose data: there each answer is wait
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import struct
 import sys
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from fencelock._core.deadlines import SILENT_SECONDS
-from fencelock._core.types import NoReply, Reply
-from fencelock._io.connect import RESOLVER, Found, connecting, greet, open_socket
-from fencelock._io.poll import POLLIN, Poller, poller
+from fencelock._core.types import DEMOTED, Demoted, NoReply, Reply
+from fencelock._io.connect import RESOLVER, Found, connecting, greet, open_socket, worked
+from fencelock._io.poll import POLLIN, POLLOUT, Poller, poller
 from fencelock._io.sources.kinds import Bridged, Direct, One, instead_of
 from fencelock._io.sources.url import GREETING
 from fencelock._io.threads import run_inline
@@ -72,6 +73,7 @@ class Connection:
         self.undoing: bool = False  # a clean-up owns it now
         self.pinged_at: float = 0.0  # when it was asked whether it is alive, until it answers
         self.waiter: Any = None  # the waiter that uses it
+        self.mastered: bool = True  # a master answered this client there
         # In a Cluster:
         self.node: Any = None  # where it leads
         self.channels: dict[int, bytes] = {}  # the channels it listens to, by slot
@@ -120,7 +122,22 @@ class Connection:
             return reply
         if unknown_script(reply) and b"EVALSHA" in request[:24]:
             return self.run(with_source(request), until)
-        raise server_error(reply)
+        raise self.refusal(reply)
+
+    def refusal(self, reply: ReplyError) -> NoReply | ServerError:
+        """Return the error for a refusal: of a replica, one that sends the request elsewhere."""
+        error = self.error_of(reply)
+        if error.code in DEMOTED:
+            return Demoted(error, mastered=self.mastered, sent=error.code == "UNBLOCKED")
+        return error
+
+    def error_of(self, reply: ReplyError) -> ServerError:
+        """Return the error for a refusal; nothing more is asked of a replica."""
+        error = server_error(reply)
+        if error.code in DEMOTED:
+            self.sound = False
+            worked.clear()  # another address of the name may lead to the master
+        return error
 
     def send(self, packed: bytes, requests: int = 1) -> None:
         """Send a request, or several; NoReply when the connection is gone."""
@@ -243,7 +260,7 @@ class Connection:
             self.sound = False
             raise
         if type(reply) is ReplyError:
-            raise server_error(reply)
+            raise self.refusal(reply)
         self.channel = channel
 
     def tune(self, topic: bytes, until: float, word: bytes = b"SUBSCRIBE") -> None:
@@ -383,14 +400,44 @@ class BlockingSockets:
 
         return within(until, key, function, name=RESOLVER)
 
-    async def connect(self, sock: socket.socket, where: Any, seconds: float) -> None:
-        """Connect within the socket's timeout; then it has none, but to send."""
-        sock.settimeout(seconds)
-        sock.connect(where)
-        sock.settimeout(None if _KERNEL_TIMEOUTS else SEND_SECONDS)
-        if _KERNEL_TIMEOUTS:
-            moment = struct.pack("ll", int(SEND_SECONDS), 0)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, moment)
+    def begin(self, sock: socket.socket, where: Any) -> OSError | None:
+        """Begin to connect a socket; return the error if it ends at once."""
+        sock.settimeout(0)
+        try:
+            sock.connect(where)
+        except BlockingIOError as error:
+            return error if sock.family == getattr(socket, "AF_UNIX", None) else None
+        except OSError as error:
+            return error
+        return None
+
+    async def ended(
+        self, dials: Mapping[socket.socket, OSError | None], seconds: float
+    ) -> Sequence[tuple[socket.socket, OSError | None]]:
+        """Wait until one has ended; one that is connected has no timeout then, but to send."""
+        if over := [(sock, error) for sock, error in dials.items() if error is not None]:
+            return over
+        poll, socks = poller(), {sock.fileno(): sock for sock in dials}
+        for sock in dials:
+            poll.register(sock, POLLOUT)
+        ready = [socks[number] for number, _ in poll.poll(seconds * 1000)]
+        return [(sock, _connected(sock)) for sock in ready]
+
+    def stop(self, sock: socket.socket, _dial: object) -> None:
+        """Close it."""
+        sock.close()
+
+
+def _connected(sock: socket.socket) -> OSError | None:
+    """Give a connected socket its timeouts; return the error of one that is not."""
+    number = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    if number:
+        return OSError(number, os.strerror(number))
+    sock.settimeout(None if _KERNEL_TIMEOUTS else SEND_SECONDS)
+    if _KERNEL_TIMEOUTS:
+        moment = struct.pack("ll", int(SEND_SECONDS), 0)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, moment)
+    return None
 
 
 def dial(source: One, until: float, pushed: Pushed, make: Make = Connection) -> Connection:
@@ -415,7 +462,7 @@ def dial(source: One, until: float, pushed: Pushed, make: Make = Connection) -> 
             sock = client.connect(source, until)
     connection = make(sock, pushed)
     try:
-        run_inline(greet(connection.ask, handshake, where, until))
+        connection.mastered = run_inline(greet(connection.ask, handshake, where, until))
     except BaseException:
         connection.close()
         raise

@@ -15,7 +15,7 @@ from typing import Any
 from fencelock._core.seat import Question
 from fencelock._core.types import NoReply, Reply
 from fencelock._io.connection_asyncio import AsyncConnection, set_done
-from fencelock._io.wire import ReplyError, pack, server_error, unknown_script, with_source
+from fencelock._io.wire import ReplyError, pack, unknown_script, with_source
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import mutex
@@ -176,7 +176,7 @@ class _AnswerSlot:
         elif unknown_script(reply):  # the server does not know it by its digest
             ask.connection.request(with_source(ask.requests[0]), self._exchange.latest, self)
         else:
-            ask.fail(server_error(reply))
+            ask.fail(ask.connection.error_of(reply))
         if ask.ended:
             self._exchange.ended()
 
@@ -227,6 +227,11 @@ class _Exchange:
         except (NoReply, FencelockError) as error:
             ask.fail(error)
             self.ended()
+        except asyncio.CancelledError:
+            if not self.over:  # by a program that cancels all tasks
+                ask.fail(NoReply("connecting was cancelled", sent=False))
+                self.ended()
+            raise
         else:
             self._write((ask,))
 

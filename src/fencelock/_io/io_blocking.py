@@ -29,7 +29,7 @@ from fencelock._io.connection_blocking import Connection
 from fencelock._io.poll import POLLIN, poller
 from fencelock._io.pool_blocking import Pool, admit
 from fencelock._io.threads import run_blocking
-from fencelock._io.wire import INCOMPLETE, ReplyError, server_error, unknown_script, with_source
+from fencelock._io.wire import INCOMPLETE, ReplyError, unknown_script, with_source
 from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
@@ -194,7 +194,7 @@ def _read(asks: Iterable[Question], limit: Callable[[], float], *, came: bool = 
                 connection.send(with_source(ask.requests[0]))
                 return False
             else:
-                ask.fail(server_error(reply))
+                ask.fail(connection.error_of(reply))
         except NoReply as error:
             ask.fail(error)
     return True

@@ -30,7 +30,7 @@ class Link:
         self._io: AsyncioDialer | None = None  # its tasks
         self._server_timeout = server_timeout
         self._dialling: asyncio.Task[AsyncConnection] | None = None
-        self.reached = False
+        self.reached = self._mastered = False
         # of a connection that was used before; see connection_asyncio.py
         self.silence = SILENT_SECONDS
         self._retired: list[AsyncConnection] = []
@@ -52,8 +52,8 @@ class Link:
         done, _ = await asyncio.wait({dialling}, timeout=max(0.0, until - now()))
         if not done:
             raise NoReply(silence(self._source), sent=False)
-        if dialling.cancelled():
-            raise closed()
+        if dialling.cancelled():  # by ``close``, or by a program that cancels all tasks
+            return await self.connected(until)
         try:
             return dialling.result()
         finally:  # the task has the error, which has this frame
@@ -103,6 +103,7 @@ class Link:
         old = self.mux
         self._retired = [each for each in (*self._retired, old) if each is not None and each.open]
         self.mux, self.reached, self.listening = mux, True, False
+        self._mastered = mux.mastered = self._mastered or mux.mastered
         mux.silence, mux.fresh = self.silence, True
         mux.closed.add_done_callback(lambda _: self._lost())
         return mux

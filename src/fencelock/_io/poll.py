@@ -1,4 +1,4 @@
-"""Wait until one of several sockets can be read: ``select.poll``, or its like on Windows."""
+"""Wait until one of several sockets can be used: ``select.poll``, or its like on Windows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import select
 from typing import Any, Final, Protocol
 
 POLLIN: Final[int] = getattr(select, "POLLIN", 1)
+POLLOUT: Final[int] = getattr(select, "POLLOUT", 4)  # it is connected, or cannot be
 
 
 class Poller(Protocol):
@@ -18,27 +19,29 @@ class Poller(Protocol):
         """Watch it no longer."""
 
     def poll(self, milliseconds: float, /) -> list[tuple[int, int]]:
-        """Return the numbers of those that can be read, once there is one or the time is up."""
+        """Return the numbers of those that can be used, once there is one or the time is up."""
 
 
 class SelectPoller:
     """Implements ``Poller`` where the system has no ``poll``; it watches sockets only."""
 
     def __init__(self) -> None:
-        self._numbers: set[int] = set()
+        self._numbers: dict[int, int] = {}
 
-    def register(self, sock: Any, _events: int = POLLIN, /) -> None:
+    def register(self, sock: Any, events: int = POLLIN, /) -> None:
         """See ``Poller``."""
-        self._numbers.add(_number(sock))
+        self._numbers[_number(sock)] = events
 
     def unregister(self, sock: Any, /) -> None:
         """See ``Poller``."""
-        self._numbers.remove(_number(sock))
+        del self._numbers[_number(sock)]
 
     def poll(self, milliseconds: float, /) -> list[tuple[int, int]]:
-        """See ``Poller``."""
-        ready, _, _ = select.select(self._numbers, (), (), milliseconds / 1000)
-        return [(number, POLLIN) for number in ready]
+        """See ``Poller``; where there is no poll, what cannot be connected is an exception."""
+        reads = [number for number, events in self._numbers.items() if events == POLLIN]
+        others = [number for number, events in self._numbers.items() if events != POLLIN]
+        ready = select.select(reads, others, others, milliseconds / 1000)
+        return [(number, self._numbers[number]) for number in {*ready[0], *ready[1], *ready[2]}]
 
 
 def _number(sock: Any) -> int:

@@ -30,7 +30,7 @@ def admit(*, closed_already: bool) -> None:
 class Pool:
     """Connections of one client; a connection is used by one thread at a time."""
 
-    __slots__ = ("_open", "_opened", "_pushed", "_reached", "closed", "free")
+    __slots__ = ("_mastered", "_open", "_opened", "_pushed", "_reached", "closed", "dials", "free")
 
     def __init__(self, opens: Callable[[float, Pushed], Connection], pushed: Pushed) -> None:
         self._open = opens
@@ -38,7 +38,8 @@ class Pool:
         # For the next call. One too many pushes out the oldest, which is closed with its last use.
         self.free: deque[Connection] = deque(maxlen=FREE_MAX)
         self._opened: WeakValueDictionary[int, Connection] = WeakValueDictionary()
-        self._reached = False
+        self._reached = self._mastered = False
+        self.dials: int = 0  # how many connections were opened
         self.closed: bool = False
 
     def take(self, until: float) -> Connection:
@@ -136,5 +137,7 @@ class Pool:
                 raise
             raise NoReply(str(error), sent=False) from error
         self._reached = True
+        self._mastered = connection.mastered = self._mastered or connection.mastered
+        self.dials += 1
         self._opened[connection.descriptor] = connection
         return connection

@@ -23,7 +23,7 @@ from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import recheck
 from fencelock._core.lock.tenure import give_up_all
-from fencelock._core.pushes import dispatch
+from fencelock._core.pushes import MESSAGE, dispatch
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
 from fencelock._io.connection_asyncio import PING, AsyncConnection, set_done
@@ -249,7 +249,8 @@ class AioPort(ProcessPort):
     def pushed(self, message: list[bytes]) -> None:
         """Take a push, and wake the waiter that it was for."""
         mux = self.link.mux
-        if mux is not None and mux.topics and (heard := mux.topics.get(message[1])):
+        topics = {} if mux is None or len(message) != len(MESSAGE) else mux.topics
+        if topics and (heard := topics.get(message[1])):
             self._rouse(heard)
             return
         waiter = dispatch(self, message, self._waiters.get)

@@ -266,7 +266,7 @@ class BlockingPort(ProcessPort):
     def pushed(self, connection: Connection, message: list[bytes]) -> None:
         """Take a push; the waiter it may be for is the one that reads."""
         waiter = connection.waiter
-        if waiter is not None and waiter.topic and message[1] == waiter.topic:
+        if waiter is not None and waiter.topic and message[1:2] == [waiter.topic]:
             waiter.lose_place()
             return
 

@@ -27,6 +27,7 @@ from fencelock._core.deadlines import PING_SECONDS, PONG_SECONDS, QUIET_SECONDS,
 from fencelock._core.lock.maintain import recheck
 from fencelock._core.port import Port
 from fencelock._core.types import NoReply
+from fencelock._io.connect import is_master
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.poll import POLLIN, poller
 from fencelock._io.pool_blocking import Pool
@@ -71,6 +72,7 @@ class RenewalThread:
         self._idle_since: float | None = None
         self._ear: Connection | None = None
         self._ask_at = inf  # whether the ear is alive
+        self._dials = -1  # of its pool, when it was last seen to lead to a master
         self._deaf_until = 0.0
         self._eager = False  # listening does not wait until a lease lasts
         self._refused_until = 0.0  # not so eagerly again: perhaps the user may not listen
@@ -284,11 +286,11 @@ class RenewalThread:
     def _listening(self, port: RenewedPort, until: float) -> Connection | None:
         """Return the connection that hears revocations, opened once a lease lasts."""
         current = now()
-        if self._ear is not None and self._ear.sound:
-            return self._ear
-        if self._ear is not None:
-            self._ear.close()
+        if self._ear is not None and not self._leads(port, self._ear):
+            port.pool.give(self._ear)  # it drops the idle ones, too
             self._ear, self.hears = None, False
+        if self._ear is not None:
+            return self._ear
         eager, self._eager = self._eager, False
         if port.nodes or not (eager or port.renewals.busy):
             return None
@@ -303,7 +305,7 @@ class RenewalThread:
             if not port.pool.of_node(ear).spare(give_up_at):
                 port.pool.give(ear)  # renewing and releasing go first
                 return None
-            self._ear = ear
+            self._ear, self._dials = ear, -1
             ear.subscribe(port.client_channel, give_up_at)
             self.hears, self._ask_at = True, now() + QUIET_SECONDS
             run_blocking(recheck(port))
@@ -311,6 +313,19 @@ class RenewalThread:
             self._refused_until = now() + CONNECT_SECONDS * 2
             return None
         return self._ear
+
+    def _leads(self, port: RenewedPort, ear: Connection) -> bool:
+        """Return False if a listening connection is of no use: it is lost, or leads to a replica.
+
+        It asks nothing, so it finds no such thing by itself. It is looked at when it begins to
+        listen, and after another one was opened: by then the address may lead to another server.
+        """
+        dials = port.pool.of_node(ear).dials if ear.sound and ear.mastered else self._dials
+        if dials != self._dials:
+            self._dials = dials
+            with suppress(NoReply, FencelockError):
+                ear.sound = is_master(ear.command((b"HELLO",), now() + CONNECT_SECONDS))
+        return ear.sound
 
     def _hang_up(self) -> None:
         ear, self._ear = self._ear, None

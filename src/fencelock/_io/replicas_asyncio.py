@@ -44,6 +44,7 @@ class Rounds:
         self._loop = asyncio.get_running_loop()
         self._acks: list[AckRequest] = []  # those that share the next round
         self._task: asyncio.Task[None] | None = None
+        self._closed = False
 
     async def count(self, keys: LockKeys, origin: AsyncConnection, until: float) -> int:
         """Share the next round for what came on the connection ``origin``."""
@@ -52,12 +53,21 @@ class Rounds:
         ack = AckRequest(keys, origin, until, self._loop.create_future())
         self._acks.append(ack)
         if not self.asking:
-            self._task = self._loop.create_task(self._run(), name="fencelock-acknowledge")
+            self._start()
         timer = self._loop.call_later(until + ACK_SECONDS - now(), _reply, ack, 0)
         try:
             return await ack.answer
         finally:
             timer.cancel()
+
+    def _start(self) -> None:
+        self._task = self._loop.create_task(self._run(), name="fencelock-acknowledge")
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Start again what a program has cancelled with all its tasks."""
+        if task.cancelled() and self._acks and not self._closed:
+            self._start()
 
     async def _run(self) -> None:
         while acks := [ack for ack in self._acks if not ack.answer.done()]:
@@ -89,7 +99,9 @@ class Rounds:
         replies = await asyncio.gather(*slots)
         for reply in replies:
             if type(reply) is ReplyError:
-                raise refused(reply)
+                for origin in {ack.origin for ack in acks}:
+                    origin.error_of(reply)  # they are of the same server
+                raise refused(mux.error_of(reply))
         return int(replies[1])
 
     def _judge(self, acks: list[AckRequest], count: int) -> None:
@@ -114,6 +126,7 @@ class Rounds:
 
     async def close(self) -> None:
         """End the round that is under way, and close the connection."""
+        self._closed = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})

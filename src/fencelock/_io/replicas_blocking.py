@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from fencelock._core.keys import ACKNOWLEDGED_KINDS, LockKeys, derived
 from fencelock._core.seat import Seat
-from fencelock._core.types import NoReply
+from fencelock._core.types import DEMOTED, Demoted, NoReply
 from fencelock._io.connection_blocking import Connection
-from fencelock._io.wire import ReplyError, pack, server_error
+from fencelock._io.wire import ReplyError, pack
 from fencelock._runtime.clock import now
+from fencelock.errors import ServerError
 from fencelock.options import Acknowledgement
 
 # Servers up to Redis 7 end a WAIT up to 0.1 s late: so it gets only a part of the time, and its
@@ -41,11 +42,15 @@ def wait(wanted: int, until: float) -> bytes:
     return pack((b"WAIT", wanted, max(1, int((until - now()) * PART * 1000))))
 
 
-def refused(error: ReplyError) -> Exception:
-    """Return the error for a refusal: the old node cannot count for a slot that has moved."""
-    trouble = server_error(error)
+def refused(trouble: ServerError) -> Exception:
+    """Return the error for a refusal: the old node cannot count for a slot that has moved.
+
+    Nor can a master that became a replica: the grant is asked for again elsewhere.
+    """
+    if trouble.code in DEMOTED:
+        return Demoted(trouble, mastered=True, sent=True)
     if trouble.code in {"MOVED", "ASK"}:
-        return NoReply(f"the slot has moved: {error}", sent=True)
+        return NoReply(f"the slot has moved: {trouble}", sent=True)
     return trouble
 
 
@@ -74,5 +79,7 @@ class BlockingReplicas:
                 return 0
             raise
         if type(reply) is ReplyError:
-            raise refused(reply) from reply  # what is still owed ends the connection
+            raise refused(
+                connection.error_of(reply)
+            ) from reply  # what is still owed ends the connection
         return int(reply)

@@ -52,6 +52,10 @@ class MasterConnection(Connection):
             self._ask_guard(self._guard.prove(self.asked_at, until))
         return reply
 
+    def refusal(self, reply: ReplyError) -> ServerError:
+        """Return the error for a refusal, of which the guard decides what it means."""
+        return server_error(reply)
+
     def answer(self, until: float, *, confirms: tuple[bytes, bytes] | None = None) -> Reply:
         """Read the next answer; NoReply also when there is another master now."""
         self._reads_until = until

@@ -1,6 +1,6 @@
 """The wire format, RESP2 and RESP3: commands packed, replies parsed, and what an error reply means.
 
-Light to import: it needs hiredis, and of this package the errors only. Where hiredis is not
+Light to import: it needs hiredis, and of this package errors and types only. Where hiredis is not
 installed, or would turn the GIL on, ``resp.py`` does what it does.
 """
 
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from fencelock._core.types import DEMOTED
 from fencelock.errors import (
     ServerDenied,
     ServerError,
@@ -96,7 +97,7 @@ def with_source(packed: bytes) -> bytes:
 
 def not_now(error: ReplyError) -> bool:
     """Return True if a request did not run, and may run later or elsewhere."""
-    return str(error).startswith(_NOT_NOW)
+    return _code(str(error)) in _NOT_NOW
 
 
 def unknown_script(error: ReplyError) -> bool:
@@ -104,7 +105,7 @@ def unknown_script(error: ReplyError) -> bool:
     return str(error).startswith("NOSCRIPT")
 
 
-_NOT_NOW: Final = ("LOADING", "BUSY", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY")
+_NOT_NOW: Final = DEMOTED | {"LOADING", "BUSY", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN"}
 
 # What an error code means for a lock, and what can be done about it.
 _DENIED: Final = {

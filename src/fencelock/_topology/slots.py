@@ -203,10 +203,13 @@ class SlotMap:
 
     def sources(self) -> Iterator[NodeAddress]:
         """Return the nodes to ask for the map, in this order."""
-        everyone = dict.fromkeys((*self.masters, *self.replicas, *self._seeds))
+        everyone = self._everyone()
         doubted = [node for node in everyone if node in self._doubted]
         yield from (node for node in everyone if node not in self._doubted)
         yield from doubted
+
+    def _everyone(self) -> dict[NodeAddress, None]:
+        return dict.fromkeys((*self.masters, *self.replicas, *self._seeds))
 
     def learn(self, reply: Any, asked: NodeAddress) -> None:
         """Take an answer to CLUSTER SLOTS."""
@@ -253,14 +256,32 @@ class SlotMap:
         return asked if error.code in {"ASK", "WRONGTYPE"} else None
 
     def _target(self, error: ServerError) -> tuple[int, NodeAddress]:
-        """Return slot and node of a redirect; without a host, the same host is meant."""
+        """Return slot and node of a redirect; without a host, the same host is meant.
+
+        With one that the node does not know ("?"), the node that has this port in the map.
+        """
         _, number, where = str(error.__cause__).split(" ")[:3]
         host, _, port = where.rpartition(":")
         owner = self.owners[int(number)] or self._seeds[0]
+        if host == "?":
+            known = [each for each in self._everyone() if each.port == int(port)]
+            return int(number), (known or [owner._replace(port=int(port))])[0]
         return int(number), self._reached(NodeAddress(host.strip("[]") or owner.host, int(port)))
 
     def _named(self, address: Sequence[Any], asked: NodeAddress) -> NodeAddress | None:
+        """Return a node of the map; None for one of which no address is known.
+
+        Where a host name is preferred and a node has announced none ("?"), its IP stands beside it.
+        """
         host = (address[0] or b"").decode()
+        if host == "?":
+            beside = address[3] if len(address) > 3 else {}  # noqa: PLR2004 - host, port, id
+            facts = (
+                beside
+                if isinstance(beside, dict)
+                else dict(zip(beside[::2], beside[1::2], strict=False))
+            )
+            host = facts.get(b"ip", b"?").decode()
         return (
             None if host == "?" else self._reached(NodeAddress(host or asked.host, int(address[1])))
         )

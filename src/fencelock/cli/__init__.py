@@ -84,6 +84,9 @@ def _open_standard_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # gets the lowest free number: this one
             os.set_inheritable(fd, True)  # noqa: FBT003 - the function's own form
             setattr(sys, name, open(fd, mode, closefd=False))  # noqa: SIM115 - open until the end
+    # A name may have letters that stdout cannot encode: they are escaped, as on stderr.
+    if getattr(sys.stdout, "errors", "") in {"strict", "surrogateescape"}:
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a file has it
 
 
 def _dispatch(words: list[str]) -> int:

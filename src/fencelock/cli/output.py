@@ -57,7 +57,7 @@ def json_text(data: object) -> str:
     """Return a value as JSON, on one line."""
     import json
 
-    return json.dumps(data, ensure_ascii=False, allow_nan=False)
+    return json.dumps(data, allow_nan=False)
 
 
 def table(

@@ -41,7 +41,7 @@ from fencelock._core.lock.waiting import Due, Line
 from fencelock._core.port import Port
 from fencelock._core.retry import again, answer_by, give_up, passes
 from fencelock._core.seat import Stray
-from fencelock._core.types import Call, NoReply, Reply, closed
+from fencelock._core.types import Call, Demoted, NoReply, Reply, closed
 from fencelock._runtime import process
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
@@ -374,10 +374,19 @@ async def _leave(port: Port, asks: Attempt) -> None:
     asks.abandoned = True
     undo = asks.terms.abandon(asks, asks.channel)
     until = port.now() + LEAVING_SECONDS
-    try:
+
+    async def once() -> Reply:
         if asks.path is None:  # a grant that had expired took its connection
             await port.open(asks, until, listen=False)
-        reply = await port.call(*undo, until, asks)
+        return await port.call(*undo, until, asks)
+
+    try:
+        try:
+            reply = await once()
+        except Demoted:  # the line is at another server
+            port.close(asks)
+            asks.undo_connection = None
+            reply = await once()
         if not asks.terms.plain:
             asks.seen = HeldBy.of(*reply[2:]) or asks.seen
     except NoReply as broken:

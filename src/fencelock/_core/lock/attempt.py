@@ -63,7 +63,6 @@ class Attempt(Seat):
     trip: float = 0.0  # how long that answer took
     seen: HeldBy | None = None  # who held it in that answer, or a later one
     ahead: int | None = None  # how many others were in line before it, in that answer
-    stood: bool = False  # it was in line
     abandoned: bool = False  # its undo was sent: no other attempt continues it
     placed: bool = False  # it is in line, as far as is known: it need not ask
     driver: Any = None  # the attempt that continues it, and undoes it if need be

@@ -30,7 +30,7 @@ from fencelock._core.lock.terms import Asked
 from fencelock._core.port import Port
 from fencelock._core.retry import ask, command, passes
 from fencelock._core.seat import Seat
-from fencelock._core.types import Reply
+from fencelock._core.types import DEMOTED, Reply
 from fencelock._runtime.log import listed, log
 from fencelock.errors import (
     FencelockError,
@@ -106,11 +106,12 @@ def undo_owed(port: Port, one: Asked) -> None:
 def settled(error: BaseException) -> bool:
     """Return True if an error is an answer, so that a retry would change nothing.
 
-    "Not now" is none. A majority that did not confirm is one: the nodes without an answer are
-    retried already.
+    "Not now" is none, nor is a replica's refusal: its master may answer. A majority that did not
+    confirm is one: the nodes without an answer are retried already.
     """
     refused = isinstance(error, ServerError) and not isinstance(error, ServerUnreachable)
-    return (refused and not passes(error)) or isinstance(error, (LeaseLost, QuorumNotReached))
+    later = passes(error) or getattr(error, "code", "") in DEMOTED
+    return (refused and not later) or isinstance(error, (LeaseLost, QuorumNotReached))
 
 
 def retire(port: Keeper, hold: Hold) -> None:

@@ -229,7 +229,7 @@ async def _answer(
 ) -> Reply:
     """Ask for a waiter until there is an answer, and note when to ask again at the latest."""
     asked_at, reply = await ask_listening(port, watcher, until, question, ends)
-    watcher.trip = port.now() - asked_at
+    watcher.trip, watcher.stood = port.now() - asked_at, True
     with port.mutex:
         watch = port.lines.watches[watcher.key]
         if next(iter(watch.waiters)) is watcher:

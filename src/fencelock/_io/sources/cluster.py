@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fencelock._io.sources.kinds import Cloned, Direct, check_face, settled
-from fencelock._io.sources.url import Address, login
+from fencelock._io.sources.url import Address, login, unreadable
 from fencelock._topology.slots import ClusterSource, NodeAddress
 
 _PORTS = 1 << 16
@@ -27,7 +27,12 @@ def from_url(url: str, *, asynchronous: bool) -> ClusterSource:
     if database not in {"", "0"}:
         raise ValueError(f"a Cluster has database 0 only, not {database!r}")
     username, password = login(credentials)
-    seeds = tuple(map(_seed, hosts.split(",")))
+    try:
+        seeds = tuple(map(_seed, hosts.split(",")))
+    except ValueError:
+        if "@" in query:  # it shows a part of a password
+            raise unreadable(url, "a bad node") from None
+        raise
     label = f"{scheme}://{','.join(map(str, seeds))}"
     if scheme.startswith(("rediss", "valkeys")):
         import redis.asyncio  # noqa: PLC0415 - redis-py takes 0.1 s to import: only for TLS

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from fencelock._io.sources.kinds import Cloned, Direct, one_server, settled, tls
-from fencelock._io.sources.url import Address, db_number, login, redacted
+from fencelock._io.sources.url import Address, db_number, login, redacted, unreadable
 from fencelock._topology.sentinel import SentinelReply, SentinelService
 
 SENTINEL_PORT = 26379
@@ -87,6 +87,8 @@ def _places(hosts: str, url: str) -> Iterator[tuple[str, int]]:
         host = unquote(host.removeprefix("[").removesuffix("]"))
         number = int(port) if port.isdecimal() else SENTINEL_PORT
         if not host or (port and not port.isdecimal()) or not 0 < number < _PORTS:
+            if "@" in url:  # this may be a part of a password
+                raise unreadable(url, "a bad Sentinel")
             raise ValueError(f"source URL names a bad Sentinel {each!r}: {redacted(url)} ({_FORM})")
         yield host, number
 

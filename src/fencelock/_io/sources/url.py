@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fencelock._runtime.records import NamedTuple
+
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
 
 PLAIN_SCHEMES = ("redis", "valkey", "unix")
 TLS_SCHEMES = ("rediss", "valkeys")
@@ -85,9 +88,9 @@ def simple(url: str) -> Address | None:
 
 def general(url: str) -> Address:
     """Parse any URL; see ``parse``."""
-    from urllib.parse import parse_qs, unquote, urlsplit  # noqa: PLC0415 - see ``simple``
+    from urllib.parse import parse_qs, unquote  # noqa: PLC0415 - see ``simple``
 
-    parts = urlsplit(url)
+    parts, port = divided(url)
     query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
     for each in query:  # ignoring one could lead to another database, or leave out TLS
         if each not in _OPTIONS and not each.startswith(_ANOTHERS):
@@ -105,12 +108,27 @@ def general(url: str) -> Address:
         return Address(
             path=path, username=username, password=password, db=db_number(query.get("db", "0"))
         )
-    try:
-        port = parts.port or 6379
-    except ValueError as error:
-        raise ValueError(f"source URL has a bad port: {redacted(url)!r}{_quoting(url)}") from error
     db = db_number(query.get("db") or parts.path.strip("/") or "0")
     return Address(parts.hostname or "localhost", port, "", username, password, db)
+
+
+def divided(url: str) -> tuple[SplitResult, int]:
+    """Return the parts of a URL, and its port; the errors of ``urllib`` may show a password."""
+    from urllib.parse import urlsplit  # noqa: PLC0415 - as above
+
+    what = "an odd bracket"
+    try:
+        parts = urlsplit(url)
+        what = "a bad port"
+        port = parts.port or 6379
+    except ValueError:
+        raise unreadable(url, what) from None
+    return parts, port
+
+
+def unreadable(url: str, what: str) -> ValueError:
+    """Return the error for a URL that cannot be read, maybe for what a password has in it."""
+    return ValueError(f"source URL has {what}: {redacted(url)!r}{_quoting(url)}")
 
 
 def login(text: str) -> tuple[str | None, str | None]:
@@ -131,7 +149,8 @@ def db_number(text: str) -> int:
 
 def _quoting(url: str) -> str:
     """Return a hint about quoting for a URL with a password."""
-    return " (in a password / is written %2F, ? %3F, # %23, and @ %40)" if "@" in url else ""
+    quoted = "/ is written %2F, ? %3F, # %23, [ %5B, ] %5D, and @ %40"
+    return f" (in a password {quoted})" if "@" in url else ""
 
 
 def redacted(url: str) -> str:

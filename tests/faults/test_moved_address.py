@@ -1,0 +1,120 @@
+"""An address that leads to another master: REPLICAOF by hand, a proxy, a name of a managed service.
+
+The old master becomes a replica, and closes no connection: only its refusals tell.
+"""
+
+import contextlib
+
+import pytest
+
+from fencelock import Poll, ServerReadOnly
+from tests.faults.proxy import Proxy
+from tests.faults.world import Threads, View, outcome, spawn, wait_until
+from tests.replication import follow, replicated
+
+pytestmark = pytest.mark.one_face
+
+NAME, TTL = "lock", 3.0
+WAYS = {
+    "a lock": lambda client, name: client.lock(name, ttl=60),
+    "the plain form": lambda client, name: client.lock(name, ttl=60, wait=Poll()),
+    "permits": lambda client, name: client.semaphore(name, limit=1, ttl=60),
+    "several": lambda client, name: client.multi([name, f"{name}-2"], ttl=60),
+}
+
+
+class Moving(contextlib.ExitStack):
+    """A master and its replica, which take each other's place, and the address of the master."""
+
+    def __enter__(self):
+        super().__enter__()
+        self.master, self.replica = self.enter_context(replicated(1))
+        self._proxy = self.enter_context(Proxy(self.master))
+        self.url = self._proxy.url
+        return self
+
+    def move(self):
+        """Have the two change places; open connections stay with the old master."""
+        told = int(self.master.info("replication")["master_repl_offset"])
+        wait_until(lambda: int(self.replica.info("replication")["slave_repl_offset"]) >= told)
+        self.master, self.replica = self.replica, self.master
+        self.master.command("REPLICAOF", "NO", "ONE")
+        self._proxy.server = self.master
+        follow(self.replica, self.master.port)
+
+
+@pytest.fixture
+def moving():
+    with Moving() as servers:
+        yield servers
+
+
+def heard(moving, client):
+    """Return the channels of a client that are heard at the master."""
+    channels = f"*{client.port.client_channel.decode()}*"
+    return moving.master.command("PUBSUB", "CHANNELS", channels)
+
+
+def test_calls_and_renewals_go_on_at_the_new_master(connect, moving):
+    client = connect(moving.url)
+    held = {each: way(client, each.replace(" ", "-")) for each, way in WAYS.items()}
+    for lock in held.values():
+        assert lock.acquire()
+    kept = client.lock(NAME, ttl=TTL)
+    assert kept.acquire()
+    moving.move()
+    other = client.lock("another", ttl=60)
+    assert other.acquire(timeout=20) is True
+    before = kept.lease.deadline
+    for lock in held.values():
+        lock.lease.renew()
+        lock.release()
+    wait_until(lambda: kept.lease.deadline > before, 8, "it is renewed")
+    moving.move()
+    for lock in (kept, other):
+        assert outcome(lock.release)[0] is None
+
+
+def test_a_revocation_is_heard_after_the_next_renewal(connect, moving):
+    """The connection that listens is replaced with those that ask."""
+    client = connect(moving.url)
+    lock = client.lock(NAME, ttl=TTL)
+    assert lock.acquire()
+    lease = lock.lease
+    wait_until(lambda: heard(moving, client), 8, "it listens")
+    moving.move()
+    wait_until(lambda: heard(moving, client), 8, "it listens there")
+    Threads(moving.url).client.revoke(NAME, reason="why not")
+    wait_until(lambda: lease.lost, TTL / 3, "it is told")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_a_waiter_goes_on_at_the_new_master(connect, moving, way):
+    """Its next heartbeat finds out; it was in line there, too."""
+    holder, client = way(connect(moving.url), NAME), connect(moving.url)
+    waiter = way(client, NAME)
+    assert holder.acquire()
+    waits = spawn(waiter.acquire, timeout=60)
+    if way is not WAYS["the plain form"]:
+        View(moving.master, NAME).until_waiting(1)
+    moving.move()
+    if way is not WAYS["the plain form"]:
+        wait_until(lambda: heard(moving, client), 8, "it listens there")
+    holder.release()
+    assert waits.result(20) is True
+    waiter.release()
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["from the beginning", "since a moment ago"])
+def test_a_server_that_stays_read_only_is_told(connect, own_server, known):
+    """At once, if no master ever answered there; else it is given the time of the call."""
+    seconds = 2.0
+    client = connect(own_server.tcp_url, server_timeout=seconds)
+    if known:
+        assert client.lock(NAME, ttl=60).acquire()
+    own_server.command("REPLICAOF", "127.0.0.1", 1)
+    result, took = outcome(client.lock("another").acquire)
+    assert isinstance(result, ServerReadOnly)
+    assert result.code == "READONLY"
+    assert (took > seconds / 4) == known
