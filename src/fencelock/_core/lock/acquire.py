@@ -499,6 +499,8 @@ def begin(
     hold.grant, cohorts = grant, port.lines.cohorts
     with port.mutex:
         port.renewals.young[hold] = when
+        if port.lines.revoked and hold.holder_id in port.lines.revoked:
+            hold.last = True
         if attempt.tenure is None and cohorts.get(terms.cohort) is attempt:
             if hold.open and hold.loss is None:
                 cohorts[terms.cohort] = hold
@@ -507,7 +509,7 @@ def begin(
     port.attend(hold, when)
     if port.lines.closed:  # while it was granted: nothing would give it back
         raise closed()
-    if port.lines.revoked:
+    if hold.last:
         revoked_before(port, hold)
     return hold
 

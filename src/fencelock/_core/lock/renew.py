@@ -125,6 +125,8 @@ class HolderRenewal:
         hold = self.hold
         if not hold.open or self.asked_at < hold.asked_until or (waits and under_way):
             return False
+        if hold.reserved_by is not None:  # one that got no answer in time: it may still run
+            hold.last = True
         hold.reserved_by, hold.asked_until = self, until
         self._overlaps = under_way
         return True
@@ -202,6 +204,7 @@ def track_renewed(port: Port, renewal: HolderRenewal) -> None:
             hold.reserved_by, hold.asked_until = None, 0.0
         if renewal.may_run and not hold.partial:  # the server may have it for longer than we know
             hold.failures += 1
+            hold.last = hold.last or renewal.ttl > hold.ttl
         port.renewals.settle((hold,))
     if last:
         now = port.now()

@@ -67,7 +67,7 @@ class RenewalSchedule:
 
     GRAIN = 0.02
 
-    __slots__ = ("_buckets", "_order", "_taken", "_watches", "watched", "young")
+    __slots__ = ("_buckets", "_by_holder", "_order", "_taken", "_watches", "watched", "young")
 
     def __init__(self) -> None:
         self.young: dict[Hold, float] = {}  # those that are new, each with its instant
@@ -76,6 +76,8 @@ class RenewalSchedule:
         self._buckets: dict[int, list[Bucket]] = {}  # by the grain of their instants
         self._order: list[int] = []  # a heap of these numbers, and of some that are gone
         self._taken: list[Bucket] = []  # those under way
+        # Those in buckets by holder id, which only explicit owners have for several.
+        self._by_holder: dict[bytes, Hold | dict[Hold, None]] = {}
 
     @property
     def holds(self) -> int:
@@ -137,6 +139,27 @@ class RenewalSchedule:
                 self.add_all(holds, when)
             self.young.clear()
 
+    def held_as(self, holder: bytes) -> Sequence[Hold]:
+        """Return every hold with a holder id: one, or those of an explicit owner."""
+        self._place_young()
+        found = self._by_holder.get(holder, ())
+        return (found,) if isinstance(found, Hold) else tuple(found)
+
+    def _know(self, hold: Hold) -> None:
+        """Find a hold by its holder id from now on."""
+        found = self._by_holder.setdefault(hold.holder_id, hold)
+        if isinstance(found, dict):
+            found[hold] = None
+        elif found is not hold:
+            self._by_holder[hold.holder_id] = {found: None, hold: None}
+
+    def _forget_holder(self, hold: Hold) -> None:
+        found = self._by_holder.get(hold.holder_id)
+        if isinstance(found, dict):
+            found.pop(hold, None)
+        if found is hold or not found:
+            self._by_holder.pop(hold.holder_id, None)
+
     def _at(self, number: int) -> list[Bucket]:
         """Return the buckets of a grain of time."""
         buckets = self._buckets.get(number)
@@ -180,6 +203,8 @@ class RenewalSchedule:
                 bucket.stale = True
             elif before is not None:
                 self._drop(before, hold)
+            else:
+                self._know(hold)
             hold.bucket = bucket
             bucket[hold] = when
 
@@ -188,6 +213,7 @@ class RenewalSchedule:
         self.young.pop(hold, None)
         if hold.bucket is not None:
             self._drop(hold.bucket, hold)
+            self._forget_holder(hold)
             hold.bucket = UNPLACED  # last: after an interrupt it is found again
 
     def _drop(self, bucket: Bucket, hold: Hold) -> None:
@@ -234,7 +260,7 @@ class RenewalSchedule:
     def clear(self) -> list[Hold]:
         """Forget all holds, and return them."""
         holds = self.tracked()
-        self._buckets, self._order, self._taken = {}, [], []
+        self._buckets, self._order, self._taken, self._by_holder = {}, [], [], {}
         self.watched, self.young = [], {}
         for hold in holds:
             hold.bucket = UNPLACED

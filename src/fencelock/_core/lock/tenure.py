@@ -24,8 +24,9 @@ Rules of this file (DESIGN §9; I1, I3, I5, I8, I9):
 - A turn is passed on only within the cohort's bound, only while the lease proves what the next
   holder asked for, no less and no more, and only if no request of the tenure may still run: its
   holder id is that of all turns.
-- A revocation marks the tenure in the section that reads it, whatever its front is. A marked tenure
-  is neither passed on nor kept.
+- What ends a lease at the server, a revocation or a refusal, marks its hold in the section that
+  reads it (``Hold.last``), and one that is marked is neither passed on nor kept. A revocation that
+  finds no hold is remembered, and marks the next one of its id in the section that schedules it.
 - A hold that was released before it could become the front never becomes it.
 - Each turn has the next fence. The server leaves room for ``FENCE_ROOM`` of them.
 - A waiter that gives up has nothing to undo, unless it is the front. The front leaves its question
@@ -49,7 +50,7 @@ Leases that stay with their client for a moment after a release (``linger``; I7)
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Sequence
 from math import inf
 
 from fencelock._core import events
@@ -119,7 +120,6 @@ class Tenure:
         self.asks: Attempt | None = None  # None also while the front's own waiter asks
         self.spare: Spare | None = None
         self.waiting: deque[Attempt] = NO_ONE
-        self.revoked: tuple[bytes, str] | None = None  # a holder id, and an operator's reason
 
     @classmethod
     def of(cls, lines: Lines, front: Attempt | Hold) -> Tenure:
@@ -135,13 +135,6 @@ class Tenure:
     def kept(self) -> Spare | None:
         """Return the lease that is not in use, if there is one."""
         return self.spare if self.front is None else None
-
-    @property
-    def source(self) -> Asked | None:
-        """Return by whose ids the server knows the lease, if there is one."""
-        if self.spare is not None:
-            return self.spare.source
-        return self.front if isinstance(self.front, Hold) else None
 
     # -- who comes and goes -------------------------------------------------------------------
 
@@ -266,12 +259,9 @@ class Tenure:
             self.front = hold
             if self.asks is not None or self.spare is not None:
                 self.asks = self.spare = None
-            revoked = self.revoked
             over = not hold.open  # another thread released it, or its handle is gone
         if fresh and self.linger and not port.hears:
             port.hear_soon()
-        if revoked is not None and revoked[0] == hold.holder_id:
-            hold.lose("revoked", port.now(), revoked[1])
         if over or hold.loss is not None:
             self.succeed(port, hold)
 
@@ -373,10 +363,8 @@ class Tenure:
         )
 
     def _is_undisturbed(self, port: Port, hold: Hold) -> bool:
-        """Return True if the tenure was not revoked, and no request can still change its lease."""
-        if self.revoked is not None and self.revoked[0] == hold.holder_id:
-            return False
-        if hold.asked_until > 0 or (hold.reach != inf and hold.limited(port.now())):
+        """Return True if nothing has ended the lease, and no request can still change it."""
+        if hold.last or hold.asked_until > 0 or (hold.reach != inf and hold.limited(port.now())):
             return False
         return not (hold.owed or port.renewals.is_under_way(hold)) and hold.loss is None
 
@@ -466,18 +454,21 @@ def found(port: Port, hold: Hold, grant: Grant) -> None:
     tenure.begin(port, hold, grant, fresh=True)
 
 
-def revoke(tenures: dict[Hashable, Tenure | Attempt | Hold], holder: bytes, reason: str) -> None:
-    """Mark the tenure that an operator revoked, whatever its front is; call under the mutex.
+def revoke(port: Port, holder: bytes, reason: str) -> Sequence[Hold]:
+    """Take note that an operator revoked a lease, and return the holds to be notified.
 
-    A hold that is alone is the front no more: who comes next asks the server.
+    From here on no turn of it is passed on or kept, and one that has not begun is lost as it does.
     """
-    for key, one in list(tenures.items()):
-        if isinstance(one, Hold) and one.holder_id == holder:
-            del tenures[key]
-        source = one.source if isinstance(one, Tenure) else None
-        if isinstance(one, Tenure) and source is not None and source.holder_id == holder:
-            one.revoked = holder, reason
-            one.give_up()
+    with port.mutex:
+        hit = port.renewals.held_as(holder)
+        for hold in hit:
+            hold.last = True
+        if not hit:
+            port.lines.remember_revoked(holder, reason)
+            kept = port.lines.recalls.tenures.get(holder)
+            if kept is not None:
+                kept.give_up()
+    return hit
 
 
 # -- recalls, and leases that were idle for too long ----------------------------------------------
