@@ -20,6 +20,7 @@ from fencelock._core.lock.tenure import Tenure, found, join, revoke, try_kept
 from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import Lines
 from fencelock._io.threads import run_blocking
+from fencelock.errors import ServerUnreachable
 from fencelock.options import Cohort, LeaseOptions
 
 NOW, TTL, COHORT = 1000.0, 2.0, Cohort()
@@ -54,6 +55,9 @@ class Port(SimpleNamespace):
 
     def jitter(self):
         return 0.5
+
+    def new_id(self):
+        return b"new"
 
     async def wait(self, waiter, until):
         self.clock = until
@@ -156,6 +160,24 @@ def test_a_revocation_of_what_no_turn_has_is_remembered_for_the_next(port):
     assert line.keep(port, hold)
     assert revoke(port, hold.holder_id, "why") == ()
     assert (line.kept, port.lines.revoked) == (None, {hold.holder_id: "why"})
+
+
+@pytest.mark.parametrize("asked_at", [NOW - 60, NOW - 1])
+def test_what_continues_a_question_waits_since_it_began_or_since_it_came(port, asked_at):
+    """As found: whoever had come long before raised ServerUnreachable at once."""
+    port.server_timeout = 5.0
+    line, hold = granted(port)
+    heir = waiter(port, 2)
+    heir.arrived_at = NOW - 30
+    join(port, heir)
+    port.clock = asked_at
+    asks = line.for_next(port, hold)
+    port.clock, asks.began = NOW, True
+    if asked_at < NOW - 5:
+        with pytest.raises(ServerUnreachable):
+            turns._continued(port, heir, asks)
+    else:
+        assert turns._continued(port, heir, asks).latest == asked_at + 5
 
 
 @pytest.mark.parametrize("joined", [False, True])

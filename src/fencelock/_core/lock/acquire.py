@@ -243,6 +243,8 @@ async def _lined_up(port: Port, asks: Attempt, reply: Reply, give_up_at: float) 
         return await line_up(port, asks, give_up_at)
     now_us, pttl_ms, position, foreign, _ = reply
     asked_at, asks.ahead = asks.sent_at, position
+    if asks.outlasts:
+        asks.latest = FOR_EVER  # a later answer has its own time
     asks.answered(asked_at, now_us, port.now())
     with port.mutex:
         line = port.lines.join(asks)

@@ -326,6 +326,7 @@ class Tenure:
             heir = self._heir()
             asks = heir.anew(port.new_id(), len(self.waiting) - 1)
             asks.waits_since, asks.releases, asks.eager = heir.arrived_at, hold, True
+            asks.began_at = port.now()
             return asks
 
     # -- a lease that is not in use -----------------------------------------------------------
