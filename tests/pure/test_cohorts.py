@@ -32,9 +32,8 @@ class Port(SimpleNamespace):
     label, hears = "", True
 
     def __init__(self):
-        super().__init__(
-            clock=NOW, lines=Lines(), renewals=RenewalSchedule(), waits=UnitWaits(), posted=[]
-        )
+        super().__init__(clock=NOW, lines=Lines(), waits=UnitWaits(), posted=[])
+        self.renewals = RenewalSchedule(self.lines.holders)
 
     mutex = nullcontext()
 
@@ -124,7 +123,7 @@ def hears(port, hold):
 
 def hears_first(port, hold):
     """It came before the grant."""
-    assert revoke(port, hold.holder_id, "why") == ()
+    port.lines.remember_revoked(hold.holder_id, "why")
     attempt, kept = waiter(port), SimpleNamespace(hold_type=lambda *_: hold, add=str)
     attempt.registry = kept
     begin(port, attempt, Grant(7, hold.deadline, TTL))
@@ -157,9 +156,11 @@ def test_a_lease_that_ended_is_no_other_turns_before_its_loss_is_recorded(
 
 def test_a_revocation_of_what_no_turn_has_is_remembered_for_the_next(port):
     line, hold = granted(port, linger=0.2)
+    assert port.lines.holders == {hold.holder_id: line}
     assert line.keep(port, hold)
     assert revoke(port, hold.holder_id, "why") == ()
     assert (line.kept, port.lines.revoked) == (None, {hold.holder_id: "why"})
+    assert not port.lines.holders
 
 
 @pytest.mark.parametrize("asked_at", [NOW - 60, NOW - 1])

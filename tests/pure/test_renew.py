@@ -128,7 +128,7 @@ def test_holds_are_found_by_holder_id_as_long_as_they_are_tracked():
         assert set(renewals.held_as(one.holder_id)) == known
     renewals.clear()
     assert not any(renewals.held_as(each.holder_id) for each in holds)
-    assert renewals._by_holder == {}
+    assert renewals._holders == {}
 
 
 def test_a_renewed_lease_wants_attention_well_before_its_end():

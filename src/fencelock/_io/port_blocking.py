@@ -285,9 +285,8 @@ class BlockingPort(ProcessPort):
 
     def leave(self) -> None:
         """Release idle leases and send the history; returns when that is done, within a moment."""
-        if not self.lines.recalls.tenures and self.recorder is None:
+        if not give_up_all(self) and self.recorder is None:
             return
-        give_up_all(self)
         if self.recorder is not None:
             self.recorder.send(self)
         self._cleanups.finish(now() + CLOSE_SECONDS)

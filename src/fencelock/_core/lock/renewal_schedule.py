@@ -67,17 +67,16 @@ class RenewalSchedule:
 
     GRAIN = 0.02
 
-    __slots__ = ("_buckets", "_by_holder", "_order", "_taken", "_watches", "watched", "young")
+    __slots__ = ("_buckets", "_holders", "_order", "_taken", "_watches", "watched", "young")
 
-    def __init__(self) -> None:
+    def __init__(self, holders: dict[bytes, Any] | None = None) -> None:
         self.young: dict[Hold, float] = {}  # those that are new, each with its instant
         self.watched: list[tuple[float, int, Any]] = []  # a heap of those whose lease may be idle
         self._watches = 0
         self._buckets: dict[int, list[Bucket]] = {}  # by the grain of their instants
         self._order: list[int] = []  # a heap of these numbers, and of some that are gone
         self._taken: list[Bucket] = []  # those under way
-        # Those in buckets by holder id, which only explicit owners have for several.
-        self._by_holder: dict[bytes, Hold | dict[Hold, None]] = {}
+        self._holders = {} if holders is None else holders  # those in buckets; see ``Lines``
 
     @property
     def holds(self) -> int:
@@ -142,23 +141,26 @@ class RenewalSchedule:
     def held_as(self, holder: bytes) -> Sequence[Hold]:
         """Return every hold with a holder id: one, or those of an explicit owner."""
         self._place_young()
-        found = self._by_holder.get(holder, ())
-        return (found,) if isinstance(found, Hold) else tuple(found)
+        found = self._holders.get(holder, ())
+        if isinstance(found, dict):
+            return tuple(found)
+        hold = getattr(found, "front", found)  # of a lease that may be kept, if it is in use
+        return (hold,) if isinstance(hold, Hold) and hold.holder_id == holder else ()
 
     def _know(self, hold: Hold) -> None:
         """Find a hold by its holder id from now on."""
-        found = self._by_holder.setdefault(hold.holder_id, hold)
+        found = self._holders.setdefault(hold.holder_id, hold)
         if isinstance(found, dict):
             found[hold] = None
-        elif found is not hold:
-            self._by_holder[hold.holder_id] = {found: None, hold: None}
+        elif isinstance(found, Hold) and found is not hold:
+            self._holders[hold.holder_id] = {found: None, hold: None}
 
     def _forget_holder(self, hold: Hold) -> None:
-        found = self._by_holder.get(hold.holder_id)
+        found = self._holders.get(hold.holder_id)
         if isinstance(found, dict):
             found.pop(hold, None)
-        if found is hold or not found:
-            self._by_holder.pop(hold.holder_id, None)
+        if found is hold or found == {}:
+            del self._holders[hold.holder_id]
 
     def _at(self, number: int) -> list[Bucket]:
         """Return the buckets of a grain of time."""
@@ -260,9 +262,10 @@ class RenewalSchedule:
     def clear(self) -> list[Hold]:
         """Forget all holds, and return them."""
         holds = self.tracked()
-        self._buckets, self._order, self._taken, self._by_holder = {}, [], [], {}
+        self._buckets, self._order, self._taken = {}, [], []
         self.watched, self.young = [], {}
         for hold in holds:
+            self._forget_holder(hold)
             hold.bucket = UNPLACED
         return holds
 

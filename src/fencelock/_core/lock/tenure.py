@@ -212,7 +212,7 @@ class Tenure:
         """End the tenure; call under the mutex."""
         self.front = self.asks = self.spare = None
         if self.linger:
-            self._lines.recalls.end(self.holder)
+            self._lines.holders.pop(self.holder, None)
         lines, key = self._lines, self.terms.cohort
         stands = lines.cohorts.get(key)
         if stands is self or getattr(stands, "tenure", None) is self:  # ``join`` was interrupted
@@ -251,10 +251,11 @@ class Tenure:
                 self.turns, self.ends, self.lease = 1, grant.deadline, grant.lease
                 if self.linger:
                     self.least_kept = validity(grant.lease) * KEPT_PART
-                    recalls = self._lines.recalls
-                    recalls.end(self.holder)
+                    lines = self._lines
+                    lines.holders.pop(self.holder, None)
                     self.holder = hold.holder_id
-                    self.recalled = recalls.begin(self.holder, self)
+                    lines.holders[self.holder] = self
+                    self.recalled = lines.recalls.came_before(self.holder)
             hold.tenure = self
             self.front = hold
             if self.asks is not None or self.spare is not None:
@@ -455,6 +456,12 @@ def found(port: Port, hold: Hold, grant: Grant) -> None:
     tenure.begin(port, hold, grant, fresh=True)
 
 
+def tenure_of(port: Port, holder: bytes) -> Tenure | None:
+    """Return the tenure of a lease that may be kept; call under the mutex."""
+    found = port.lines.holders.get(holder)
+    return found if isinstance(found, Tenure) else None
+
+
 def revoke(port: Port, holder: bytes, reason: str) -> Sequence[Hold]:
     """Take note that an operator revoked a lease, and return the holds to be notified.
 
@@ -466,9 +473,9 @@ def revoke(port: Port, holder: bytes, reason: str) -> Sequence[Hold]:
             hold.last = True
         if not hit:
             port.lines.remember_revoked(holder, reason)
-            kept = port.lines.recalls.tenures.get(holder)
-            if kept is not None:
-                kept.give_up()
+            tenure = tenure_of(port, holder)
+            if tenure is not None:
+                tenure.give_up()
     return hit
 
 
@@ -479,14 +486,13 @@ def recall(port: Port, holder: bytes, channel: bytes, who: bytes) -> None:
     """Take a recall: release an idle lease at once, and answer a try if the lease is in use."""
     lines = port.lines
     with port.mutex:
-        line = lines.recalls.tenures.get(holder)
+        line = tenure_of(port, holder)
         if line is None:
             lines.recalls.early(holder)
             return
         kept = line.recall(port.now())
-        about = line.front if kept is None else kept.source
-    if events.hooks and about is not None:
-        events.recalled(port, about)
+    if events.hooks:
+        events.recalled(port, line.terms)
     if kept is not None:
         port.run_in_background(*kept.release)
     elif who.startswith(TRIES):
@@ -496,7 +502,7 @@ def recall(port: Port, holder: bytes, channel: bytes, who: bytes) -> None:
 def asked(port: Port, holder: bytes, channel: bytes, who: bytes) -> None:
     """Answer whether the lease of a tenure is in use; of one that is not known, nothing."""
     with port.mutex:
-        line = port.lines.recalls.tenures.get(holder)
+        line = tenure_of(port, holder)
     if line is not None:
         port.run_in_background(ANSWER, line.terms.keys.plain, (channel, who, _state(line)))
 
@@ -514,10 +520,11 @@ def give_up_due(port: Port, now: float) -> None:
         port.run_in_background(*kept.release)
 
 
-def give_up_all(port: Port) -> None:
-    """Release all idle leases."""
+def give_up_all(port: Port) -> bool:
+    """Release all idle leases; False when there are none that may be kept."""
     with port.mutex:
-        lines = list(port.lines.recalls.tenures.values())
+        lines = [each for each in port.lines.holders.values() if isinstance(each, Tenure)]
         released = [kept for line in lines if (kept := line.give_up()) is not None]
     for kept in released:
         port.run_in_background(*kept.release)
+    return bool(lines)
