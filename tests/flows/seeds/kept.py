@@ -66,7 +66,7 @@ SEEDS = (
     seed(
         "a kept lease goes on after its revocation",
         several(
-            Statement("tenure.revoke", "kept.give_up()", "None"),
+            Statement("tenure.revoke", "tenure.give_up()", "None"),
             Fault("line.remember_revoked", nothing),
         ),
         worlds.BROKEN,
