@@ -190,6 +190,34 @@ def test_the_lease_is_revoked(server, prefix, kind):
     every_point(server, prefix, story)
 
 
+def stopped_as_it_is_lost(monkeypatch, *, begins):
+    """Stop the thread that renews between what it knows and what it records.
+
+    Returns what is set as the turn begins, as the loss is known, and by the test for it to go on.
+    The turn ``begins`` only then, or else the operator's message is lost.
+    """
+    lose, begin = Hold.lose, Tenure.begin
+    holds, known, record = (threading.Event() for _ in range(3))
+
+    def recorded_late(hold, *args, **more):
+        if threading.current_thread().name == "fencelock-leases":
+            known.set()
+            assert record.wait(8)
+        return lose(hold, *args, **more)
+
+    def begun_late(tenure, *args, **more):
+        if not holds.is_set():
+            holds.set()
+            assert not begins or known.wait(8)
+        begin(tenure, *args, **more)
+
+    monkeypatch.setattr(Hold, "lose", recorded_late)
+    monkeypatch.setattr(Tenure, "begin", begun_late)
+    if not begins:
+        monkeypatch.setitem(pushes.FOR_CLIENTS, b"revoked", lambda *_: None)
+    return holds, known, record
+
+
 @pytest.mark.parametrize(
     ("finds", "terms"),
     [("a message, as the turn begins", "turns"), ("a renewal", "turns"), ("a renewal", "kept")],
@@ -201,20 +229,8 @@ def test_a_lost_lease_is_no_other_turns_before_that_is_recorded(
     client, other = (fencelock.Client(server.url, key_prefix=prefix) for _ in range(2))
     options = {**OPTIONS["turns"], "ttl": 1.2, "linger": 0.2 if terms == "kept" else None}
     first, following = (client.lock("a", **options) for _ in range(2))
-    theirs, lose, begin = other.lock("a"), Hold.lose, Tenure.begin
-    holds, known, leave, record = (threading.Event() for _ in range(4))
-
-    def recorded_late(hold, *args, **more):
-        if threading.current_thread().name == "fencelock-leases":
-            known.set()
-            assert record.wait(8)
-        return lose(hold, *args, **more)
-
-    def begun_late(tenure, *args, **more):
-        if not holds.is_set():
-            holds.set()
-            assert finds == "a renewal" or known.wait(8)
-        begin(tenure, *args, **more)
+    theirs, leave = other.lock("a"), threading.Event()
+    holds, known, record = stopped_as_it_is_lost(monkeypatch, begins=finds != "a renewal")
 
     def take():
         first.acquire()
@@ -223,10 +239,6 @@ def test_a_lost_lease_is_no_other_turns_before_that_is_recorded(
             first.release()
         leave.clear()
 
-    monkeypatch.setattr(Hold, "lose", recorded_late)
-    monkeypatch.setattr(Tenure, "begin", begun_late)
-    if finds == "a renewal":  # the message is lost
-        monkeypatch.setitem(pushes.FOR_CLIENTS, b"revoked", lambda *_: None)
     listens = client.lock("b")
     listens.acquire()
     until(lambda: client._port.hears)

@@ -58,8 +58,8 @@ class Body:
         self.attempt: Any = None
         self.held: Any = None  # None until it holds anything, and once that is taken back
         self.task: Any = None  # that was cancelled because of a loss
-        # Who may run it, and the cancellations that each had when it began: the task that entered,
-        # which may end with that, and those that waited for it.
+        # The tasks that may run it, each with the cancellations that it had when the body began:
+        # the one that entered it, which may end with that, and those that waited for that one.
         self.tasks: Sequence[tuple[Any, int]] = ()
 
     def cancel(self, name: str) -> None:

@@ -94,8 +94,8 @@ def _who_waits_for(task: Any) -> asyncio.Task[Any]:
 def watch(body: Body) -> None:
     """Note the tasks of which a loss cancels one from here on.
 
-    One that was made only to enter ends with that: the body is run by who waits for it. Where
-    nobody does yet, it is warned: Python shows that once for each place.
+    One that was made only to enter ends with that: the body is run by the task that waits for it.
+    Where none does yet, a warning says so, which Python shows once for each place.
     """
     tasks: dict[asyncio.Task[Any], int] = {}
     task = entering = asyncio.current_task()

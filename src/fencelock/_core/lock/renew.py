@@ -11,7 +11,8 @@ Rules of this file:
   then on. If the server's clock is set back meanwhile, a late request has that much more time; set
   forward, it counts for nothing sooner.
 - The holder's renewal reserves the hold in the section that sees it still held. Until it ends, the
-  turn is not passed on and the lease is not kept, because both go on under the same holder id.
+  turn is not passed on and the lease is not kept, because both go on under the same holder id. Nor
+  are they after one for longer that may still run: the server may have the lease far beyond a turn.
 - A release does not wait for a renewal. It closes the hold; no later answer changes a closed hold.
 - All leases without an answer are renewed at once, and each answer counts by itself: a silent node
   holds up only its own leases.
