@@ -272,14 +272,14 @@ async def test_it_is_short_while_it_is_idle(world):
 async def test_a_lost_recall_costs_a_moment(world):
     client = world.client()
     await kept(world, client)
-    deaf = port_of(client).lines.recalls
-    held = dict(deaf.tenures)
-    deaf.tenures.clear()  # as if nothing had been heard
+    deaf = port_of(client).lines.holders
+    held = dict(deaf)
+    deaf.clear()  # as if nothing had been heard
     other = world.client().lock("a")
     began = time.monotonic()
     waits = world.start(other.acquire())
     await sleep(world, 0.05)
-    deaf.tenures.update(held)
+    deaf.update(held)
     assert await waits.result()
     took = time.monotonic() - began - stalls().seconds
     assert took < LONG + 1.2  # and not at the end of the lease, after 2 s
@@ -291,8 +291,8 @@ async def test_an_operators_revocation_ends_it(world):
     lock, holder = await kept(world, client)
     keys = world.keys("a").all
     world.server.command("EVAL", BREAK.source, len(keys), *keys, "enough", 60_000, "1")
-    tenures = port_of(client).lines.recalls.tenures
-    await world.until(lambda: not tenures, "the message")
+    holders = port_of(client).lines.holders
+    await world.until(lambda: not holders, "the message")
     async with lock as lease:
         assert lease.holder != holder
         assert not lease.unchanged

@@ -8,15 +8,19 @@ import pytest
 from fencelock._core.deadlines import validity
 from fencelock._core.deadlock.unit_waits import UnitWaits
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock import turns
+from fencelock._core.lock import acquire, turns
+from fencelock._core.lock.acquire import begin
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, step_down
+from fencelock._core.lock.maintain import apply_renewal
 from fencelock._core.lock.release import retire
+from fencelock._core.lock.renew import HolderRenewal, track_renewed
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.tenure import Tenure, found, join, revoke, try_kept
 from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import Lines
 from fencelock._io.threads import run_blocking
+from fencelock.errors import ServerUnreachable
 from fencelock.options import Cohort, LeaseOptions
 
 NOW, TTL, COHORT = 1000.0, 2.0, Cohort()
@@ -28,9 +32,8 @@ class Port(SimpleNamespace):
     label, hears = "", True
 
     def __init__(self):
-        super().__init__(
-            clock=NOW, lines=Lines(), renewals=RenewalSchedule(), waits=UnitWaits(), posted=[]
-        )
+        super().__init__(clock=NOW, lines=Lines(), waits=UnitWaits(), posted=[])
+        self.renewals = RenewalSchedule(self.lines.holders)
 
     mutex = nullcontext()
 
@@ -42,6 +45,18 @@ class Port(SimpleNamespace):
 
     def attend_by(self, when):
         pass
+
+    def attend(self, hold, when):
+        pass
+
+    def move(self, hold, when):
+        pass
+
+    def jitter(self):
+        return 0.5
+
+    def new_id(self):
+        return b"new"
 
     async def wait(self, waiter, until):
         self.clock = until
@@ -100,12 +115,70 @@ def test_one_that_is_alone_leaves_the_table_when_it_ends_in_whichever_way(port):
     assert port.lines.cohorts == {}
 
 
-def test_a_hold_that_is_alone_and_revoked_is_passed_on_to_no_other(port):
-    hold, key = alone(port)
-    revoke(port.lines.cohorts, b"another's", "why")
-    assert port.lines.cohorts == {key: hold}
-    revoke(port.lines.cohorts, hold.holder_id, "why")
-    assert port.lines.cohorts == {}
+def hears(port, hold):
+    """An operator's message has been read."""
+    port.renewals.young[hold] = NOW
+    assert revoke(port, hold.holder_id, "why") == (hold,)
+
+
+def hears_first(port, hold):
+    """It came before the grant."""
+    port.lines.remember_revoked(hold.holder_id, "why")
+    attempt, kept = waiter(port), SimpleNamespace(hold_type=lambda *_: hold, add=str)
+    attempt.registry = kept
+    begin(port, attempt, Grant(7, hold.deadline, TTL))
+
+
+def is_refused(port, hold):
+    """A renewal has been answered."""
+    apply_renewal(port, [hold], [TTL], NOW, {0: "taken"})
+
+
+def may_last(port, hold):
+    """A renewal for longer got no answer: for the server this turn may last far beyond the next."""
+    track_renewed(port, HolderRenewal(hold, 9 * TTL, NOW, shortens=False))
+
+
+@pytest.mark.parametrize("ends", [hears, hears_first, is_refused, may_last])
+@pytest.mark.parametrize("linger", [0.0, 0.2])
+def test_a_lease_that_ended_is_no_other_turns_before_its_loss_is_recorded(
+    port, monkeypatch, ends, linger
+):
+    monkeypatch.setattr(acquire, "revoked_before", lambda *_: None)  # another thread stopped there
+    line, hold = granted(port, linger=linger)
+    ends(port, hold)
+    hold.failures = 0
+    assert hold.loss is None
+    assert not line.keep(port, hold)
+    join(port, waiter(port, 2, linger=linger))
+    assert not line.pass_on(port, hold)
+
+
+def test_a_revocation_of_what_no_turn_has_is_remembered_for_the_next(port):
+    line, hold = granted(port, linger=0.2)
+    assert port.lines.holders == {hold.holder_id: line}
+    assert line.keep(port, hold)
+    assert revoke(port, hold.holder_id, "why") == ()
+    assert (line.kept, port.lines.revoked) == (None, {hold.holder_id: "why"})
+    assert not port.lines.holders
+
+
+@pytest.mark.parametrize("asked_at", [NOW - 60, NOW - 1])
+def test_what_continues_a_question_waits_since_it_began_or_since_it_came(port, asked_at):
+    """As found: whoever had come long before raised ServerUnreachable at once."""
+    port.server_timeout = 5.0
+    line, hold = granted(port)
+    heir = waiter(port, 2)
+    heir.arrived_at = NOW - 30
+    join(port, heir)
+    port.clock = asked_at
+    asks = line.for_next(port, hold)
+    port.clock, asks.began = NOW, True
+    if asked_at < NOW - 5:
+        with pytest.raises(ServerUnreachable):
+            turns._continued(port, heir, asks)
+    else:
+        assert turns._continued(port, heir, asks).latest == asked_at + 5
 
 
 @pytest.mark.parametrize("joined", [False, True])

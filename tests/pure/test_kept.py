@@ -5,7 +5,7 @@ import pytest
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.waiting import PAUSE_SECONDS, REMEMBERED_MAX, Recalls
 
-HOLDER, LINE, KEY = b"*1", object(), ("lock", 30.0)
+HOLDER, KEY = b"*1", ("lock", 30.0)
 
 
 @pytest.fixture
@@ -15,21 +15,13 @@ def recalls():
 
 def test_a_recall_that_comes_before_the_grant_counts(recalls):
     recalls.early(HOLDER)
-    assert recalls.begin(HOLDER, LINE)
-    assert not recalls.begin(HOLDER, LINE), "it counts once"
+    assert recalls.came_before(HOLDER)
+    assert not recalls.came_before(HOLDER), "it counts once"
 
 
 def test_no_recall_counts_for_another_tenure(recalls):
     recalls.early(b"*2")
-    assert not recalls.begin(HOLDER, LINE)
-
-
-def test_a_tenure_is_forgotten_with_its_end(recalls):
-    recalls.begin(HOLDER, LINE)
-    assert recalls.tenures == {HOLDER: LINE}
-    recalls.end(HOLDER)
-    recalls.end(HOLDER)
-    assert not recalls.tenures
+    assert not recalls.came_before(HOLDER)
 
 
 def test_two_recalls_without_use_in_between_pause_the_keeping(recalls):
@@ -56,8 +48,8 @@ def test_what_is_remembered_is_bounded(recalls):
         recalls.early(b"%d" % number)
         recalls.recalled(("lock", number), 1.0)
         recalls.recalled(("lock", number), 1.0)
-    assert not recalls.begin(b"0", LINE)
-    assert recalls.begin(b"%d" % (REMEMBERED_MAX + 9), LINE)
+    assert not recalls.came_before(b"0")
+    assert recalls.came_before(b"%d" % (REMEMBERED_MAX + 9))
     assert not recalls.paused(("lock", 0), 1.0)
     assert recalls.paused(("lock", REMEMBERED_MAX + 9), 1.0)
 

@@ -25,11 +25,14 @@ from fencelock.options import LeaseOptions
 NOW = 1000.0
 
 
-def hold(*, ttl: float = 30.0, deadline: float | None = None, **options) -> Hold:
+def hold(
+    *, ttl: float = 30.0, deadline: float | None = None, owner: bytes | None = None, **options
+) -> Hold:
     told = LeaseOptions(**{"ttl": ttl, "renew": True, **options})
     terms = Terms(keys=LockKeys("p:", "a"), options=told, client_channel=b"h", ttl=ttl)
     ends = NOW + ttl if deadline is None else deadline
-    return Hold(SimpleNamespace(now=lambda: NOW, label=""), Attempt(terms, b"w"), 1, ends)
+    asked = Attempt(terms, b"w", owner=owner)
+    return Hold(SimpleNamespace(now=lambda: NOW, label=""), asked, 1, ends)
 
 
 def test_an_empty_book_wants_nothing():
@@ -136,6 +139,29 @@ def test_a_book_of_many_counts_right():
     assert renewals.holds == len(inside)
     assert set(renewals.all_holds()) == inside
     assert set(renewals.due(NOW + 20)) == inside
+
+
+def test_holds_are_found_by_holder_id_as_long_as_they_are_tracked():
+    """One of each id, or several of an explicit owner; also young, under way, or moved."""
+    renewals, chance, inside = RenewalSchedule(), random.Random(5), set()
+    holds = [hold(owner=b"%d" % (number // 3)) for number in range(30)]
+    for _ in range(3000):
+        one, what = chance.choice(holds), chance.random()
+        if one not in inside:
+            renewals.young[one] = NOW + chance.random() * 10
+            inside.add(one)
+        elif what < 0.5:
+            renewals.discard(one)
+            inside.discard(one)
+        elif what < 0.7:
+            renewals.add_all(renewals.due(NOW + chance.random() * 5), NOW + chance.random() * 10)
+        elif what < 0.9:
+            renewals.move([one], NOW + chance.random() * 10)
+        known = {each for each in inside if each.holder_id == one.holder_id}
+        assert set(renewals.held_as(one.holder_id)) == known
+    renewals.clear()
+    assert not any(renewals.held_as(each.holder_id) for each in holds)
+    assert renewals._holders == {}
 
 
 def test_a_renewed_lease_wants_attention_well_before_its_end():

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 import fencelock
-from fencelock import LeaseLost, Poll
+from fencelock import Cohort, LeaseLost, Poll
+from fencelock._runtime.clock import now
 from tests.tasks.world import SOON, World, cut
 
 ROUNDS = 300
@@ -323,6 +324,30 @@ async def test_cancelled_while_the_server_is_silent(world):
         server.resume()
         await lonely.nothing_left()
         await lonely.until(lambda: "evalsha" in server.commandstats())
+        await client.aclose()
+
+
+@pytest.mark.slow
+async def test_a_release_cancelled_while_it_asks_for_a_patient_waiter(world):
+    """As found: one that had waited for longer than server_timeout raised ServerUnreachable."""
+    lonely = World(world.loop, type(world.server)())
+    with lonely.server as server:
+        options = {"server_timeout": 2.0, "cohort": Cohort(turns=1, seconds=60)}
+        client = world.client(server.url, key_prefix=lonely.prefix, **options)
+        holder, patient = client.lock("a"), client.lock("a")
+        await holder.acquire()
+        waits = asyncio.create_task(patient.acquire())
+        since = now()
+        await lonely.until(lambda: now() > since + 2.0)
+        server.pause()
+        release = asyncio.create_task(holder.release())
+        await world.tick()
+        release.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await release
+        server.resume()
+        assert await waits
+        await patient.release()
         await client.aclose()
 
 

@@ -143,6 +143,60 @@ async def test_a_loss_ends_a_body_that_has_waited(world, wait):
     await asyncio.sleep(0)
 
 
+async def in_wait_for(entering):
+    await asyncio.wait_for(entering, 8)  # before Python 3.12 in a task of its own
+
+
+async def in_a_task(entering):
+    await asyncio.create_task(asyncio.wait_for(entering, 8))
+
+
+async def in_gather(entering):
+    await asyncio.gather(entering, asyncio.sleep(0))
+
+
+async def in_shield(entering):
+    await asyncio.shield(entering)
+
+
+async def in_a_task_group(entering):
+    async with asyncio.TaskGroup() as group:
+        group.create_task(entering)
+
+
+@pytest.mark.parametrize(
+    "enter",
+    [in_wait_for, in_a_task, in_gather, in_shield, in_a_task_group],
+    ids=lambda each: each.__name__,
+)
+async def test_a_loss_ends_a_body_that_another_task_has_entered(world, enter):
+    """As found: what was cancelled had ended when the lock was acquired, and the body ran on."""
+    lock = world.client().lock("a", ttl=0.3, on_lost="cancel")
+
+    async def body() -> None:
+        async with asyncio.timeout(8), contextlib.AsyncExitStack() as stack:
+            await enter(stack.enter_async_context(lock))
+            lose(world, ms=20_000)
+            await asyncio.Event().wait()
+
+    with pytest.raises(LeaseLost):
+        await body()
+    assert cancellations() == 0
+    await asyncio.sleep(0)
+
+
+async def test_a_body_whose_task_nobody_knows_is_warned_of(world, caplog):
+    lock = world.client().lock("a", ttl=0.3, on_lost="cancel")
+    stack = contextlib.AsyncExitStack()
+    entering = asyncio.create_task(stack.enter_async_context(lock))
+    with pytest.warns(RuntimeWarning, match="the task that enters it ends before it"):
+        await world.until(entering.done)
+    lose(world, ms=20_000)
+    await world.until(lambda: "no known task runs its body" in caplog.text)
+    with pytest.raises(LeaseLost):
+        await stack.aclose()
+
+
 async def test_an_expiry_ends_the_body_too(world):
     """Also of a fixed lease, at its local deadline."""
     lock = world.client().lock("a", ttl=0.3, renew=False, on_lost="cancel")

@@ -9,7 +9,10 @@ import threading
 import pytest
 
 import fencelock
-from fencelock import Cohort, FencelockError
+from fencelock import Cohort, FencelockError, LeaseLost
+from fencelock._core import pushes
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.tenure import Tenure
 from fencelock._runtime.clock import now
 from tests.threads.points import Meanwhile, Strike, at_every_point
 from tests.threads.state import ended, thread, waiting
@@ -185,3 +188,77 @@ def test_the_lease_is_revoked(server, prefix, kind):
         return beside(tried, lambda: other.revoke("a", reason="a test"), handle, after)
 
     every_point(server, prefix, story)
+
+
+def stopped_as_it_is_lost(monkeypatch, *, begins):
+    """Stop the thread that renews between what it knows and what it records.
+
+    Returns what is set as the turn begins, as the loss is known, and by the test for it to go on.
+    The turn ``begins`` only then, or else the operator's message is lost.
+    """
+    lose, begin = Hold.lose, Tenure.begin
+    holds, known, record = (threading.Event() for _ in range(3))
+
+    def recorded_late(hold, *args, **more):
+        if threading.current_thread().name == "fencelock-leases":
+            known.set()
+            assert record.wait(8)
+        return lose(hold, *args, **more)
+
+    def begun_late(tenure, *args, **more):
+        if not holds.is_set():
+            holds.set()
+            assert not begins or known.wait(8)
+        begin(tenure, *args, **more)
+
+    monkeypatch.setattr(Hold, "lose", recorded_late)
+    monkeypatch.setattr(Tenure, "begin", begun_late)
+    if not begins:
+        monkeypatch.setitem(pushes.FOR_CLIENTS, b"revoked", lambda *_: None)
+    return holds, known, record
+
+
+@pytest.mark.parametrize(
+    ("finds", "terms"),
+    [("a message, as the turn begins", "turns"), ("a renewal", "turns"), ("a renewal", "kept")],
+)
+def test_a_lost_lease_is_no_other_turns_before_that_is_recorded(
+    server, prefix, monkeypatch, finds, terms
+):
+    """As found: the thread that renews knew of it, and had not recorded it; two held (I1)."""
+    client, other = (fencelock.Client(server.url, key_prefix=prefix) for _ in range(2))
+    options = {**OPTIONS["turns"], "ttl": 1.2, "linger": 0.2 if terms == "kept" else None}
+    first, following = (client.lock("a", **options) for _ in range(2))
+    theirs, leave = other.lock("a"), threading.Event()
+    holds, known, record = stopped_as_it_is_lost(monkeypatch, begins=finds != "a renewal")
+
+    def take():
+        first.acquire()
+        assert leave.wait(8)
+        with pytest.raises(LeaseLost):
+            first.release()
+        leave.clear()
+
+    listens = client.lock("b")
+    listens.acquire()
+    until(lambda: client._port.hears)
+    theirs.acquire()
+    threads = [thread(take)]
+    until(lambda: waiting(server, prefix) == 1)
+    if terms == "turns":
+        threads.append(thread(following.acquire))
+        until(lambda: waiting(server, prefix) == 2)
+    theirs.release()
+    assert holds.wait(8)
+    assert other.revoke("a", reason="a test") is not None
+    assert known.wait(8)
+    assert theirs.acquire(timeout=8)
+    leave.set()
+    until(lambda: not leave.is_set() and waiting(server, prefix) == len(threads) - 1)
+    assert following.lease is None
+    record.set()
+    theirs.release()
+    for each in threads:
+        ended(each)
+    for each in (client, other):
+        each.close(release=True)

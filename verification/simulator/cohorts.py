@@ -230,6 +230,10 @@ class CohortMonitor(TurnsMonitor):
             raise Violation("L", f"{tenure!r} was passed on with {left} s left")
         if left > hold.ttl:
             raise Violation("L", f"{tenure!r} was passed on with {left} s, more than asked for")
+        lasts = (self.end_us() - now_us) / 1e6
+        most = hold.ttl + LEAST_SLACK + abs(self._world.skew_us) / 1e6
+        if self.view().holder == tenure and lasts > most:
+            raise Violation("L", f"{tenure!r} was passed on, and the server has it for {lasts} s")
 
     # -- the end --------------------------------------------------------------------------------
 

@@ -57,7 +57,7 @@ class SimulatedPort(Engine):
         self.label: str = "the simulated server"
         self.client_channel: bytes = b"home%d" % client.number
         self.lines: Lines = Lines()
-        self.renewals: RenewalSchedule = RenewalSchedule()
+        self.renewals: RenewalSchedule = RenewalSchedule(self.lines.holders)
         self.waits: UnitWaits = UnitWaits()
         self.waits.ports[self] = None
         self.waiters: dict[bytes, Seat] = {}

@@ -411,10 +411,10 @@ def renewed(holds: Sequence[Holding], error: Exception | None = None, *, took: f
             report(LockEvent(kind, of, now, fence=fence, held=held, took=took, error=error))
 
 
-def recalled(port: Wire, hold: Holding) -> None:
+def recalled(port: Wire, terms: Terms) -> None:
     """Report that others want a lease that this client may keep."""
-    options = hold.terms.options
-    of = Subject(port, hold.terms.keys.name, options.kind, template=options.template)
+    options = terms.options
+    of = Subject(port, terms.keys.name, options.kind, template=options.template)
     report(LockEvent(RECALLED, of, port.now()))
 
 

@@ -118,14 +118,9 @@ def _to_waiter(port: Port, kind: bytes, words: Sequence[bytes], find: Find) -> S
 
 
 def _revoked(port: Port, holder: bytes, reason: bytes) -> None:
-    """Notify the holds that an operator revoked; remember it for one that has not begun."""
+    """Notify the holds that an operator revoked."""
     text = reason.decode(errors="replace")
-    with port.mutex:
-        hit = [hold for hold in port.renewals.tracked() if hold.holder_id == holder]
-        revoke(port.lines.cohorts, holder, text)
-        if not hit:
-            port.lines.remember_revoked(holder, text)
-    for hold in hit:
+    for hold in revoke(port, holder, text):
         lose(port, hold, "revoked", port.now(), text)
 
 

@@ -31,17 +31,17 @@ RESUMED: Final = GENERATORS | 0x80  # and coroutines
 class Body:
     """One ``with``, or one ``acquire``: who began it, and what it asked for and holds.
 
-    A loss cancels the ``task`` of its body, if there is one, and once. Of an election, one that is
-    ``inside`` is a body; the others have campaigned.
+    A loss cancels the task that runs its body, once: the first of ``tasks`` that has not ended,
+    which is ``task`` then. Of an election, one that is ``inside`` is a body; the others have
+    campaigned.
     """
 
     __slots__ = (
-        *("at", "attempt", "cancelled", "cancelling", "code", "frame", "generation", "held"),
-        *("inside", "roams", "task", "unit"),
+        *("at", "attempt", "cancelling", "code", "frame", "generation", "held", "inside"),
+        *("roams", "task", "tasks", "unit"),
     )
 
-    cancelled: bool  # the task was cancelled because of a loss
-    cancelling: int  # cancellations that it had before ours
+    cancelling: int  # cancellations that its task had before ours
     inside: bool
 
     def __init__(self, frame: FrameType | None, unit: object) -> None:
@@ -57,13 +57,21 @@ class Body:
         self.generation: int = process.mark[0] or process.notice()
         self.attempt: Any = None
         self.held: Any = None  # None until it holds anything, and once that is taken back
-        self.task: Any = None
+        self.task: Any = None  # that was cancelled because of a loss
+        # The tasks that may run it, each with the cancellations that it had when the body began:
+        # the one that entered it, which may end with that, and those that waited for that one.
+        self.tasks: Sequence[tuple[Any, int]] = ()
 
     def cancel(self, name: str) -> None:
         """Cancel its task, because the lease of this name is lost."""
-        if self.task is not None and not self.cancelled:
-            self.cancelled = True
-            self.task.cancel(f"lease of {name!r} is lost")
+        if self.task is not None or not self.tasks:
+            return
+        for task, cancelling in self.tasks:
+            if not task.done():
+                self.task, self.cancelling = task, cancelling
+                task.cancel(f"lease of {name!r} is lost")
+                return
+        log.warning("lease of %r is lost, and no known task runs its body: none is cancelled", name)
 
     def began_in(self, frame: FrameType, unit: object) -> bool:
         """Return True if it began in this frame, which has not ended since."""

@@ -93,7 +93,7 @@ class ProcessPort(Whole):
         name = f"{channel_prefix(self.given.prefix)}@{os.urandom(8).hex()}"
         self.client_channel: bytes = name.encode()
         self.lines: Lines = Lines()
-        self.renewals: RenewalSchedule = RenewalSchedule()
+        self.renewals: RenewalSchedule = RenewalSchedule(self.lines.holders)
         self.closing: bool = False  # no waiter may join a line any more
         self._jitter = int.from_bytes(os.urandom(4), "big")
         self.mutex: AbstractContextManager[Any] = mutexes.mutex()  # guards the tables

@@ -11,7 +11,9 @@ or release a hold of that task.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
+import warnings
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -28,6 +30,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 # A callback may be a coroutine function, and a lost lease may cancel the body that relies on it.
 ASYNCHRONOUS: Final = True
+
+# A coroutine of this name does nothing but begin a body.
+ENTERING: Final = frozenset({"__aenter__", "enter_async_context"})
 
 # A client may be used in several loops.
 home_of: Callable[..., Any] = tasks.home_of
@@ -87,11 +92,46 @@ def _who_waits_for(task: Any) -> asyncio.Task[Any]:
 
 
 def watch(body: Body) -> None:
-    """Note the task that a loss cancels from here on."""
-    body.task = asyncio.current_task()
-    body.cancelled, body.cancelling = False, body.task.cancelling()
+    """Note the tasks of which a loss cancels one from here on.
+
+    One that was made only to enter ends with that: the body is run by the task that waits for it.
+    Where none does yet, a warning says so, which Python shows once for each place.
+    """
+    tasks: dict[asyncio.Task[Any], int] = {}
+    task = entering = asyncio.current_task()
+    while task is not None and task not in tasks:
+        tasks[task] = task.cancelling()
+        task = _who_awaits(task)
+    body.task, body.tasks = None, tuple(tasks.items())
     for hold in joined(body.held):
         hold.body = body
+    if len(tasks) == 1 and getattr(entering.get_coro(), "__name__", "") in ENTERING:  # type: ignore[union-attr]  # a task calls
+        text = (
+            'on_lost="cancel" cannot cancel the body: the task that enters it ends before it, and'
+            " no task waits for that one; enter it in the task that runs it"
+        )
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+
+def _who_awaits(task: asyncio.Task[Any]) -> asyncio.Task[Any] | None:
+    """Return a task that waits for this one, also by ``wait_for``, ``gather`` and the like.
+
+    What is called when a future is done is the method of a task or of a task group, or it knows
+    another future: that of the wait.
+    """
+    looked: list[Any] = [task]
+    for future in looked:
+        for done, *_ in getattr(future, "_callbacks", None) or ():
+            owner = getattr(done, "__self__", None)
+            owner = getattr(owner, "_parent_task", owner)
+            if isinstance(owner, asyncio.Task):
+                return owner
+            known = [*getattr(done, "args", ())]
+            for cell in getattr(done, "__closure__", None) or ():
+                with contextlib.suppress(ValueError):  # its variable is not set
+                    known.append(cell.cell_contents)
+            looked += [each for each in known if asyncio.isfuture(each) and each not in looked]
+    return None
 
 
 def was_stopped(body: Body, error: BaseException | None) -> bool:
@@ -99,8 +139,8 @@ def was_stopped(body: Body, error: BaseException | None) -> bool:
 
     As ``asyncio.timeout`` does: a cancellation from elsewhere, on top of ours, goes on.
     """
-    task, body.task = body.task, None
-    if task is None or not body.cancelled:
+    task, body.task, body.tasks = body.task, None, ()
+    if task is None:
         return False
     stopped: bool = task.uncancel() <= body.cancelling
     return stopped and isinstance(error, asyncio.CancelledError)

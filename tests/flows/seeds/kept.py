@@ -65,7 +65,10 @@ SEEDS = (
     ),
     seed(
         "a kept lease goes on after its revocation",
-        several(Fault("tenure.revoke", nothing), Fault("line.remember_revoked", nothing)),
+        several(
+            Statement("tenure.revoke", "tenure.give_up()", "None"),
+            Fault("line.remember_revoked", nothing),
+        ),
         worlds.BROKEN,
         "I8",
     ),

@@ -143,8 +143,8 @@ class KeptMonitor(TurnsMonitor):
             if not is_idle(line) or client.port.now() > line.kept_until + 0.1:
                 raise Violation("I9", f"{client.name} still has a tenure")
         for client in self._world.clients:
-            recalls, lines = client.port.lines.recalls, client.port.lines.cohorts
-            if client.alive and len(recalls.tenures) > len(lines):
+            lines = client.port.lines
+            if client.alive and len(lines.holders) > len(lines.cohorts):
                 raise Violation("I10", f"{client.name} remembers what is over")
 
 
@@ -208,7 +208,7 @@ def closing():
             await actor.hold_once(wanted(actor, KEPT), None, 0.0)
             actor.port.lines.close(actor.port.wake)
             give_up_all(actor.port)
-            if actor.port.lines.recalls.tenures:
+            if actor.port.lines.holders:
                 raise Violation("kept", "a closed client keeps a lease")
 
     return single(closes)

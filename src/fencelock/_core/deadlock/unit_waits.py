@@ -427,7 +427,7 @@ def arrived(port: Tables, holder: bytes, text: bytes) -> None:
     if probe is None:
         return
     with port.mutex:
-        holds = [hold for hold in port.renewals.tracked() if hold.holder_id == holder]
+        holds = port.renewals.held_as(holder)
     for hold in holds:
         _pass(port, hold, probe)
 

@@ -244,6 +244,8 @@ async def _lined_up(port: Port, asks: Attempt, reply: Reply, give_up_at: float) 
         return await line_up(port, asks, give_up_at)
     now_us, pttl_ms, position, foreign, _ = reply
     asked_at, asks.ahead = asks.sent_at, position
+    if asks.outlasts:
+        asks.latest = FOR_EVER  # a later answer has its own time
     asks.answered(asked_at, now_us, port.now())
     with port.mutex:
         line = port.lines.join(asks)
@@ -512,6 +514,8 @@ def begin(
     hold.grant, cohorts = grant, port.lines.cohorts
     with port.mutex:
         port.renewals.young[hold] = when
+        if port.lines.revoked and hold.holder_id in port.lines.revoked:
+            hold.last = True
         if attempt.tenure is None and cohorts.get(terms.cohort) is attempt:
             if hold.open and hold.loss is None:
                 cohorts[terms.cohort] = hold
@@ -520,7 +524,7 @@ def begin(
     port.attend(hold, when)
     if port.lines.closed:  # while it was granted: nothing would give it back
         raise closed()
-    if port.lines.revoked:
+    if hold.last:
         revoked_before(port, hold)
     return hold
 

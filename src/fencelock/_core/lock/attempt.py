@@ -58,6 +58,7 @@ class Attempt(Seat):
     # -- the question -------------------------------------------------------------------------
     fence: int = 0  # of no tenure yet
     turn: int = 0  # no turn of another waiter
+    began_at: float = 0.0  # since when it asks, if not since it arrived
     asked_at: float = 0.0  # local instant before the last request that put it in line
     answered_us: int = 0  # the server's time in that answer
     trip: float = 0.0  # how long that answer took

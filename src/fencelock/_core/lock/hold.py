@@ -70,6 +70,8 @@ def step_down(port: Keeper, one: Any) -> None:
 
 def lose(port: Keeper, hold: Hold, reason: str, since: float, detail: str = "") -> bool:
     """End the renewal of a lost hold; return True if nothing else reports its loss."""
+    with port.mutex:
+        hold.last = True  # no turn is passed on, and nothing is kept, from here on
     first = hold.lose(reason, since, detail)
     with port.mutex:  # not before: after an error the schedule finds it again
         port.renewals.discard(hold)
@@ -142,6 +144,9 @@ class Hold(BaseLease):
     body: Any = None  # that a loss cancels
     count: int = 1  # re-entries of an implicit owner
     short: bool = False  # it was handed over, and has not grown to its full length yet
+    # Its turn is the last of its lease, which is neither passed on nor kept: the server has ended
+    # it, as is known here before the loss is recorded, or may have it for longer than is proved.
+    last: bool = False
     failures: int = 0
     trouble: Exception | None = None  # why the last renewal failed
     # The holder's own renewal that is under way, until then at the latest.

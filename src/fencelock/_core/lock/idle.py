@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from fencelock._core.keys import LockKeys
+from fencelock._core.lock.tenure import tenure_of
 from fencelock._core.port import Port
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, NoReply
@@ -23,7 +24,7 @@ CLIENT_SECONDS = 0.25
 async def is_idle(port: Port, keys: LockKeys, holder: bytes) -> bool:
     """Return True if the holder's client says that it does not use its lease."""
     with port.mutex:
-        line = port.lines.recalls.tenures.get(holder)
+        line = tenure_of(port, holder)
         known = None if line is None else line.kept is not None
     if known is not None:  # it is this client's
         return known

@@ -432,6 +432,8 @@ def apply_renewal(
         left = range(len(holds)) if refused else _apply_steady(port, holds, ttls, asked_at, jitter)
         for number in left:
             hold, ttl = holds[number], ttls[number]
+            if number in refused:
+                hold.last = True
             if not hold.open or number in refused:
                 continue
             if hold.loss is not None or answered_at >= hold.deadline:

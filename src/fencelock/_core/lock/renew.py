@@ -11,7 +11,8 @@ Rules of this file:
   then on. If the server's clock is set back meanwhile, a late request has that much more time; set
   forward, it counts for nothing sooner.
 - The holder's renewal reserves the hold in the section that sees it still held. Until it ends, the
-  turn is not passed on and the lease is not kept, because both go on under the same holder id.
+  turn is not passed on and the lease is not kept, because both go on under the same holder id. Nor
+  are they after one for longer that may still run: the server may have the lease far beyond a turn.
 - A release does not wait for a renewal. It closes the hold; no later answer changes a closed hold.
 - All leases without an answer are renewed at once, and each answer counts by itself: a silent node
   holds up only its own leases.
@@ -125,6 +126,8 @@ class HolderRenewal:
         hold = self.hold
         if not hold.open or self.asked_at < hold.asked_until or (waits and under_way):
             return False
+        if hold.reserved_by is not None:  # one that got no answer in time: it may still run
+            hold.last = True
         hold.reserved_by, hold.asked_until = self, until
         self._overlaps = under_way
         return True
@@ -202,6 +205,7 @@ def track_renewed(port: Port, renewal: HolderRenewal) -> None:
             hold.reserved_by, hold.asked_until = None, 0.0
         if renewal.may_run and not hold.partial:  # the server may have it for longer than we know
             hold.failures += 1
+            hold.last = hold.last or renewal.ttl > hold.ttl
         port.renewals.settle((hold,))
     if last:
         now = port.now()

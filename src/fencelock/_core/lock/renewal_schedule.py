@@ -67,15 +67,16 @@ class RenewalSchedule:
 
     GRAIN = 0.02
 
-    __slots__ = ("_buckets", "_order", "_watches", "taken", "watched", "young")
+    __slots__ = ("_buckets", "_holders", "_order", "_watches", "taken", "watched", "young")
 
-    def __init__(self) -> None:
+    def __init__(self, holders: dict[bytes, Any] | None = None) -> None:
         self.young: dict[Hold, float] = {}  # those that are new, each with its instant
         self.watched: list[tuple[float, int, Any]] = []  # a heap of those whose lease may be idle
         self._watches = 0
         self._buckets: dict[int, list[Bucket]] = {}  # by the grain of their instants
         self._order: list[int] = []  # a heap of these numbers, and of some that are gone
         self.taken: list[Bucket] = []  # those under way
+        self._holders = {} if holders is None else holders  # those in buckets; see ``Lines``
 
     @property
     def holds(self) -> int:
@@ -137,6 +138,30 @@ class RenewalSchedule:
                 self.add_all(holds, when)
             self.young.clear()
 
+    def held_as(self, holder: bytes) -> Sequence[Hold]:
+        """Return every hold with a holder id: one, or those of an explicit owner."""
+        self._place_young()
+        found = self._holders.get(holder, ())
+        if isinstance(found, dict):
+            return tuple(found)
+        hold = getattr(found, "front", found)  # of a lease that may be kept, if it is in use
+        return (hold,) if isinstance(hold, Hold) and hold.holder_id == holder else ()
+
+    def _know(self, hold: Hold) -> None:
+        """Find a hold by its holder id from now on."""
+        found = self._holders.setdefault(hold.holder_id, hold)
+        if isinstance(found, dict):
+            found[hold] = None
+        elif isinstance(found, Hold) and found is not hold:
+            self._holders[hold.holder_id] = {found: None, hold: None}
+
+    def _forget_holder(self, hold: Hold) -> None:
+        found = self._holders.get(hold.holder_id)
+        if isinstance(found, dict):
+            found.pop(hold, None)
+        if found is hold or found == {}:
+            del self._holders[hold.holder_id]
+
     def _at(self, number: int) -> list[Bucket]:
         """Return the buckets of a grain of time."""
         buckets = self._buckets.get(number)
@@ -181,6 +206,8 @@ class RenewalSchedule:
                 bucket.stale = True
             elif before is not None:
                 self._drop(before, hold)
+            else:
+                self._know(hold)
             hold.bucket = bucket
 
     def discard(self, hold: Hold) -> None:
@@ -188,6 +215,7 @@ class RenewalSchedule:
         self.young.pop(hold, None)
         if hold.bucket is not None:
             self._drop(hold.bucket, hold)
+            self._forget_holder(hold)
             hold.bucket = UNPLACED  # last: after an interrupt it is found again
 
     def _drop(self, bucket: Bucket, hold: Hold) -> None:
@@ -245,6 +273,7 @@ class RenewalSchedule:
         self._buckets, self._order, self.taken = {}, [], []
         self.watched, self.young = [], {}
         for hold in holds:
+            self._forget_holder(hold)
             hold.bucket = UNPLACED
         return holds
 

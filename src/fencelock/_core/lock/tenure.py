@@ -24,8 +24,9 @@ Rules of this file (DESIGN §9; I1, I3, I5, I8, I9):
 - A turn is passed on only within the cohort's bound, only while the lease proves what the next
   holder asked for, no less and no more, and only if no request of the tenure may still run: its
   holder id is that of all turns.
-- A revocation marks the tenure in the section that reads it, whatever its front is. A marked tenure
-  is neither passed on nor kept.
+- What ends a lease at the server, a revocation or a refusal, marks its hold in the section that
+  reads it (``Hold.last``), and one that is marked is neither passed on nor kept. A revocation that
+  finds no hold is remembered, and marks the next one of its id in the section that schedules it.
 - A hold that was released before it could become the front never becomes it.
 - Each turn has the next fence. The server leaves room for ``FENCE_ROOM`` of them.
 - A waiter that gives up has nothing to undo, unless it is the front. The front leaves its question
@@ -49,7 +50,7 @@ Leases that stay with their client for a moment after a release (``linger``; I7)
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Sequence
 from math import inf
 
 from fencelock._core import events
@@ -119,7 +120,6 @@ class Tenure:
         self.asks: Attempt | None = None  # None also while the front's own waiter asks
         self.spare: Spare | None = None
         self.waiting: deque[Attempt] = NO_ONE
-        self.revoked: tuple[bytes, str] | None = None  # a holder id, and an operator's reason
 
     @classmethod
     def of(cls, lines: Lines, front: Attempt | Hold) -> Tenure:
@@ -135,13 +135,6 @@ class Tenure:
     def kept(self) -> Spare | None:
         """Return the lease that is not in use, if there is one."""
         return self.spare if self.front is None else None
-
-    @property
-    def source(self) -> Asked | None:
-        """Return by whose ids the server knows the lease, if there is one."""
-        if self.spare is not None:
-            return self.spare.source
-        return self.front if isinstance(self.front, Hold) else None
 
     # -- who comes and goes -------------------------------------------------------------------
 
@@ -219,7 +212,7 @@ class Tenure:
         """End the tenure; call under the mutex."""
         self.front = self.asks = self.spare = None
         if self.linger:
-            self._lines.recalls.end(self.holder)
+            self._lines.holders.pop(self.holder, None)
         lines, key = self._lines, self.terms.cohort
         stands = lines.cohorts.get(key)
         if stands is self or getattr(stands, "tenure", None) is self:  # ``join`` was interrupted
@@ -258,20 +251,18 @@ class Tenure:
                 self.turns, self.ends, self.lease = 1, grant.deadline, grant.lease
                 if self.linger:
                     self.least_kept = validity(grant.lease) * KEPT_PART
-                    recalls = self._lines.recalls
-                    recalls.end(self.holder)
+                    lines = self._lines
+                    lines.holders.pop(self.holder, None)
                     self.holder = hold.holder_id
-                    self.recalled = recalls.begin(self.holder, self)
+                    lines.holders[self.holder] = self
+                    self.recalled = lines.recalls.came_before(self.holder)
             hold.tenure = self
             self.front = hold
             if self.asks is not None or self.spare is not None:
                 self.asks = self.spare = None
-            revoked = self.revoked
             over = not hold.open  # another thread released it, or its handle is gone
         if fresh and self.linger and not port.hears:
             port.hear_soon()
-        if revoked is not None and revoked[0] == hold.holder_id:
-            hold.lose("revoked", port.now(), revoked[1])
         if over or hold.loss is not None:
             self.succeed(port, hold)
 
@@ -336,6 +327,7 @@ class Tenure:
             heir = self._heir()
             asks = heir.anew(port.new_id(), len(self.waiting) - 1)
             asks.waits_since, asks.releases, asks.eager = heir.arrived_at, hold, True
+            asks.began_at = port.now()
             return asks
 
     # -- a lease that is not in use -----------------------------------------------------------
@@ -373,10 +365,8 @@ class Tenure:
         )
 
     def _is_undisturbed(self, port: Port, hold: Hold) -> bool:
-        """Return True if the tenure was not revoked, and no request can still change its lease."""
-        if self.revoked is not None and self.revoked[0] == hold.holder_id:
-            return False
-        if hold.asked_until > 0 or (hold.reach != inf and hold.limited(port.now())):
+        """Return True if nothing has ended the lease, and no request can still change it."""
+        if hold.last or hold.asked_until > 0 or (hold.reach != inf and hold.limited(port.now())):
             return False
         return not (hold.owed or port.renewals.is_under_way(hold)) and hold.loss is None
 
@@ -466,18 +456,27 @@ def found(port: Port, hold: Hold, grant: Grant) -> None:
     tenure.begin(port, hold, grant, fresh=True)
 
 
-def revoke(tenures: dict[Hashable, Tenure | Attempt | Hold], holder: bytes, reason: str) -> None:
-    """Mark the tenure that an operator revoked, whatever its front is; call under the mutex.
+def tenure_of(port: Port, holder: bytes) -> Tenure | None:
+    """Return the tenure of a lease that may be kept; call under the mutex."""
+    found = port.lines.holders.get(holder)
+    return found if isinstance(found, Tenure) else None
 
-    A hold that is alone is the front no more: who comes next asks the server.
+
+def revoke(port: Port, holder: bytes, reason: str) -> Sequence[Hold]:
+    """Take note that an operator revoked a lease, and return the holds to be notified.
+
+    From here on no turn of it is passed on or kept, and one that has not begun is lost as it does.
     """
-    for key, one in list(tenures.items()):
-        if isinstance(one, Hold) and one.holder_id == holder:
-            del tenures[key]
-        source = one.source if isinstance(one, Tenure) else None
-        if isinstance(one, Tenure) and source is not None and source.holder_id == holder:
-            one.revoked = holder, reason
-            one.give_up()
+    with port.mutex:
+        hit = port.renewals.held_as(holder)
+        for hold in hit:
+            hold.last = True
+        if not hit:
+            port.lines.remember_revoked(holder, reason)
+            tenure = tenure_of(port, holder)
+            if tenure is not None:
+                tenure.give_up()
+    return hit
 
 
 # -- recalls, and leases that were idle for too long ----------------------------------------------
@@ -487,24 +486,23 @@ def recall(port: Port, holder: bytes, channel: bytes, who: bytes) -> None:
     """Take a recall: release an idle lease at once, and answer a try if the lease is in use."""
     lines = port.lines
     with port.mutex:
-        line = lines.recalls.tenures.get(holder)
+        line = tenure_of(port, holder)
         if line is None:
             lines.recalls.early(holder)
             return
         kept = line.recall(port.now())
-        about = line.front if kept is None else kept.source
     if kept is not None:
         port.run_in_background(*kept.release)
     elif who.startswith(TRIES):
         port.run_in_background(ANSWER, line.terms.keys.plain, (channel, who, b"busy"))
-    if events.hooks and about is not None:
-        events.recalled(port, about)
+    if events.hooks:
+        events.recalled(port, line.terms)
 
 
 def asked(port: Port, holder: bytes, channel: bytes, who: bytes) -> None:
     """Answer whether the lease of a tenure is in use; of one that is not known, nothing."""
     with port.mutex:
-        line = port.lines.recalls.tenures.get(holder)
+        line = tenure_of(port, holder)
     if line is not None:
         port.run_in_background(ANSWER, line.terms.keys.plain, (channel, who, _state(line)))
 
@@ -522,10 +520,11 @@ def give_up_due(port: Port, now: float) -> None:
         port.run_in_background(*kept.release)
 
 
-def give_up_all(port: Port) -> None:
-    """Release all idle leases."""
+def give_up_all(port: Port) -> bool:
+    """Release all idle leases; False when there are none that may be kept."""
     with port.mutex:
-        lines = list(port.lines.recalls.tenures.values())
+        lines = [each for each in port.lines.holders.values() if isinstance(each, Tenure)]
         released = [kept for line in lines if (kept := line.give_up()) is not None]
     for kept in released:
         port.run_in_background(*kept.release)
+    return bool(lines)

@@ -7,7 +7,8 @@ Rules of this file (DESIGN §9):
 - The id of a lease is undone or released by the front alone, and never after it was passed on.
 - A release beyond the cohort's bound asks for the next waiter's place with the same command. If
   that fails, the release is repeated alone, and the next waiter asks by itself.
-- While the server does not answer, a waiter retries for ``server_timeout`` since it came.
+- While the server does not answer, a waiter retries for ``server_timeout`` since it came, or since
+  the question began that it continues, if that was later.
 
 Of the plain form, ``SET NX PX`` and a compare-and-delete:
 
@@ -175,6 +176,7 @@ async def _in_turn(port: Port, attempt: Attempt, tenure: Tenure) -> Hold | None:
         grant = None
     else:
         left = tenure.asks
+        attempt.began_at = port.now()
         attempt.asks = attempt if left is None else _continued(port, attempt, left)
         attempt.local, attempt.news, attempt.connection = False, False, None
         grant = await queue(port, attempt)
@@ -191,9 +193,10 @@ async def _in_turn(port: Port, attempt: Attempt, tenure: Tenure) -> Hold | None:
 
 
 def _continued(port: Port, attempt: Attempt, asks: Attempt) -> Attempt:
-    """Return the question that was left to the front; it waits no longer than its own would."""
+    """Return the question that was left to the front, with the time that is left for its answer."""
     if not asks.stood:  # no answer came yet
-        asks.latest = attempt.arrived_at + port.server_timeout
+        began = max(attempt.arrived_at, asks.arrived_at, asks.began_at)
+        asks.latest = began + port.server_timeout
         if asks.began and port.now() >= asks.latest:
             raise ServerUnreachable("no answer to the waiter that asked for all of this client")
     asks.owed += left_behind(asks)

@@ -106,23 +106,17 @@ REMEMBERED_MAX = 1000
 
 
 class Recalls:
-    """The recalls of one client, and the tenures of its lingering handles; use under the mutex."""
+    """The recalls of one client; use under the mutex."""
 
-    __slots__ = ("_early", "_vain", "tenures")
+    __slots__ = ("_early", "_vain")
 
     def __init__(self) -> None:
-        self.tenures: dict[bytes, Any] = {}  # the cohort of each holder id
         self._early: dict[bytes, None] = {}  # ids that were recalled before their grant was known
         self._vain: dict[Hashable, tuple[int, float]] = {}  # recalls of a cohort; not kept until
 
-    def begin(self, holder: bytes, line: Any) -> bool:
-        """Note a new tenure; return True if it was recalled before."""
-        self.tenures[holder] = line
+    def came_before(self, holder: bytes) -> bool:
+        """Return True if a tenure was recalled before it was known; it counts once."""
         return self._early.pop(holder, self) is None
-
-    def end(self, holder: bytes) -> None:
-        """Forget a tenure that has ended."""
-        self.tenures.pop(holder, None)
 
     def early(self, holder: bytes) -> None:
         """Remember a recall that no tenure is known for."""
@@ -159,8 +153,8 @@ class Lines:
     """The lines of this client's waiters, by the lock's key, and the states it waits for."""
 
     __slots__ = (
-        *("by_key", "closed", "cohorts", "crowded", "foreign", "gone", "puzzled"),
-        *("recalls", "releases", "revoked", "watches"),
+        *("by_key", "closed", "cohorts", "crowded", "foreign", "gone", "holders"),
+        *("puzzled", "recalls", "releases", "revoked", "watches"),
     )
 
     def __init__(self) -> None:
@@ -171,9 +165,12 @@ class Lines:
         self.watches: dict[bytes, Line] = {}  # by the key of a state
         # What of this client holds or wants a lock: one that is alone, or a tenure; see tenure.py.
         self.cohorts: dict[Hashable, Any] = {}
+        # What a message is about, by the holder id that it names: a hold, all those of an explicit
+        # owner, or the tenure of a lease that may be kept. For new holds see ``held_as``.
+        self.holders: dict[bytes, Any] = {}
         # The tenures that have waiters, which are counted whenever the renewal thread rests.
         self.crowded: dict[Any, None] = {}
-        self.recalls: Recalls = Recalls()  # of leases that may be kept
+        self.recalls: Recalls = Recalls()
         self.closed: bool = False  # those that wait for their cohort get an error
         self.puzzled: bool = False  # a message that does not parse was logged
         self.releases: bool = False  # the server let this client run the release of ``Poll``
