@@ -55,7 +55,7 @@ from math import inf
 from fencelock._core import events
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.lock.attempt import Attempt, Grant
-from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.hold import Hold, lose_revoked
 from fencelock._core.lock.terms import TRIES, Asked, Terms
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.port import Port
@@ -119,7 +119,8 @@ class Tenure:
         self.asks: Attempt | None = None  # None also while the front's own waiter asks
         self.spare: Spare | None = None
         self.waiting: deque[Attempt] = NO_ONE
-        self.revoked: tuple[bytes, str] | None = None  # a holder id, and an operator's reason
+        # A holder id, and an operator's reason; None instead of that: perhaps it was revoked.
+        self.revoked: tuple[bytes, str | None] | None = None
 
     @classmethod
     def of(cls, lines: Lines, front: Attempt | Hold) -> Tenure:
@@ -271,7 +272,7 @@ class Tenure:
         if fresh and self.linger and not port.hears:
             port.hear_soon()
         if revoked is not None and revoked[0] == hold.holder_id:
-            hold.lose("revoked", port.now(), revoked[1])
+            lose_revoked(port, hold, revoked[1])
         if over or hold.loss is not None:
             self.succeed(port, hold)
 
@@ -466,18 +467,24 @@ def found(port: Port, hold: Hold, grant: Grant) -> None:
     tenure.begin(port, hold, grant, fresh=True)
 
 
-def revoke(tenures: dict[Hashable, Tenure | Attempt | Hold], holder: bytes, reason: str) -> None:
+def revoke(
+    tenures: dict[Hashable, Tenure | Attempt | Hold], holder: bytes, reason: str | None
+) -> list[Spare]:
     """Mark the tenure that an operator revoked, whatever its front is; call under the mutex.
 
-    A hold that is alone is the front no more: who comes next asks the server.
+    A hold that is alone is the front no more: who comes next asks the server. Returns the lease
+    that was kept, if one was. Without a reason it is not known whether it was revoked.
     """
+    kept: list[Spare] = []
     for key, one in list(tenures.items()):
         if isinstance(one, Hold) and one.holder_id == holder:
             del tenures[key]
         source = one.source if isinstance(one, Tenure) else None
         if isinstance(one, Tenure) and source is not None and source.holder_id == holder:
             one.revoked = holder, reason
-            one.give_up()
+            spare = one.give_up()
+            kept += [] if spare is None else [spare]
+    return kept
 
 
 # -- recalls, and leases that were idle for too long ----------------------------------------------
