@@ -30,7 +30,7 @@ RULES = (
     "~{p}* resetchannels &{p}* -@all +hello +auth +client|setname +evalsha +eval +time +get +set "
 )
 RULES += "+del +exists +pexpire +pttl +type +zadd +zrange +zcard +zrank +zscore +zpopmin +zrem "
-RULES += "+zremrangebyscore +publish +subscribe +cluster|slots +asking "
+RULES += "+zremrangebyscore +publish +subscribe +cluster|slots +cluster|myid +asking "
 RULES += "+pubsub|numsub +pubsub|shardnumsub +spublish +ssubscribe"
 
 

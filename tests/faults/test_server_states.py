@@ -4,12 +4,13 @@ import contextlib
 
 import pytest
 
-from fencelock import OutcomeUnknown, ServerError, ServerUnreachable
+from fencelock import Client, OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock._runtime.clock import now
 from tests.faults.conftest import load
 from tests.faults.proxy import Proxy
 from tests.faults.wall_clock import server_with_a_clock, why_not
 from tests.faults.world import View, outcome, spawn, wait_until
+from tests.replication import follow, replicated
 from tests.servers import Refused, Server, binaries
 from tests.waiting import machine_seconds
 
@@ -197,3 +198,25 @@ def test_a_handed_lease_is_not_stretched_by_a_jump(connect, clock, name):
         assert lock.lease.remaining() <= view.remaining()
         outcome(lock.release)
         view.until_free()
+
+
+def test_a_master_that_was_replaced_passes_no_grant_on(connect, name):
+    """What its successor publishes is replicated to it, and clients are still connected there."""
+    with replicated(1) as (old, new):
+        stays = connect(old.url, server_timeout=1.0).lock(name)
+        assert connect(old.url).lock(name).acquire()
+        waits = spawn(outcome, stays.acquire, timeout=30)
+        View(old, name).until_waiting(1)
+        old.command("WAIT", 1, 5000)
+        new.command("REPLICAOF", "NO", "ONE")
+        follow(old, new.port)
+        lock = connect(new.url).lock(name)
+        asks = spawn(lock.acquire, timeout=30)
+        View(new, name).until_waiting(2)
+        with Client(new.url) as operator:
+            operator.revoke(name, reason="its host is gone")
+        assert asks.result(20) is True
+        new.command("WAIT", 1, 5000)
+        old.command("CLIENT", "KILL", "TYPE", "pubsub")  # it hears all that came, and asks
+        assert waits.result(20)[0] is not True
+        assert View(new, name).holder() == lock.lease.holder

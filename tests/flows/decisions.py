@@ -163,6 +163,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "cluster.disbelieves": "_topology.slots:SlotMap.disbelieves",
     "cluster.end_channel": "_topology.cluster:ClusterPort._end_channel",
     "cluster.followed": "_topology.cluster:ClusterPort._followed",
+    "cluster.is_of_master": "_topology.slots:SlotMap.is_of_master",
     "cluster.in_time": "_topology.cluster_map:ClusterMap._in_time",
     "cluster.invalidate": "_topology.slots:SlotMap.invalidate",
     "cluster.redirect": "_topology.slots:SlotMap.redirect",

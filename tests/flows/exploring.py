@@ -18,6 +18,7 @@ FURTHER = {
     "1 working 0.5 s, 1 until an instant, 1 lost+1 crash": 1500,
     "1 downgrading, 1 writer, 1 expiry": 1500,
     "election, at once, 1 zombie": 2000,
+    "cluster: 2 working 1 s, handed over, 1 freeze": 1000,
     "quorum: 1 alone, working 0.5 s, 1 late+1 down": 1000,
     "quorum: 1 alone, working 4 s, renewed, 1 late": 1000,
     "quorum: 2 in line, 1 late": 1000,

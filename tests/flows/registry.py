@@ -298,6 +298,7 @@ CLUSTERS = Explored(
             *under(
                 ("freeze",), *(clusters.TRIES, clusters.AGAIN, clusters.IMPATIENT, clusters.TWO)
             ),
+            *both(under(("freeze",), clusters.HEARD_ELSEWHERE)),
         ]
     ),
     at_night=lambda each: OF_RETRIES if "unserved" in each.budgets else as_further(each),

@@ -76,7 +76,7 @@ def test_who_does_not_listen_when_its_turn_comes_is_skipped(space, kind):
     space.deaf = {b"c-x", b"c-y"}
     kind.release(space, b"h")
     assert list(kind.leases(space)) == [b"z"]
-    assert space.line(QUEUE) == []
+    assert space.line(QUEUE) == space.unheard == []
 
 
 def test_a_proof_of_life_keeps_line_and_proofs_and_forgets_old_ones(space, kind):

@@ -16,6 +16,9 @@ isolated    node 0 loses all others: it serves for a node timeout, says CLUSTERD
             not learn for long that it is replaced
 ==========  =====================================================================================
 
+A message goes to the other nodes, too: in a shard, or to all where there are no sharded channels.
+So one of a master that was replaced reaches clients at its successor.
+
 A replica has what its master had, but nothing of what an isolated one did. Where replicas
 acknowledge (``lossy``), it has what it acknowledged and nothing else.
 """
@@ -104,6 +107,7 @@ class ClusterNode(Server):
         self.number = number
         self.plain = plain  # it has no sharded channels
         super().__init__(sources, cluster=True)
+        self._keyspace.node = _told(number)[-1]
 
     def reset(self) -> None:
         """Begin again, with node 0 as the master of the slot."""
@@ -113,6 +117,7 @@ class ClusterNode(Server):
         self.frozen = self.gone = False
         self.down = False  # it says CLUSTERDOWN
         self.deserted = False  # no replica follows it
+        self.cut = False  # no other node hears it
 
     def key(self) -> Any:
         """Return all that decides what it will answer."""
@@ -137,15 +142,13 @@ class ClusterNode(Server):
 
     def _map(self) -> Any:
         """Return what CLUSTER SLOTS says here: the slot's master, and another one's slots."""
-        here = [address(self.owner)]
-        if self.owner == MASTER:
-            here.append(address(REPLICA))
+        here = [self.owner, REPLICA] if self.owner == MASTER else [self.owner]
         return tuple(
-            (first, last, *((node.host.encode(), node.port) for node in nodes))
+            (first, last, *map(_told, nodes))
             for first, last, nodes in (
-                (0, SLOT - 1, [address(OTHER)]),
+                (0, SLOT - 1, [OTHER]),
                 (SLOT, SLOT, here),
-                (SLOT + 1, LAST, [address(OTHER)]),
+                (SLOT + 1, LAST, [OTHER]),
             )
         )
 
@@ -169,6 +172,12 @@ class ClusterNode(Server):
         if not missing:
             return ""
         return "TRYAGAIN" if len(missing) < len(keys) else f"ASK {SLOT} {address(OTHER)}"
+
+
+def _told(number: int) -> tuple[bytes, int, bytes]:
+    """Return what CLUSTER SLOTS says of a node."""
+    node = address(number)
+    return node.host.encode(), node.port, b"node%d" % number
 
 
 class ClusterMonitor(Monitor):
@@ -280,7 +289,7 @@ class ClusterWorld(World):
             self.nodes[MASTER].migrating = self.nodes[OTHER].importing = True
             self._migrate(2 if self.long else 1)
         elif kind == "isolated":
-            master.replica, master.deserted = self._copied(), True
+            master.replica, master.deserted, master.cut = self._copied(), True, True
         else:
             master.frozen, master.gone = True, kind != "freeze"
 
@@ -328,6 +337,15 @@ class ClusterWorld(World):
             return [self.began_us + REPLACED_US + THAWED_US]
         return [self.began_us + self.lasts_us] if self.under_way else []
 
+    def _push(self, server: Server, channel: bytes, message: bytes) -> None:
+        """Bring a message to all nodes that hear this one: those of a shard, or all."""
+        assert isinstance(server, ClusterNode)
+        far = (OTHER,) if channel.endswith(SHARDED) else ()
+        for node in self.nodes:
+            apart = server.cut or node.cut or server.number in far or node.number in far
+            if node is server or not apart:
+                super()._push(node, channel, message)
+
     # -- what becomes of the slot ----------------------------------------------------------------
 
     def _migrate(self, stage: int) -> None:
@@ -357,7 +375,7 @@ class ClusterWorld(World):
         if name == "replace":
             self._replace()
         elif name in {"lose", "heal"}:
-            self.nodes[MASTER].down = name == "lose"
+            self.nodes[MASTER].down = self.nodes[MASTER].cut = name == "lose"
         else:
             for node in self.nodes[OTHER:]:
                 node.down = name == "fail"

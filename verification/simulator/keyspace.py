@@ -48,8 +48,10 @@ class Values:
     """Keys, values, expiry and a clock: what commands work on.
 
     ``publish`` is called for each PUBLISH and returns how many clients heard it; ``listeners``
-    returns how many listen to a channel.
+    returns how many listen to a channel. ``node`` is its id, as a node of a Cluster.
     """
+
+    node: bytes = b""
 
     def __init__(
         self,

@@ -145,6 +145,14 @@ def _pubsub(space: Values, what: bytes, *channels: bytes) -> list[bytes | int]:
     return [part for pair in zip(channels, heard, strict=True) for part in pair]
 
 
+def _cluster(space: Values, what: bytes) -> bytes:
+    if what.upper() != b"MYID":
+        raise CommandError(SYNTAX)
+    if not space.node:
+        raise CommandError("ERR This instance has cluster support disabled")
+    return space.node
+
+
 def _flushall(space: Values) -> Status:
     space.clear()
     return OK
@@ -167,5 +175,6 @@ STRINGS: dict[bytes, tuple[Callable[..., Any], int, int]] = {
     b"PUBLISH": (_publish, 2, 2),
     b"SPUBLISH": (_spublish, 2, 2),
     b"PUBSUB": (_pubsub, 1, MANY),
+    b"CLUSTER": (_cluster, 1, 1),
     b"FLUSHALL": (_flushall, 0, 0),
 }

@@ -25,9 +25,6 @@ class Port(Tables, Keeper, Protocol):
     def attend(self, hold: Hold, when: float) -> None:
         """Have ``maintain`` run by ``when``; give back all if the client was closed meanwhile."""
 
-    def move(self, hold: Hold, when: float) -> None:
-        """Schedule a tracked hold for ``when``."""
-
     async def ask_for(self, attempt: Attempt, at: float, until: float, /, *, listen: bool) -> Reply:
         """Connect an attempt as ``open`` does, and send its question; ends like ``call``.
 

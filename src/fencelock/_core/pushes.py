@@ -124,6 +124,20 @@ def _revoked(port: Port, holder: bytes, reason: bytes) -> None:
         lose(port, hold, "revoked", port.now(), text)
 
 
+def perhaps_revoked(port: Port, holder: bytes) -> None:
+    """Ask the server of a lease whether it was revoked, as a message says that any may have sent.
+
+    Until it is known, no next turn begins without asking.
+    """
+    now = port.now()
+    hit = revoke(port, holder, None)
+    with port.mutex:
+        for hold in hit:  # also under way: what is asked already may have been answered before
+            port.renewals.discard(hold)
+            port.renewals.young[hold] = now
+    port.attend_by(now)
+
+
 def _answer(port: Port, channel: bytes, who: bytes, lock: bytes) -> None:
     """Answer who waits inside this client."""
     from fencelock._core.look.clients import answer  # noqa: PLC0415 - as above

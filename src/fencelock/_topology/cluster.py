@@ -8,6 +8,8 @@ Rules of this file:
   When the lock's slot moves, its waiter's connection follows and keeps its channel, which the entry
   in the line names. A grant counts only on the waiter's own connection: another one may hear the
   same channel.
+- What is pushed counts only if the master of its slot sent it; else it is a hint, and who waits
+  asks there: see slots.py. That a lease was revoked is heard at any node, so it always is one.
 - An attempt is given up after a second: then the map is read again, and the next attempt goes to
   the node that replaced the silent one.
 - Requests to one node are written together, a bounded number at once; nodes are asked in parallel.
@@ -17,12 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from fencelock._core.engine import Engine
 from fencelock._core.keys import slot
 from fencelock._core.port import FirstEnd
+from fencelock._core.pushes import parsed, perhaps_revoked
 from fencelock._core.seat import Question, Seat
 from fencelock._core.types import Call, NoReply, Reply, closed
 from fencelock._io.wire import ReplyError, pack, pack_call
@@ -38,8 +42,8 @@ from fencelock._topology.slots import (
     Redirect,
     SlotMap,
     in_slot,
-    is_grant,
     key_in,
+    opened,
 )
 from fencelock.errors import FencelockError, ServerError
 
@@ -327,18 +331,53 @@ class ClusterPort(Whole):
 
         A channel that the server closed has moved with its slot.
         """
-        if message[0] == b"smessage":
-            message = [b"message", *message[1:]]
-        elif message[0] == b"sunsubscribe":
+        if message[0] == b"sunsubscribe":
             self.slots.invalidate(None)
             self._end_channel(connection, message[1])
             return None
-        if is_grant(message):
-            waiter = self.seated_as(connection, message[-1].split(b" ", 2)[1])
-            if waiter is not None and self.slots.disbelieves(waiter, connection.node):
-                self.rouse([waiter])  # the flow asks, at the right node
-                return None
-        return message
+        if message[0] not in {b"message", b"smessage"}:
+            return message
+        sender, payload = opened(message[-1])
+        kind, words = parsed(payload) or (b"", ())
+        doubts = self._doubts.get(kind)
+        if doubts is not None and doubts(self, connection, words, sender):
+            return None
+        return [b"message", message[1], payload]
+
+    # -- what any node may have sent ------------------------------------------------------------
+
+    def _doubt_grant(self, connection: Any, words: Sequence[bytes], sender: bytes) -> bool:
+        """Return True if the waiter asks instead, at its own node."""
+        waiter = self.seated_as(connection, words[0])
+        if waiter is None or not self.slots.disbelieves(waiter, connection.node, sender):
+            return False
+        self.rouse([waiter])
+        return True
+
+    def _doubt_refusal(self, connection: Any, words: Sequence[bytes], sender: bytes) -> bool:
+        """Return True if a try waits on for its moment: if it asked, the same would come again."""
+        waiter = self.seated_as(connection, words[0])
+        return waiter is not None and not self.slots.is_of_master(waiter.key, sender)
+
+    def _doubt_signal(self, connection: Any, words: Sequence[bytes], sender: bytes) -> bool:
+        """Return True if a waiter asks instead, for all of its client that it can ask for."""
+        key = words[-1]
+        if self.slots.is_of_master(key, sender):
+            return False
+        self.rouse(islice((each for each in self.seated(connection) if each.key == key), 1))
+        return True
+
+    def _doubt_revocation(self, _: Any, words: Sequence[bytes], __: bytes) -> bool:
+        """Return True: the lease is renewed now instead, and its server says what it was."""
+        perhaps_revoked(self, words[0])
+        return True
+
+    _doubts: ClassVar[Mapping[bytes, Callable[[Any, Any, Sequence[bytes], bytes], bool]]] = {
+        b"granted": _doubt_grant,
+        b"busy": _doubt_refusal,
+        b"signal": _doubt_signal,
+        b"revoked": _doubt_revocation,
+    }
 
     def lost(self, connection: Any) -> None:
         """Note that a connection was lost: its node may be lost, too."""

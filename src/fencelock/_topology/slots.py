@@ -22,6 +22,14 @@ Whether a node that answers as a master still is one:
   knows best.
 - If no other node answers, the node is trusted: its successor would answer. One that is alone in
   the map counts for another second, too: without another master, no replica is elected.
+
+Whose a message is that is pushed:
+
+- A node passes on what other nodes publish. So a message of a master that was replaced is heard on
+  a connection to its successor.
+- It says which node sends it. One of another node than the slot's master, or that says none, is a
+  hint: who waits asks the master. A user may lack the permission to name the node, and an earlier
+  build does not.
 """
 
 from __future__ import annotations
@@ -37,7 +45,7 @@ from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply
 from fencelock._runtime.clock import now
 from fencelock.errors import ServerError
-from fencelock.scripts.constants import LOCAL_MARK, SHARDED_MARK
+from fencelock.scripts.constants import LOCAL_MARK, NODE_MARK, NODE_WORD, SHARDED_MARK
 
 SLOTS: Final = 16384
 # The map is not read again before this long: many who find a node dead need it once.
@@ -57,9 +65,10 @@ REDIRECTS_MAX: Final = 5
 
 READ_MAP: Final = (b"CLUSTER", b"SLOTS")
 # Channels that end like this are in the slot of their lock (sharded), or are heard at the node of
-# their lock only; see _channel.lua.
-SHARDED: Final = SHARDED_MARK.encode()
-LOCAL: Final = LOCAL_MARK.encode()
+# their lock only; and we read which node sends a message. See _channel.lua.
+SHARDED: Final = (NODE_MARK + SHARDED_MARK).encode()
+LOCAL: Final = (NODE_MARK + LOCAL_MARK).encode()
+SENT_BY: Final = NODE_WORD.encode()
 
 
 class NodeAddress(NamedTuple):
@@ -177,6 +186,7 @@ class SlotMap:
         self.masters: tuple[NodeAddress, ...] = ()
         self.replicas: tuple[NodeAddress, ...] = ()
         self.followers: dict[NodeAddress, tuple[NodeAddress, ...]] = {}
+        self.ids: dict[NodeAddress, bytes] = {}  # by which nodes call themselves
         self.doubtful = True  # it must be read (again)
         self.read_at = 0.0
         self.master_check = MasterCheck(now)
@@ -190,9 +200,17 @@ class SlotMap:
         """Return the node that serves a key; None when that must be asked for."""
         return None if self.doubtful else self.owners[slot(key)]
 
-    def disbelieves(self, waiter: Seat, node: NodeAddress) -> bool:
-        """Return True if a pushed grant must be asked for: its node may have been replaced."""
-        misplaced = self.doubtful or self.owners[slot(waiter.key)] != node
+    def is_of_master(self, key: bytes, sender: bytes) -> bool:
+        """Return True if a message was sent by the node that serves a key."""
+        node = self.sure(key)
+        return node is not None and sender != b"" and self.ids.get(node) == sender
+
+    def disbelieves(self, waiter: Seat, node: NodeAddress, sender: bytes) -> bool:
+        """Return True if a pushed grant must be asked for: its node may have been replaced.
+
+        ``node`` is where the waiter heard it, ``sender`` the id of the node that sent it.
+        """
+        misplaced = self.sure(waiter.key) != node or not self.is_of_master(waiter.key, sender)
         return misplaced or not self.master_check.covers(node, self._now())
 
     def invalidate(self, node: NodeAddress | None) -> None:
@@ -216,15 +234,18 @@ class SlotMap:
         owners: list[NodeAddress | None] = [None] * SLOTS
         masters: dict[NodeAddress, None] = {}
         followers: dict[NodeAddress, tuple[NodeAddress, ...]] = {}
+        ids: dict[NodeAddress, bytes] = {}
         for first, last, *nodes in reply:
-            found = [node for node in (self._named(each, asked) for each in nodes) if node]
+            named = [(self._named(each, asked), b"".join(each[2:3])) for each in nodes]
+            ids |= {node: name for node, name in named if node}
+            found = [node for node, _ in named if node]
             if not found:
                 continue
             owners[first : last + 1] = [found[0]] * (last + 1 - first)
             masters[found[0]] = None
             followers[found[0]] = tuple(found[1:])
         self.owners, self.read_at, self.doubtful = owners, self._now(), False
-        self._doubted = {}
+        self._doubted, self.ids = {}, ids
         self.masters = tuple(masters) or self.masters
         self.followers = followers
         self.replicas = tuple(dict.fromkeys(each for some in followers.values() for each in some))
@@ -291,9 +312,12 @@ class SlotMap:
         return node if self._remap is None else self._remap(node)
 
 
-def is_grant(message: Sequence[bytes]) -> bool:
-    """Return True if a push is a grant of a lock, for a waiter that it names."""
-    return message[0] == b"message" and message[-1].startswith(b"granted ")
+def opened(payload: bytes) -> tuple[bytes, bytes]:
+    """Return the id of the node that sent a message, b"" if it does not say, and the message."""
+    if not payload.startswith(SENT_BY):
+        return b"", payload
+    sender, _, message = payload.removeprefix(SENT_BY).partition(b" ")
+    return sender, message
 
 
 @lru_cache(maxsize=4096)

@@ -1,8 +1,11 @@
 -- Fragment: which waiters live, and how one is notified of its grant. Included by each script that can
 -- grant, after _fence.lua.
 --
--- It guards I7 (dead waiters are skipped). `base` is the index of the first key of a name, see
--- _lock.lua.
+-- It guards I7 (dead waiters are skipped), and a part of I1: a server passes messages on, to its
+-- replicas, one of which may be the master that it has replaced, and to other nodes of a Cluster. A waiter
+-- that stayed there would hear a grant that the next one gets, for want of a listener here. So a grant is
+-- published only when a client listens at this node, and a client listens at the node of its lock.
+-- `base` is the index of the first key of a name, see _lock.lua.
 
 -- include: _channel
 
@@ -10,6 +13,7 @@
 
 -- Notifies a waiter of its grant; returns false if it did not hear. Fence, time and lease are texts.
 local function send_grant(channel, waiter, fence, now, lease_ms)
+  if listeners(channel) == 0 then return false end
   return publish(channel, 'granted ' .. waiter .. ' ' .. fence .. ' ' .. now .. ' ' .. lease_ms)
 end
 

@@ -33,9 +33,12 @@ HEARTBEAT_US: Final = 2_000_000
 # A waiter whose client missed three heartbeats is taken for dead.
 LIVENESS_TIMEOUT_US: Final = 7_000_000
 
-# The last letter of a channel in a Cluster, see _channel.lua.
+# The last letter of a channel in a Cluster, and the one before it; see _channel.lua.
 SHARDED_MARK: Final = "!"
 LOCAL_MARK: Final = "+"
+NODE_MARK: Final = "#"
+# Before the id of the node, with which a message on such a channel begins.
+NODE_WORD: Final = "@"
 
 # The record of a semaphore or reader/writer lock gets no further hold when it has so many bytes
 # of them.

@@ -95,6 +95,12 @@ SEEDS = (
         "I1 I4 I9",
     ),
     seed(
+        "a grant that is believed of any node",
+        Fault("cluster.is_of_master", always),
+        worlds.HEARD_ELSEWHERE.threads().under(freeze=1),
+        "I1",
+    ),
+    seed(
         "a map that is not read again when a node is silent",
         Fault("cluster.invalidate", nothing),
         worlds.TWO_WORKING.under(gone=1),

@@ -55,6 +55,8 @@ IMPATIENT = Clusters(
 AGAIN = Clusters("cluster: 1 twice beside 1", (user(FIXED, rounds=2), user(FIXED)))
 # The holder's release is frozen with the master, and the other one stands in line there.
 HANDED_OVER = replace(TWO, name="cluster: 2, handed over", at="release")
+# The same where a grant of that master is heard at its successor, which has granted meanwhile.
+HEARD_ELSEWHERE = replace(TWO_WORKING, name="cluster: 2 working 1 s, handed over", at="release")
 # The channels of older servers: no node says that a slot has gone.
 PLAIN = replace(TWO_WORKING, name="cluster: 2 plain, working 1 s", plain=True, monitor=PlainMonitor)
 

@@ -33,7 +33,7 @@ from fencelock._core.description import HeldBy
 from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.acknowledge import confirm
 from fencelock._core.lock.attempt import Attempt, Grant
-from fencelock._core.lock.hold import Hold, first_due, lose, step_down
+from fencelock._core.lock.hold import Hold, first_due, lose_revoked, step_down
 from fencelock._core.lock.release import release_in_background, undo_owed
 from fencelock._core.lock.tenure import Tenure
 from fencelock._core.lock.terms import TRIES, Asked, too_late
@@ -532,6 +532,7 @@ def begin(
 def revoked_before(port: Port, hold: Hold) -> None:
     """Notify the holder of a revocation that came before its hold could be found."""
     with port.mutex:
-        reason = port.lines.revoked.pop(hold.holder_id, None)
-    if reason is not None:
-        lose(port, hold, "revoked", port.now(), reason)
+        if hold.holder_id not in port.lines.revoked:
+            return
+        reason = port.lines.revoked.pop(hold.holder_id)
+    lose_revoked(port, hold, reason)

@@ -52,6 +52,9 @@ class Keeper(Wire, Protocol):
         Called once for each lease, from any thread; never blocks, sends nothing.
         """
 
+    def move(self, hold: Hold, when: float) -> None:
+        """Schedule a tracked hold for ``when``."""
+
     async def renew(
         self, holds: Sequence[Hold], ttl: float | None, /, *, shortens: bool = True
     ) -> None:
@@ -76,6 +79,14 @@ def lose(port: Keeper, hold: Hold, reason: str, since: float, detail: str = "") 
     with port.mutex:  # not before: after an error the schedule finds it again
         port.renewals.discard(hold)
     return first
+
+
+def lose_revoked(port: Keeper, hold: Hold, reason: str | None) -> None:
+    """Notify the holder that an operator revoked its lease; without a reason, ask whether."""
+    if reason is None:
+        port.move(hold, port.now())
+    else:
+        lose(port, hold, "revoked", port.now(), reason)
 
 
 class Loss(NamedTuple):

@@ -462,11 +462,13 @@ def tenure_of(port: Port, holder: bytes) -> Tenure | None:
     return found if isinstance(found, Tenure) else None
 
 
-def revoke(port: Port, holder: bytes, reason: str) -> Sequence[Hold]:
-    """Take note that an operator revoked a lease, and return the holds to be notified.
+def revoke(port: Port, holder: bytes, reason: str | None) -> Sequence[Hold]:
+    """Take note that an operator revoked a lease, and return the holds that it is about.
 
     From here on no turn of it is passed on or kept, and one that has not begun is lost as it does.
+    Without a reason it is not known whether it was revoked: a lease that is kept is given back.
     """
+    kept = None
     with port.mutex:
         hit = port.renewals.held_as(holder)
         for hold in hit:
@@ -475,7 +477,9 @@ def revoke(port: Port, holder: bytes, reason: str) -> Sequence[Hold]:
             port.lines.remember_revoked(holder, reason)
             tenure = tenure_of(port, holder)
             if tenure is not None:
-                tenure.give_up()
+                kept = tenure.give_up()
+    if kept is not None and reason is None:
+        port.run_in_background(*kept.release)
     return hit
 
 

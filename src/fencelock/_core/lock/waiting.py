@@ -161,7 +161,8 @@ class Lines:
         self.by_key: dict[bytes, Line] = {}
         self.foreign: int = 0  # lines with a foreign holder, when they were last counted
         self.gone: dict[bytes, Call] = {}  # what undoes a request that was given up, by its id
-        self.revoked: dict[bytes, str] = {}  # holder ids and reasons: their holds have not begun
+        # Holder ids, whose holds have not begun, and an operator's reason.
+        self.revoked: dict[bytes, str | None] = {}
         self.watches: dict[bytes, Line] = {}  # by the key of a state
         # What of this client holds or wants a lock: one that is alone, or a tenure; see tenure.py.
         self.cohorts: dict[Hashable, Any] = {}
@@ -212,8 +213,11 @@ class Lines:
         self.gone[one.id] = one.terms.abandon(one)
         _shorten(self.gone)
 
-    def remember_revoked(self, holder: bytes, reason: str) -> None:
-        """Remember a revocation that no hold is known for; call under the mutex."""
+    def remember_revoked(self, holder: bytes, reason: str | None) -> None:
+        """Remember a revocation that no hold is known for; call under the mutex.
+
+        Without a reason it is not known whether there was one.
+        """
         self.revoked[holder] = reason
         _shorten(self.revoked)
 

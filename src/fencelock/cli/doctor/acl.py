@@ -30,7 +30,8 @@ COMMANDS: Final = (*_PLAIN, *_ON_CHANNELS, *_ON_KEYS)
 QUIET: Final = ("ping",)
 # Further commands to the nodes of a Cluster.
 CLUSTER_COMMANDS: Final = (
-    *("cluster|slots", "asking", "ssubscribe", "spublish", "pubsub|shardnumsub"),
+    *("cluster|slots", "cluster|myid", "asking"),
+    *("ssubscribe", "spublish", "pubsub|shardnumsub"),
 )
 # Further commands to the nodes of a quorum.
 QUORUM_COMMANDS: Final = ("info", "hgetall")
