@@ -8,6 +8,7 @@ from typing import Any
 
 from fencelock._core.pushes import dispatch
 from fencelock._core.retry import ask
+from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Question, Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply
 from fencelock._io.wire import ReplyError, not_now, pack_call
@@ -60,6 +61,7 @@ class SimulatedNodes:
 
     def __init__(self, port: SimulatedClusterPort) -> None:
         self._port = port
+        self.trips: RoundTrips = port.trips
         self.at: dict[NodeAddress | None, SimulatedNode] = {
             address(each.number): SimulatedNode(port, address(each.number))
             for each in port.world.nodes

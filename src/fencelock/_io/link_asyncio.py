@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.deadlines import SILENT_SECONDS
+from fencelock._core.round_trips import RoundTrips
 from fencelock._core.types import NoReply, closed
 from fencelock._io.connection_asyncio import AsyncConnection, dial
 from fencelock._io.sources.kinds import One, Source, silence
@@ -23,7 +24,14 @@ class Link:
     Its ``port`` takes the pushes, and is ``unplugged`` each time it is lost.
     """
 
-    def __init__(self, port: Any, source: Source, *, server_timeout: float) -> None:
+    def __init__(
+        self,
+        port: Any,
+        source: Source,
+        *,
+        server_timeout: float,
+        trips: RoundTrips | None = None,
+    ) -> None:
         self._port = port
         self._source = source
         self._monitor: MasterMonitor | None = None  # of a master behind Sentinels
@@ -31,7 +39,8 @@ class Link:
         self._server_timeout = server_timeout
         self._dialling: asyncio.Task[AsyncConnection] | None = None
         self.reached = False
-        # of a connection that was used before; see connection_asyncio.py
+        self.trips: RoundTrips = trips or RoundTrips()
+        # At least, of a connection that was used before; see connection_asyncio.py
         self.silence = SILENT_SECONDS
         self._retired: list[AsyncConnection] = []
         self.mux: AsyncConnection | None = None
@@ -89,7 +98,7 @@ class Link:
 
     async def _dial(self) -> AsyncConnection:
         try:
-            mux = await self._open(now() + self._server_timeout)
+            mux = await self._open(now() + self._open_seconds())
         except ServerUnreachable as error:
             # No server ever answered there: more likely a wrong address than a restart.
             if not self.reached or error.code not in {"", "REFUSED"}:
@@ -98,9 +107,15 @@ class Link:
         old = self.mux
         self._retired = [each for each in (*self._retired, old) if each is not None and each.open]
         self.mux, self.reached, self.listening = mux, True, False
-        mux.silence, mux.fresh = self.silence, True
+        self.trips.adopt(mux)
+        mux.least_silence = self.silence
+        mux.silence, mux.fresh = self.trips.within(self.silence), True
         mux.closed.add_done_callback(lambda _: self._lost())
         return mux
+
+    def _open_seconds(self) -> float:
+        """Return how long a connection may take to open."""
+        return self._server_timeout
 
     async def _open(self, until: float) -> AsyncConnection:
         source = self._source
@@ -112,7 +127,7 @@ class Link:
             from fencelock._topology.master_monitor import MasterMonitor  # noqa: PLC0415 - as above
 
             self._io = AsyncioDialer(stall=self._server_timeout)
-            self._monitor = MasterMonitor(source, self._io)
+            self._monitor = MasterMonitor(source, self._io, self.trips)
         mux: AsyncConnection = await self._monitor.connect(until, self.pushed)
         return mux
 

@@ -23,6 +23,7 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import recheck
 from fencelock._core.lock.tenure import give_up_all
 from fencelock._core.pushes import dispatch
+from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
 from fencelock._io.connection_asyncio import AsyncConnection, set_done
@@ -78,6 +79,11 @@ class AioPort(ProcessPort):
 
     def _new_link(self) -> Link:
         return Link(self, self.source, server_timeout=self.server_timeout)
+
+    @property
+    def trips(self) -> RoundTrips:
+        """Return the round trips that bound its calls."""
+        return self.link.trips
 
     @property
     def connections(self) -> list[AsyncConnection]:

@@ -18,12 +18,12 @@ from itertools import count
 from typing import Any
 from weakref import ref
 
-from fencelock._core.deadlines import SILENT_SECONDS
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import lose_all
 from fencelock._core.lock.tenure import give_up_all
 from fencelock._core.pushes import dispatch
+from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
 from fencelock._io.cleanup_queue import CleanupQueue
@@ -63,10 +63,16 @@ class BlockingPort(ProcessPort):
 
     def _new_pool(self) -> Pool:
         if isinstance(self.source, One):
-            return Pool(partial(dial, self.source), self._ear)
+            return Pool(partial(dial, self.source), self._ear, self.server_timeout)
         from fencelock._io.sentinel_blocking import following  # noqa: PLC0415 - for Sentinels only
 
-        return Pool(following(self.source), self._ear)
+        trips = RoundTrips()
+        return Pool(following(self.source, trips), self._ear, self.server_timeout, trips)
+
+    @property
+    def trips(self) -> RoundTrips:
+        """Return the round trips that bound its calls."""
+        return self.pool.trips
 
     # -- clock, ids, tables ---------------------------------------------------------------------
 
@@ -157,7 +163,7 @@ class BlockingPort(ProcessPort):
         if isinstance(connection, Connection):
             connection.waiter = None
             if connection.topics:
-                connection.untune(now() + SILENT_SECONDS)
+                connection.untune(now() + connection.trips.silence)
             if waiter.owed and connection in [stray.undo_connection for stray in waiter.owed]:
                 connection.sound = False  # for that undo only
                 self.pool.of_node(connection).drop()

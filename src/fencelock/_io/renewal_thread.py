@@ -12,13 +12,16 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import Any, Protocol
 from weakref import ref
 
 from fencelock._core.lock.maintain import recheck
 from fencelock._core.port import Port
+from fencelock._core.round_trips import FIRST_TRIPS
 from fencelock._core.types import NoReply
+from fencelock._io.bounded_call import Work, WorkClaim, under_way
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.poll import POLLIN, poller
 from fencelock._io.pool_blocking import Pool
@@ -32,7 +35,8 @@ from fencelock.errors import FencelockError
 LINGER_SECONDS = 1.0
 # A lease held longer than this gets a connection that hears revocations; shorter ones cost none.
 LISTEN_AFTER_SECONDS = 0.2
-CONNECT_SECONDS = 1.0
+CONNECT_SECONDS = 1.0  # on a near network
+EAR = "fencelock-ear"
 PAUSE_SECONDS = 1.0  # after a bug: the thread must neither end nor spin
 
 
@@ -60,6 +64,7 @@ class RenewalThread:
         self.wakes_at: float = inf  # at the latest; never without a thread
         self._pipe: tuple[socket.socket, socket.socket] | None = None
         self._ear: Connection | None = None
+        self._opening: WorkClaim[Connection] | None = None  # the next one is being opened
         self._deaf_until = 0.0
         self._eager = False  # listening does not wait until a lease lasts
         self._refused_until = 0.0  # not so eagerly again: perhaps the user may not listen
@@ -226,13 +231,18 @@ class RenewalThread:
             pipe[0].recv(4096)
 
     def _listening(self, port: RenewedPort, until: float) -> Connection | None:
-        """Return the connection that hears revocations, opened once a lease lasts."""
+        """Return the connection that hears revocations, opened once a lease lasts.
+
+        It is opened in a thread of its own: a far server takes its time, and renewals do not wait.
+        """
         current = now()
         if self._ear is not None and self._ear.sound:
             return self._ear
         if self._ear is not None:
             self._ear.close()
             self._ear, self.hears = None, False
+        if self._opening is not None:
+            return self._opened(port)
         eager, self._eager = self._eager, False
         if port.nodes or not (eager or port.renewals.busy):
             return None
@@ -241,23 +251,53 @@ class RenewalThread:
         if not eager and (current < self._deaf_until or until - current < LISTEN_AFTER_SECONDS):
             return None
         self._deaf_until = current + CONNECT_SECONDS * 2
+        opening: WorkClaim[Connection] = WorkClaim(self._wake)
+        self._opening = opening
+        under_way.claim(
+            self, lambda: Work(partial(_listener, port), Connection.close), EAR, opening
+        )
+        return None
+
+    def _opened(self, port: RenewedPort) -> Connection | None:
+        """Take the connection that was being opened; None while it is, or when it could not be."""
+        opening = self._opening
+        if opening is None or opening.work is None or not opening.work.ended:
+            return None
+        self._opening = None
         try:
-            give_up_at = min(inf if eager else until, current + CONNECT_SECONDS)
-            ear = port.take_any(give_up_at)
-            if not port.pool.of_node(ear).spare(give_up_at):
-                port.pool.give(ear)  # renewing and releasing go first
-                return None
-            self._ear = ear
-            ear.subscribe(port.client_channel, give_up_at)
-            self.hears = True
-            run_blocking(recheck(port))
+            self._ear = opening.result()
         except (NoReply, FencelockError):
             self._refused_until = now() + CONNECT_SECONDS * 2
             return None
+        self.hears = True
+        run_blocking(recheck(port))
         return self._ear
+
+    def _wake(self) -> None:
+        with self._lock:
+            self._nudge()
 
     def _hang_up(self) -> None:
         ear, self._ear = self._ear, None
+        opening, self._opening = self._opening, None
         self.hears, self._deaf_until = False, 0.0
+        if opening is not None:
+            under_way.leave(self, opening, EAR)
         if ear is not None:
             ear.close()
+
+
+def _listener(port: RenewedPort) -> Connection:
+    """Return a connection that hears revocations; the last idle one stays for other requests."""
+    until = now() + port.trips.within(CONNECT_SECONDS, FIRST_TRIPS)
+    ear = port.take_any(until)
+    pool = port.pool.of_node(ear)
+    if not pool.free:
+        pool.give(ear)
+        ear = pool.dial(until)
+    try:
+        ear.subscribe(port.client_channel, until)
+    except BaseException:
+        ear.close()
+        raise
+    return ear

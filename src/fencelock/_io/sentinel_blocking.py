@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.deadlines import SILENT_SECONDS
+from fencelock._core.round_trips import RoundTrips
 from fencelock._core.types import NoReply, Reply
 from fencelock._io.connection_blocking import Connection, Pushed, dial
 from fencelock._io.io_blocking import BlockingIo
@@ -40,8 +40,6 @@ class MasterConnection(Connection):
         """Run a packed request, but not at a replaced master; its answer's age counts."""
         if self._guard.is_replaced:
             raise self._replaced()
-        if not self.fresh:
-            until = min(until, (at or now()) + SILENT_SECONDS)
         self._reads_until = until
         try:
             reply = super().run(request, until, at)
@@ -101,8 +99,9 @@ class MasterConnection(Connection):
 
     def _next(self, until: float, *, broken: bool = True) -> Any:
         """Return the next message; while an answer is late, ask whether this is the master."""
-        while broken and until - now() > FRESH_SECONDS:
-            message = super()._next(now() + FRESH_SECONDS, broken=False)
+        late = max(FRESH_SECONDS, self.trips.silence)
+        while broken and until - now() > late:
+            message = super()._next(now() + late, broken=False)
             if message is not INCOMPLETE:
                 return message
             self._ask_guard(self._guard.still_master(until))
@@ -120,7 +119,7 @@ class BlockingDialer(BlockingIo):
         return dial(source, until, pushed, make)
 
 
-def following(service: SentinelService) -> Callable[[float, Pushed], Connection]:
-    """Return what opens connections to the master of a service."""
-    monitor = MasterMonitor(service, BlockingDialer())
+def following(service: SentinelService, trips: RoundTrips) -> Callable[[float, Pushed], Connection]:
+    """Return what opens connections to the master of a service, whose round trips are these."""
+    monitor = MasterMonitor(service, BlockingDialer(), trips)
     return lambda until, pushed: run_inline(monitor.connect(until, pushed))

@@ -20,8 +20,11 @@ from typing import Any, NamedTuple
 from fencelock._core.types import NoReply
 from fencelock.errors import ServerDenied, ServerError, ServerUnreachable, ServerUnsuitable
 
-# Each Sentinel gets this long to answer.
+# Each Sentinel gets this long to answer, and where none was ever heard, so many times longer; a far
+# one takes so many round trips.
 SENTINEL_SECONDS = 0.5
+FIRST_FACTOR = 10
+ROUND_TRIPS = 8
 # Once most have answered, the others get this much longer: a dead host would cost half a second.
 GRACE_SECONDS = 0.1
 # How long a round counts: no failover completes sooner after a Sentinel has found nothing wrong.
@@ -228,9 +231,12 @@ def proof_since(asked_at: float, answered_at: float, fresh_for: float) -> float:
     return answered_at if slow else answered_at - fresh_for
 
 
-def proof_timeout(now: float, until: float) -> float:
-    """Return how long to wait for a proof: silent Sentinels must not take all of a call's time."""
-    return max(now + _LAST_SECONDS, (now + until) / 2)
+def proof_timeout(now: float, until: float, far: float) -> float:
+    """Return how long to wait for a proof: silent Sentinels must not take all of a call's time.
+
+    ``far``: how long those need to answer that are so far away.
+    """
+    return max(now + _LAST_SECONDS, (now + until) / 2, min(until, now + far))
 
 
 def demoted(service: SentinelService, error: ServerError) -> NoReply | None:

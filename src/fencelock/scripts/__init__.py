@@ -78,6 +78,12 @@ def begin(script: Script, keys: int, args: int) -> bytes:
     return b"*%d\r\n%b" % (len(words) + keys + args, b"".join(map(bulk, words)))
 
 
+def with_source(script: Script, packed: bytes) -> bytes:
+    """Return a script's call in wire form with its source: a server that lacks it need not ask."""
+    named = bulk(b"EVALSHA") + bulk(script.digest)
+    return packed.replace(named, bulk(b"EVAL") + bulk(script.source), 1)
+
+
 def _source(name: str) -> str:
     """Return a script as the server gets it: with its fragments and constants filled in."""
     lines = _lines(name)

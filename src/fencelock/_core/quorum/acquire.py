@@ -41,6 +41,7 @@ from fencelock._core.quorum.broadcast import (
 from fencelock._core.quorum.lease import Majority, node_terms
 from fencelock._core.quorum.membership import SUSPECT_SECONDS, Claimant, order, proved_until
 from fencelock._core.retry import answer_by
+from fencelock._core.round_trips import FIRST_TRIPS
 from fencelock._core.types import closed
 from fencelock.errors import (
     FencelockError,
@@ -141,7 +142,8 @@ class QuorumAttempt(Claimant):
                     failed = not_reached(port, f"{name!r} was not granted", causes)
             now = port.now()
             failing_since = (failing_since or now) if failed else None
-            fails = failing_since is not None and now >= failing_since + port.server_timeout
+            patience = port.trips.within(port.server_timeout, FIRST_TRIPS)
+            fails = failing_since is not None and now >= failing_since + patience
             if at_once or fails or now >= give_up_at:
                 if failed is None:
                     return None
