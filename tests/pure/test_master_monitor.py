@@ -103,6 +103,9 @@ class Sentinels:
             raise answer
         return Conversation(answer)
 
+    async def commands(self, connection, several, until):
+        return [await self.command(connection, each, until) for each in several]
+
     async def command(self, connection, args, until):
         said = connection.reply
         if args[1] != b"MASTER":

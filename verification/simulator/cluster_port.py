@@ -109,6 +109,12 @@ class SimulatedNodes:
         request = ClusterRequest(name.decode(), (), tuple(args))
         return await self._port.ask_on(connection, request, until)
 
+    async def commands(
+        self, connection: Link, several: Sequence[Args], until: float
+    ) -> Sequence[Reply]:
+        """Run plain commands."""
+        return [await self.command(connection, each, until) for each in several]
+
     async def subscribe(
         self,
         connection: Link,

@@ -26,7 +26,7 @@ from fencelock._core.lock.terms import may_linger
 from fencelock._core.lock.turns import give_back, release_in_background, take
 from fencelock._core.port import FirstEnd, Port
 from fencelock._core.retry import Together, command, persist
-from fencelock._core.round_trips import CALL_TRIPS, FIRST_TRIPS, RoundTrips
+from fencelock._core.round_trips import CALL_TRIPS, RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, NoReply, Reply
 from fencelock._core.wire import Replicas
@@ -44,7 +44,6 @@ class Engine:
     replicas: Replicas | None = None
     publishes: bytes = b"PUBLISH"  # to a channel of another program's
     together: int = 1  # a server that works through many scripts in a row serves no other client
-    first_trips: int = FIRST_TRIPS  # a call is not given up before so many
 
     @property
     def trips(self) -> RoundTrips:
@@ -74,6 +73,7 @@ class Engine:
     ) -> Reply:
         """Connect an attempt, and send its question."""
         await self.open(attempt, until, listen=listen)
+        attempt.reckon(self.trips)
         reply = await self.run(attempt.question(self.now()), attempt.key, until, attempt)
         if self.replicas is None and (type(reply) is bytes or not listen):
             self.close(attempt)

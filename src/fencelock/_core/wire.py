@@ -45,8 +45,6 @@ class Wire(Protocol):
     together: int  # how many scripts for one node are written before an answer is awaited
     needed: int  # how many answers decide: one, or a majority of a quorum's nodes
 
-    first_trips: int  # a call is not given up before so many round trips
-
     @property
     def trips(self) -> RoundTrips:
         """Return the round trips that bound its calls."""

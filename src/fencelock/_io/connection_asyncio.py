@@ -314,8 +314,9 @@ class AsyncConnection(asyncio.BufferedProtocol):
                 if not slot.done():
                     slot.set_result(message)
             self.fresh = False
-            if self.trips.watched or heard_at - asked_at > NOTED_SECONDS:
-                self._saw(heard_at - asked_at)
+            took = heard_at - asked_at  # 0.0: it was no answer
+            if took > NOTED_SECONDS or (self.trips.watched and took):
+                self._saw(took)
             if self.retired and not self._slots:
                 self.close()
         except (ConnectionError, IndexError) as error:  # bytes that are not a valid answer

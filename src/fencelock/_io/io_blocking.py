@@ -23,13 +23,21 @@ from typing import Any
 
 from fencelock._core.round_trips import NOTED_SECONDS, RoundTrips
 from fencelock._core.seat import Question
-from fencelock._core.types import NoReply, Reply
+from fencelock._core.types import Args, NoReply, Reply
 from fencelock._io.bounded_call import WorkClaim, under_way
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.poll import POLLIN, poller
 from fencelock._io.pool_blocking import DIAL, Pool, admit
 from fencelock._io.threads import run_blocking
-from fencelock._io.wire import INCOMPLETE, ReplyError, server_error, unknown_script, with_source
+from fencelock._io.wire import (
+    INCOMPLETE,
+    ReplyError,
+    accepted,
+    pack,
+    server_error,
+    unknown_script,
+    with_source,
+)
 from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
@@ -82,6 +90,13 @@ class BlockingIo:
         if asking:
             connection.command(ASKING, until)
         connection.subscribe(channel, until, word)
+
+    async def commands(
+        self, connection: Connection, several: Sequence[Args], until: float
+    ) -> Sequence[Reply]:
+        """Run plain commands, all sent before an answer is awaited."""
+        connection.send(b"".join(map(pack, several)), len(several))
+        return accepted([connection.answer(until) for _ in several])
 
     def spawn(self, flow: Flow, name: str) -> bool:
         """Run a flow in a thread; False when none can be started."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.deadlines import SILENT_SECONDS
-from fencelock._core.round_trips import RoundTrips
+from fencelock._core.round_trips import DIAL_SECONDS, RoundTrips
 from fencelock._core.types import NoReply, closed
 from fencelock._io.connection_asyncio import AsyncConnection, dial
 from fencelock._io.sources.kinds import One, Source, silence
@@ -39,7 +40,8 @@ class Link:
         self._server_timeout = server_timeout
         self._dialling: asyncio.Task[AsyncConnection] | None = None
         self.reached = False
-        self.trips: RoundTrips = trips or RoundTrips()
+        first = inf if isinstance(source, One) else DIAL_SECONDS  # then Sentinels are asked again
+        self.trips: RoundTrips = trips or RoundTrips(first)
         # At least, of a connection that was used before; see connection_asyncio.py
         self.silence = SILENT_SECONDS
         self._retired: list[AsyncConnection] = []

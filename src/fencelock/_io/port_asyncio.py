@@ -66,6 +66,7 @@ class AioPort(ProcessPort):
         self._eager = False  # listening does not wait until a lease lasts
         self._refused_until = 0.0  # not so eagerly again: perhaps the user may not listen
         self.link: Link = self._new_link()
+        self._keep_pace(self.link.trips)
         self._waiters: dict[bytes, Seat] = {}
         self._bells: dict[asyncio.Future[None], float] = {}  # when each is rung at the latest
         self._alarm: asyncio.TimerHandle | None = None
@@ -134,6 +135,8 @@ class AioPort(ProcessPort):
         elif listen:
             attempt.channel = self.client_channel
             self._waiters[attempt.id] = attempt
+        if mux.trips.watched:
+            attempt.reckon(mux.trips)
         attempt.origin, request = mux, attempt.question(at)
         reply = await mux.run(request, until)
         if type(reply) is ReplyError:

@@ -23,7 +23,7 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import lose_all
 from fencelock._core.lock.tenure import give_up_all
 from fencelock._core.pushes import dispatch
-from fencelock._core.round_trips import RoundTrips
+from fencelock._core.round_trips import DIAL_SECONDS, RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
 from fencelock._io.cleanup_queue import CleanupQueue
@@ -56,6 +56,7 @@ class BlockingPort(ProcessPort):
         self._ear = hear
         self._lent: set[Seat] = set()  # waiters that lent their connection
         self.pool: Pool = self._new_pool()
+        self._keep_pace(self.pool.trips)
         self._channels = count(1)
         self._renewal_thread = RenewalThread(self)
         self._cleanups = CleanupQueue(self)
@@ -66,7 +67,7 @@ class BlockingPort(ProcessPort):
             return Pool(partial(dial, self.source), self._ear, self.server_timeout)
         from fencelock._io.sentinel_blocking import following  # noqa: PLC0415 - for Sentinels only
 
-        trips = RoundTrips()
+        trips = RoundTrips(DIAL_SECONDS)  # to a silent master; then the Sentinels are asked again
         return Pool(following(self.source, trips), self._ear, self.server_timeout, trips)
 
     @property
@@ -118,6 +119,8 @@ class BlockingPort(ProcessPort):
         if not ready:
             await self.open(attempt, until, listen=listen)
             connection, at = attempt.connection, now()
+        if connection.trips.watched:
+            attempt.reckon(connection.trips)
         reply = connection.run(attempt.question(at), until, at)
         if self.replicas is None and (type(reply) is bytes or not listen):
             if attempt.owed or self._lent or attempt.topic:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fencelock._core.round_trips import DIAL_SECONDS, DIAL_TRIPS
+from fencelock._core.round_trips import DIAL_SECONDS, DIAL_TRIPS, RoundTrips
 from fencelock._core.types import NoReply
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.io_asyncio import AsyncioSeveral
@@ -43,7 +43,8 @@ class _AsyncNodePort(NodePortRules, AioPort):
     link: _IdentifiedLink
 
     def _new_link(self) -> _IdentifiedLink:
-        return _IdentifiedLink(self, self.source, server_timeout=self.most)
+        trips = RoundTrips(DIAL_SECONDS)
+        return _IdentifiedLink(self, self.source, server_timeout=self.most, trips=trips)
 
 
 class AioQuorum(QuorumPortRules, AsyncioSeveral, AioPort):
@@ -56,6 +57,7 @@ class AioQuorum(QuorumPortRules, AsyncioSeveral, AioPort):
         self.look_seconds = given.node_timeout
         self.nodes = [_AsyncNodePort(each, given) for each in source.sources]
         self.link.trips = self.far(self.nodes)
+        self._keep_pace(self.link.trips)
         links = [node.link for node in self.nodes]
         for number, link in enumerate(links):
             link.saw = self.identified(number)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from fencelock._core.round_trips import DIAL_SECONDS, RoundTrips
 from fencelock._io.connection_blocking import Connection, Pushed, dial
 from fencelock._io.io_blocking import BlockingSeveral
 from fencelock._io.pool_blocking import Pool
@@ -22,7 +23,7 @@ class _IdentifiedPool(Pool):
     __slots__ = ("saw",)
 
     def __init__(self, source: One, pushed: Pushed, most: float, saw: Identified) -> None:
-        super().__init__(partial(dial, source), pushed, most)
+        super().__init__(partial(dial, source), pushed, most, RoundTrips(DIAL_SECONDS))
         self.saw: Identified = saw
 
     def connect(self, until: float) -> Connection:

@@ -40,13 +40,14 @@ class MasterConnection(Connection):
         """Run a packed request, but not at a replaced master; its answer's age counts."""
         if self._guard.is_replaced:
             raise self._replaced()
-        self._reads_until = until
+        self._reads_until, at = until, at or now()
         try:
             reply = super().run(request, until, at)
         except ServerError as error:
-            self._ask_guard(self._guard.refused(error, self.asked_at, until))
+            if self.asked_at == at:  # else it was sent again with its script, and that is proved
+                self._ask_guard(self._guard.refused(error, at, until))
             raise
-        if not self._guard.counts(self.asked_at):
+        if self.asked_at == at and not self._guard.counts(at):
             self._ask_guard(self._guard.prove(self.asked_at, until))
         return reply
 

@@ -63,6 +63,11 @@ class Io(Protocol):
     async def command(self, connection: Any, args: Args, until: float) -> Reply:
         """Run a plain command; ends like ``Port.call``."""
 
+    async def commands(
+        self, connection: Any, several: Sequence[Args], until: float
+    ) -> Sequence[Reply]:
+        """Run plain commands, all sent before an answer is awaited; ends like ``Port.call``."""
+
 
 class NodeConnections(Protocol):
     """The connections to one node."""

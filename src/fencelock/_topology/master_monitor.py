@@ -18,12 +18,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from fencelock._core.round_trips import DIAL_TRIPS, RoundTrips
+from fencelock._core.round_trips import DIAL_SECONDS, PROVED_HANDOFF_TRIPS, RoundTrips
 from fencelock._core.types import NoReply
 from fencelock._topology.io import Flow, Io
 from fencelock._topology.sentinel import (
-    CONNECT_SECONDS,
     FIRST_FACTOR,
+    FRESH_SECONDS,
     GRACE_SECONDS,
     PUSH_SECONDS,
     ROUND_TRIPS,
@@ -141,8 +141,8 @@ class Round:
             connection = await io.dial(sentinel, until, lambda *_: None)  # it pushes nothing
             try:
                 began = io.now()
-                replies = [await io.command(connection, each, until) for each in asked]
-                self._trips.parts[at].saw((io.now() - began) / len(asked))
+                replies = await io.commands(connection, asked, until)
+                self._trips.parts[at].saw(io.now() - began)
                 return parse_reply(*replies)
             finally:
                 connection.close()
@@ -191,7 +191,8 @@ class MasterMonitor:
     ) -> None:
         self.service = service
         self.io = io
-        self.trips: RoundTrips = trips or RoundTrips()  # to the master
+        self.trips: RoundTrips = trips or RoundTrips(DIAL_SECONDS)  # to the master
+        self.trips.handoff = PROVED_HANDOFF_TRIPS
         self.to_sentinels: RoundTrips = to_sentinels(service)
         self.state = MasterState(service)
         self._round: Round | None = None
@@ -204,16 +205,17 @@ class MasterMonitor:
         found = await self.refresh(*self.state.locating(self.io.now(), until))
         generation = self.state.generation  # first: one that is too old only costs another try
         named = self.state.master(found.outcomes if found else ())
-        far = [each.within(CONNECT_SECONDS, DIAL_TRIPS) for each in (self.trips, self.to_sentinels)]
-        silent_at = min(until, self.io.now() + max(far))
+        self.trips.suppose(self.to_sentinels.seconds)
+        seconds = self.trips.to_open(until - self.io.now())
+        silent_at = self.io.now() + seconds
         guard = MasterGuard(self, generation)
         try:
             connection = await self.io.dial(self.service.at(named), silent_at, pushed, guard)
         except ServerUnreachable as error:
             raise unreachable(self.service, error) from error
         except NoReply:
-            if silent_at <= self.io.now() < until:
-                self.trips.missed(max(far))
+            if self.io.now() >= silent_at and self.state.fresh_for == FRESH_SECONDS:
+                self.trips.missed(seconds)  # the Sentinels find nothing wrong with it
             raise
         try:
             check_role(self.service, await self.io.command(connection, (b"HELLO",), silent_at))
@@ -255,6 +257,11 @@ class MasterGuard:
         self.generation = generation
         self._held: list[tuple[Any, Callable[[Any], None], float]] = []
         self.greeting = True  # a server's greeting grants nothing
+
+    @property
+    def round_seconds(self) -> float:
+        """Return how long Sentinels get to answer."""
+        return round_seconds(self._monitor.to_sentinels)
 
     @property
     def _push_seconds(self) -> float:

@@ -47,7 +47,6 @@ class NodePortRules(Engine):
     """What the real ports of a quorum's nodes have in common."""
 
     is_node = True
-    first_trips = 0  # one that does not answer is not asked again: there are others
     most: float  # how long a connection may take to open
     given: Any
 
@@ -59,6 +58,9 @@ class NodePortRules(Engine):
     @server_timeout.setter
     def server_timeout(self, seconds: float) -> None:
         self.most = seconds
+
+    def _keep_pace(self, trips: RoundTrips) -> None:
+        """Leave ``most`` as it is: ``server_timeout`` follows by itself."""
 
 
 class QuorumPortRules(Engine):

@@ -37,8 +37,6 @@ REPLACING_SECONDS = 0.0
 SLOW_SECONDS = 0.5
 # Connections that are opened at once share a round that began this recently.
 SHARED_SECONDS = 0.1
-# A silent master gets this long to greet; then the Sentinels are asked again.
-CONNECT_SECONDS = 1.0
 # A push waits for its proof this long: for the round that is under way, and for one after it.
 PUSH_SECONDS = 2 * SENTINEL_SECONDS
 # A caller whose time is up leaves a last question this much, within the 100 ms of I13.

@@ -197,8 +197,7 @@ async def line_up(
                 await confirm(port, asks, ends, give_up_at)
         except (NoReply, ServerError) as trouble:
             asks.asking = isinstance(trouble, NoReply) and trouble.sent  # it may arrive later
-            if (far := began + port.trips.within(0.0, port.first_trips)) > until:
-                until = min(far, give_up_at, asks.latest)
+            until = max(until, min(began + port.server_timeout, give_up_at, asks.latest))
             until = await _once_more(port, asks, trouble, until, give_up_at)
             now = port.now()
             continue

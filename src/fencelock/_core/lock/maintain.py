@@ -62,9 +62,9 @@ LEASES_PER_CALL = 200
 # third of what its shortest lease has left: so three tries fit.
 CALL_SECONDS_MAX = 1.0
 TRIES = 3
-# The first renewal of a lease that was handed over may take nearly all: it is short, and a far
-# server's answer takes most of it. The rest is for another try.
-FIRST_TRY = 0.9
+# Where a third is less than a round trip, a try gets nearly all, and so does the first one of a
+# lease that was handed over short: a far server's answer takes most of it.
+ONE_TRY = 0.9
 # Asks for nothing, because no renewal shortens a lease: the answer says whether it is still held.
 LOOK_SECONDS = 0.001
 # Until when a renewal may shorten a lease that it must not shorten, by the server's clock.
@@ -249,7 +249,8 @@ async def _renew(
     most = port.trips.within(CALL_SECONDS_MAX, CALL_TRIPS)
     with port.mutex:
         ends = min(ends, first_end(asked_at + most + replicas_take))
-    within = min(map(answer_within, batches, ttls, repeat(asked_at)))
+    trip = port.trips.seconds
+    within = min(map(answer_within, batches, ttls, repeat(asked_at), repeat(trip)))
     until = min(asked_at + min(most, within), ends)
     answers = await renew_batches(port, batches, ttls, until, ends)
     for batch, each, (refused, missing) in zip(batches, ttls, answers, strict=True):
@@ -318,7 +319,7 @@ def next_ttls(holds: Sequence[Hold], now: float) -> list[float]:
     ]
 
 
-def answer_within(holds: Sequence[Hold], ttls: Sequence[float], now: float) -> float:
+def answer_within(holds: Sequence[Hold], ttls: Sequence[float], now: float, trip: float) -> float:
     """Return how long a renewal of leases for so long may wait, for the sake of the shortest."""
     if LOOK_SECONDS in ttls:
         holds = [hold for hold, ttl in zip(holds, ttls, strict=True) if ttl != LOOK_SECONDS]
@@ -326,7 +327,8 @@ def answer_within(holds: Sequence[Hold], ttls: Sequence[float], now: float) -> f
     if shortest is None:
         return inf
     left = shortest.deadline - now
-    return left * FIRST_TRY if shortest.short and not shortest.failures else left / TRIES
+    one = left / TRIES < trip or (shortest.short and not shortest.failures)
+    return left * ONE_TRY if one else left / TRIES
 
 
 def renewal_request(

@@ -41,7 +41,6 @@ from fencelock._core.quorum.broadcast import (
 from fencelock._core.quorum.lease import Majority, node_terms
 from fencelock._core.quorum.membership import SUSPECT_SECONDS, Claimant, order, proved_until
 from fencelock._core.retry import answer_by
-from fencelock._core.round_trips import FIRST_TRIPS
 from fencelock._core.types import closed
 from fencelock.errors import (
     FencelockError,
@@ -142,8 +141,7 @@ class QuorumAttempt(Claimant):
                     failed = not_reached(port, f"{name!r} was not granted", causes)
             now = port.now()
             failing_since = (failing_since or now) if failed else None
-            patience = port.trips.within(port.server_timeout, FIRST_TRIPS)
-            fails = failing_since is not None and now >= failing_since + patience
+            fails = failing_since is not None and now >= failing_since + port.server_timeout
             if at_once or fails or now >= give_up_at:
                 if failed is None:
                     return None
