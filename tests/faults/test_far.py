@@ -162,7 +162,10 @@ def far_cluster(trip):
         def client(face):
             kind = redis.asyncio.RedisCluster if face is Tasks else redis.RedisCluster
             first = cluster.nodes[0].port
-            there = lambda at: (at[0], ports[at[1]].port if at[1] in ports else at[1])  # noqa: E731
+
+            def there(at):
+                return at[0], ports[at[1]].port if at[1] in ports else at[1]
+
             return kind(host="127.0.0.1", port=first, address_remap=there)
 
         yield client

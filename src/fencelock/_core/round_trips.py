@@ -137,7 +137,9 @@ class RoundTrips:
     def settle(self) -> None:
         """Take the round trip that counts from the parts that were seen."""
         seen = sorted((part.seconds for part in self.parts if part.seen), reverse=True)
-        rank = max(0, self._rank - (len(self.parts) - len(seen)))
-        if seen:
+        rank = max(
+            0, self._rank - (len(self.parts) - len(seen))
+        )  # those that are silent are slower
+        if len(seen) > rank:
             self.seen, self.watched = True, seen[rank] > NOTED_SECONDS
             self._note(seen[rank])

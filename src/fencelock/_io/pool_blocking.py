@@ -147,7 +147,7 @@ class Pool:
             raise NoReply("no connection was opened in time", sent=False) from None
 
     def dial_for(self, claim: WorkClaim[Connection]) -> None:
-        """Have a connection opened for a claim, unless one is being opened that no caller awaits."""
+        """Have a connection opened for a claim, unless one is that no caller awaits."""
         under_way.claim(self, lambda: Work(self.opened, self.give), DIAL, claim)
 
     def opened(self) -> Connection:
