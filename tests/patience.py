@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from fencelock._core import retry
+from fencelock._core import retry, round_trips
 from fencelock._core.lock import acknowledge, acquire
 from fencelock._core.objects import multi, state_wait
-from fencelock._io import connection_blocking, link_asyncio
+from fencelock._io import link_asyncio
 from fencelock._topology import master_monitor
 
 PATIENT_SECONDS = 5.0
 SENTINELS_SECONDS = 2.0
 # The same for a program that a test starts: put it behind the program's import of fencelock.
 PATIENT = f"""
-from fencelock._core import retry
+from fencelock._core import retry, round_trips
 from fencelock._core.lock import acquire
 from fencelock._core.objects import multi, state_wait
 acquire.LEAVING_SECONDS = multi.LEAVING_SECONDS = state_wait.LEAVING_SECONDS = {PATIENT_SECONDS}
 retry.ANSWER_SECONDS_MIN = {PATIENT_SECONDS}
-from fencelock._io import connection_blocking, link_asyncio
-connection_blocking.SILENT_SECONDS = link_asyncio.SILENT_SECONDS = {PATIENT_SECONDS}
+from fencelock._io import link_asyncio
+round_trips.SILENT_SECONDS = link_asyncio.SILENT_SECONDS = {PATIENT_SECONDS}
 """
 
 
@@ -35,7 +35,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "LEAVING_SECONDS", PATIENT_SECONDS)
     monkeypatch.setattr(retry, "ANSWER_SECONDS_MIN", PATIENT_SECONDS)
     monkeypatch.setattr(acknowledge, "LAST_SECONDS", PATIENT_SECONDS)
-    for connection in (connection_blocking, link_asyncio):  # else another one is tried after 1 s
+    for connection in (round_trips, link_asyncio):  # else another one is tried after 1 s
         monkeypatch.setattr(connection, "SILENT_SECONDS", PATIENT_SECONDS)
     # Else no Sentinel has answered, if none did within half a second.
     monkeypatch.setattr(master_monitor, "SENTINEL_SECONDS", SENTINELS_SECONDS)

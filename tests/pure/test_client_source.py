@@ -16,7 +16,7 @@ def test_a_clients_timeout_is_for_connecting_only():
     ours.settimeout(SOON)
     theirs.sendall(b"%1\r\n+server\r\n+redis\r\n")
     made = SimpleNamespace(_sock=ours, connect=lambda: None, disconnect=ours.close)
-    source = Cloned(lambda **_: made, {}, "a client")
+    source = Cloned(lambda **_: made, {}, "a client", set())
     connection = dial(source, now() + SOON, lambda *_: None)
     assert ours.gettimeout() is None
     assert made._sock is None

@@ -12,6 +12,7 @@ from fencelock._core.lock import acquire
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import Lines
+from fencelock._core.round_trips import RoundTrips
 from fencelock._core.types import NoReply
 from fencelock._io.cluster_asyncio import AsyncioClusterPort
 from fencelock._io.connection_asyncio import AsyncConnection
@@ -59,6 +60,7 @@ class Nodes(BlockingIo):
 
     def __init__(self, **answers):
         self.answers = answers
+        self.trips = RoundTrips()
         self.asked = []
         self.refused = {}
         self.connections = {}
@@ -585,6 +587,7 @@ def test_a_server_that_is_silent_or_does_not_open_a_connection_holds_up_no_other
     """What it was asked has no reply, and its connection, which still may bring one, is closed."""
     pairs = [socket.socketpair() for _ in range(2)]
     several = BlockingSeveral()
+    several.trips = RoundTrips()
     places = pools(pairs[0][0], pairs[1][0], None)
     several.pool_of = places.__getitem__
     released = threading.Event()

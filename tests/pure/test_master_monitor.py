@@ -15,7 +15,7 @@ from fencelock._io.sentinel_blocking import BlockingDialer, MasterConnection
 from fencelock._io.sources.sentinel import from_url
 from fencelock._io.threads import run_inline
 from fencelock._runtime.clock import now
-from fencelock._topology.master_monitor import MasterGuard, MasterMonitor, Round
+from fencelock._topology.master_monitor import MasterGuard, MasterMonitor, Round, to_sentinels
 from fencelock._topology.sentinel import (
     FRESH_SECONDS,
     GRACE_SECONDS,
@@ -103,6 +103,9 @@ class Sentinels:
             raise answer
         return Conversation(answer)
 
+    async def commands(self, connection, several, until):
+        return [await self.command(connection, each, until) for each in several]
+
     async def command(self, connection, args, until):
         said = connection.reply
         if args[1] != b"MASTER":
@@ -138,7 +141,7 @@ def monitored(*answers, **more):
 @pytest.mark.parametrize("threads", [True, False])
 def test_a_round_that_no_thread_can_ask_is_over_at_once(threads):
     io = Sentinels(SILENT, SILENT, SILENT, threads=threads)
-    current = Round(SERVICE, MasterState(SERVICE), io)
+    current = Round(SERVICE, MasterState(SERVICE), io, to_sentinels(SERVICE))
     current.ask()
     assert current.is_over is not threads
 

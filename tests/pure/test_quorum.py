@@ -469,8 +469,8 @@ def test_a_connection_that_does_not_open_in_time_is_for_the_next_caller():
             assert connection == "a connection"
             given.set()
 
-    pool = Late(SimpleNamespace(), lambda *_: None, lambda *_: None)
-    with pytest.raises(NoReply, match="no connection in time") as late:
+    pool = Late(SimpleNamespace(), lambda *_: None, 9.0, lambda *_: None)
+    with pytest.raises(NoReply, match="no connection was opened in time") as late:
         pool.take(now() + 0.01)
     assert not late.value.sent
     with pytest.raises(NoReply):
@@ -479,7 +479,7 @@ def test_a_connection_that_does_not_open_in_time_is_for_the_next_caller():
     assert not given.is_set()
     opened.set()
     assert given.wait(8)
-    assert pool.take(now() + 8) == "a connection"
+    assert pool.take(now() + 9) == "a connection"
 
 
 def test_a_request_that_the_end_of_its_client_cut_off_may_have_run():

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from fencelock._core.deadlines import PING_SECONDS, PONG_SECONDS
+from fencelock._core.round_trips import RoundTrips
 from fencelock._core.types import NoReply
 from fencelock._io.renewal_thread import CONNECT_SECONDS, LISTEN_AFTER_SECONDS, RenewalThread
 from fencelock._runtime.clock import now
@@ -23,7 +24,12 @@ class Port(SimpleNamespace):
     def __init__(self):
         renewals = SimpleNamespace(busy=True, next_at=lambda: None)
         super().__init__(
-            renewals=renewals, lines=(), nodes=(), client_channel=b"home", mutex=threading.Lock()
+            renewals=renewals,
+            lines=(),
+            nodes=(),
+            client_channel=b"home",
+            mutex=threading.Lock(),
+            trips=RoundTrips(),
         )
 
 
@@ -98,6 +104,7 @@ def test_a_connection_that_could_not_be_opened_is_not_tried_again_at_once(renewa
     port.take_any = take_any
     renewal_thread._eager = True
     assert renewal_thread._listening(port, now() + SOON) is None
+    assert select.select([renewal_thread._pipe[0]], [], [], SOON)[0], "it was not opened"
     for _ in range(3):
         assert renewal_thread._listening(port, now() + SOON) is None
     assert len(tried) == 1

@@ -8,6 +8,7 @@ from typing import Any
 
 from fencelock._core.pushes import dispatch
 from fencelock._core.retry import ask
+from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Question, Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply
 from fencelock._io.wire import ReplyError, not_now, pack_call
@@ -60,6 +61,7 @@ class SimulatedNodes:
 
     def __init__(self, port: SimulatedClusterPort) -> None:
         self._port = port
+        self.trips: RoundTrips = port.trips
         self.at: dict[NodeAddress | None, SimulatedNode] = {
             address(each.number): SimulatedNode(port, address(each.number))
             for each in port.world.nodes
@@ -106,6 +108,12 @@ class SimulatedNodes:
         name = args[0] if isinstance(args[0], bytes) else b""
         request = ClusterRequest(name.decode(), (), tuple(args))
         return await self._port.ask_on(connection, request, until)
+
+    async def commands(
+        self, connection: Link, several: Sequence[Args], until: float
+    ) -> Sequence[Reply]:
+        """Run plain commands."""
+        return [await self.command(connection, each, until) for each in several]
 
     async def subscribe(
         self,

@@ -19,9 +19,9 @@ from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.quorum.broadcast import Ballot, refresh
 from fencelock._core.quorum.membership import NODE_SECONDS
+from fencelock._core.round_trips import DIAL_SECONDS
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply
-from fencelock._topology.io import DIAL_SECONDS
 from fencelock._topology.quorum import QuorumPortRules
 from fencelock.errors import ServerError, ServerUnreachable
 from fencelock.scripts import Script

@@ -81,7 +81,13 @@ class SimulatedDialer:
             raise NoReply("no answer in time", sent=True)
         return Conversation(service.reply(sentinel), service.flags_by(sentinel))
 
-    async def command(self, connection: Any, args: Sequence[bytes | int], until: float) -> Reply:
+    async def commands(
+        self, connection: Any, several: Sequence[Args], until: float
+    ) -> Sequence[Reply]:
+        """Answer each."""
+        return [await self.command(connection, each, until) for each in several]
+
+    async def command(self, connection: Any, args: Args, until: float) -> Reply:
         """Answer as a Sentinel, or greet as a server, at once."""
         del until
         if isinstance(connection, Link):

@@ -26,6 +26,7 @@ from fencelock._core.lock.terms import may_linger
 from fencelock._core.lock.turns import give_back, release_in_background, take
 from fencelock._core.port import FirstEnd, Port
 from fencelock._core.retry import Together, command, persist
+from fencelock._core.round_trips import CALL_TRIPS, RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, NoReply, Reply
 from fencelock._core.wire import Replicas
@@ -34,6 +35,7 @@ from fencelock.errors import FencelockError
 T = TypeVar("T")
 
 ONLY = "server"  # the only node
+NEAR = RoundTrips()  # never noted
 
 
 class Engine:
@@ -42,6 +44,11 @@ class Engine:
     replicas: Replicas | None = None
     publishes: bytes = b"PUBLISH"  # to a channel of another program's
     together: int = 1  # a server that works through many scripts in a row serves no other client
+
+    @property
+    def trips(self) -> RoundTrips:
+        """Return the round trips that bound its calls."""
+        return NEAR
 
     take = take
     give_back = give_back
@@ -66,6 +73,7 @@ class Engine:
     ) -> Reply:
         """Connect an attempt, and send its question."""
         await self.open(attempt, until, listen=listen)
+        attempt.reckon(self.trips)
         reply = await self.run(attempt.question(self.now()), attempt.key, until, attempt)
         if self.replicas is None and (type(reply) is bytes or not listen):
             self.close(attempt)
@@ -127,7 +135,8 @@ class Engine:
         """Run scripts one after the other; a silent one leaves time for the others."""
         calls, answers = [*chain(*groups)], list[Reply | Exception]()
         for call in calls:
-            share = until if len(calls) == 1 else min(until, self.now() + CALL_SECONDS_MAX)
+            most = self.trips.within(CALL_SECONDS_MAX, CALL_TRIPS)
+            share = until if len(calls) == 1 else min(until, self.now() + most)
             answers += await self.run_together([call], share)
         return [answers]
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
+from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Call, Keys, Reply
 from fencelock.scripts import Script
@@ -43,6 +44,10 @@ class Wire(Protocol):
     publishes: bytes  # the command for a channel of another program's: PUBLISH, or SPUBLISH
     together: int  # how many scripts for one node are written before an answer is awaited
     needed: int  # how many answers decide: one, or a majority of a quorum's nodes
+
+    @property
+    def trips(self) -> RoundTrips:
+        """Return the round trips that bound its calls."""
 
     @property
     def hears(self) -> bool:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from fencelock._core.pushes import dispatch
+from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Question, Seat
 from fencelock._core.types import NoReply
 from fencelock._io.connection_asyncio import AsyncConnection
@@ -25,14 +26,19 @@ from fencelock._runtime.clock import now
 from fencelock._runtime.log import log
 from fencelock._topology import cluster
 from fencelock._topology.cluster import ANYWHERE, ClusterPort
-from fencelock._topology.slots import MAP_SECONDS, SLOTS, NodeAddress
+from fencelock._topology.slots import SLOTS, NodeAddress
 
 
 class NodeLink(Link):
     """A connection to one node that reconnects, and the channels that are heard on it."""
 
     def __init__(self, port: AsyncioClusterPort, node: NodeAddress) -> None:
-        super().__init__(port, port.source.at(node), server_timeout=port.server_timeout)
+        super().__init__(
+            port,
+            port.source.at(node),
+            server_timeout=port.server_timeout,
+            trips=port.link.trips.part(),
+        )
         self.node = node
         self.room = 0  # how many channels are heard before idle ones are left; 0: as many as usual
 
@@ -80,6 +86,7 @@ class AsyncioNodes(AsyncioSeveral, AsyncioIo):
     def __init__(self, port: AsyncioClusterPort) -> None:
         super().__init__()
         self._port = port
+        self.trips = RoundTrips()
         self.at: dict[NodeAddress | None, NodeLink] = {}
 
     async def lend(self, node: NodeAddress, until: float) -> AsyncConnection:
@@ -145,7 +152,7 @@ class AsyncioClusterPort(ClusterPort, AioPort):
 
     async def _listen_home(self, until: float) -> None:
         """Hear revocations, which go to all nodes, at any master."""
-        mux = await self._map.anywhere(min(until, now() + MAP_SECONDS))
+        mux = await self._map.anywhere(min(until, now() + self._map.node_seconds))
         await self.link.at[mux.node].listen(until)
 
     def _mux_for(self, key: bytes) -> AsyncConnection | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import count
 
+from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._io.connection_blocking import Connection, Pushed, dial
 from fencelock._io.io_blocking import BlockingIo, BlockingSeveral
@@ -19,8 +20,12 @@ from fencelock._topology.slots import ClusterSource, NodeAddress
 class BlockingNodes(BlockingSeveral, BlockingIo):
     """Implements ``_topology.io.NodeIo`` for threads, and what ``BlockingPort`` needs of a pool."""
 
-    def __init__(self, source: ClusterSource, pushed: Pushed, client_channel: bytes) -> None:
+    def __init__(
+        self, source: ClusterSource, pushed: Pushed, client_channel: bytes, most: float
+    ) -> None:
         self._source = source
+        self._most = most  # how long a connection may take to open
+        self.trips = RoundTrips()
         self._pushed = pushed
         self._client_channel = client_channel
         self._numbers = count(1)
@@ -69,7 +74,8 @@ class BlockingNodes(BlockingSeveral, BlockingIo):
                 connection.node, connection.name = node, b"%b.%d" % (channel, next(numbers))
                 return connection
 
-            pool = self.at.setdefault(node, Pool(opens, self._pushed))
+            made = Pool(opens, self._pushed, self._most, self.trips.part())
+            pool = self.at.setdefault(node, made)
             pool.closed = self.closed  # as ``closed`` was set in between, perhaps
         return pool
 
@@ -80,7 +86,7 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
     pool: BlockingNodes  # type: ignore[assignment]  # several pools in one
 
     def _new_pool(self) -> BlockingNodes:  # type: ignore[override]  # as above
-        nodes = BlockingNodes(self.source, self._ear, self.client_channel)
+        nodes = BlockingNodes(self.source, self._ear, self.client_channel, self.server_timeout)
         self._use(self.source, nodes)
         return nodes
 

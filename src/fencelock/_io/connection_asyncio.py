@@ -29,6 +29,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from math import inf
 from typing import Any, Protocol, TypeVar
 
+from fencelock._core.round_trips import NOTED_SECONDS, RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import DEMOTED, Demoted, NoReply, Reply, closed
 from fencelock._io.bounded_call import Work, WorkClaim, under_way
@@ -88,9 +89,11 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self.retired = False
         self.fresh = False  # it was opened for the present request
         self.silence = inf  # while it is greeted; then its link says
+        self.least_silence = inf
+        self.trips: RoundTrips = RoundTrips()  # of its address, once a link has it
         self.closed: asyncio.Future[None] = loop.create_future()  # it ended, or was retired
         self._pushed = pushed
-        self._stall = stall
+        self.stall = stall
         self._reader = reader()
         self._buffer = bytearray(READ_BYTES)
         # asyncio's TLS slices this buffer: that copies a bytearray, but not a memoryview.
@@ -233,7 +236,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         if word is not None and not heard:
             del self.topics[waiter.topic]
             word = word.replace(b"SUB", b"UNSUB")
-            _ = self.leave(waiter.topic, now() + self._stall, word)
+            _ = self.leave(waiter.topic, now() + self.stall, word)
 
     def _answers(self, push: list[bytes]) -> bool:
         """Return True if a push is the answer to the oldest request.
@@ -327,7 +330,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Hand out every complete answer and push."""
-        self.heard_at = now()
+        self.heard_at = asked_at = heard_at = now()
         try:
             self._reader.feed(self._buffer, 0, nbytes)
             while (message := self._reader.gets()) is not INCOMPLETE:
@@ -335,15 +338,24 @@ class AsyncConnection(asyncio.BufferedProtocol):
                     if not self.retired:  # what came since on another connection may be newer
                         self._pushed(message)
                     continue
-                slot, _, _ = self._slots.popleft()
+                slot, _, asked_at = self._slots.popleft()
                 if not slot.done():
                     slot.set_result(message)
             self.fresh = False
+            took = heard_at - asked_at  # 0.0: it was no answer
+            if took > NOTED_SECONDS or (self.trips.watched and took):
+                self._saw(took)
             if self.retired and not self._slots:
                 self.close()
         except (ConnectionError, IndexError) as error:  # bytes that are not a valid answer
             self.close()
             log.warning("connection given up: %r", error)
+
+    def _saw(self, seconds: float) -> None:
+        """Note how long an answer took, and expect the next ones accordingly."""
+        self.trips.saw(seconds)
+        if self.least_silence < inf:
+            self.silence = self.trips.within(self.least_silence)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Raise in all tasks that still wait for an answer."""
@@ -391,9 +403,9 @@ class AsyncConnection(asyncio.BufferedProtocol):
             if until <= current and not slot.done():
                 slot.set_exception(NoReply("no answer in time", sent=True, undo_connection=self))
                 self.fresh = False
-        if self._slots and current - self._slots[0][2] > self._stall:
+        if self._slots and current - self._slots[0][2] > self.stall:
             self.close()
-            log.warning("no answer for %.1f s: connection given up", self._stall)
+            log.warning("no answer for %.1f s: connection given up", self.stall)
             return
         if not self.fresh and self.silent_for(current) >= self.silence:
             self.retire()
@@ -401,7 +413,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         if self._slots:  # a clean-up has time, but not on a silent connection
             if (self.sound or pending) and not self.fresh:
                 pending.append(current + max(0.01, self.silence - self.silent_for(current)))
-            pending.append(self._slots[0][2] + self._stall + 0.01)
+            pending.append(self._slots[0][2] + self.stall + 0.01)
             self._watch_until(min(pending))
 
 
@@ -518,6 +530,7 @@ async def _adopted(source: Cloned, mux: AsyncConnection, until: float) -> None:
     mux.connection_made(transport)
     transport.resume_reading()
     mux.mastered = await greet(mux.command, [GREETING], source.label, until)
+    source.spoken.add(source.label)
 
 
 def _taken(theirs: Any) -> Any:

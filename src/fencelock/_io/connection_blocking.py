@@ -18,11 +18,11 @@ import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-from fencelock._core.deadlines import SILENT_SECONDS
+from fencelock._core.round_trips import NOTED_SECONDS, RoundTrips
 from fencelock._core.types import DEMOTED, Demoted, NoReply, Reply
 from fencelock._io.connect import RESOLVER, Found, connecting, greet, open_socket, worked
 from fencelock._io.poll import POLLIN, POLLOUT, Poller, poller
-from fencelock._io.sources.kinds import Bridged, Direct, One, instead_of
+from fencelock._io.sources.kinds import Bridged, Cloned, Direct, One, instead_of
 from fencelock._io.sources.url import GREETING
 from fencelock._io.threads import run_inline
 from fencelock._io.wire import (
@@ -65,6 +65,7 @@ class Connection:
         self.pushed: Callable[[Connection, list[bytes]], None] = pushed
         self.sound: bool = True  # False after a failure: nothing new may be asked on it
         self.fresh: bool = True  # it was opened for what is asked now
+        self.trips: RoundTrips = RoundTrips()  # of its address, once it is in a pool
         self.owed: int = 0  # answers that were not read yet
         self.channel: bytes = b""  # the channel it listens to
         # Another program's, until its waiter leaves, each with the command that subscribed.
@@ -96,8 +97,6 @@ class Connection:
         """
         try:
             self.asked_at = at = at or now()
-            if not self.fresh and until > at + SILENT_SECONDS:
-                until = at + SILENT_SECONDS
             self.owed += 1
             try:
                 self._sock.sendall(request)
@@ -110,9 +109,11 @@ class Connection:
                     pass
             reply = self._reader.gets()
             if reply is INCOMPLETE or type(reply) is Push:
-                reply = self._awaited(reply, until)
+                reply = self._late(reply, until, at)
             else:
                 self.owed -= 1
+                if self.trips.watched:
+                    self.trips.saw(now() - at)
         except ConnectionError as error:
             raise self._foreign(error) from error
         except BaseException:
@@ -153,6 +154,16 @@ class Connection:
         SUBSCRIBE is answered by a push: the one that ``confirms`` begins is taken for the answer.
         """
         return self._awaited(INCOMPLETE, until, confirms=confirms)
+
+    def _late(self, reply: Any, until: float, at: float) -> Reply:
+        """Return an answer that was not there at once, and note how long it took."""
+        if not self.fresh:
+            until = min(until, at + self.trips.silence)
+        reply = self._awaited(reply, until)
+        took = now() - at
+        if took > NOTED_SECONDS or self.trips.watched:
+            self.trips.saw(took)
+        return reply
 
     def _awaited(
         self, reply: Any, until: float, *, confirms: tuple[bytes, bytes] | None = None
@@ -252,7 +263,7 @@ class Connection:
     def subscribe(self, channel: bytes, until: float, word: bytes = b"SUBSCRIBE") -> None:
         """Listen to a channel; ServerDenied when the user may not, NoReply when no answer came."""
         if not self.fresh:
-            until = min(until, now() + SILENT_SECONDS)
+            until = min(until, now() + self.trips.silence)
         try:
             self.send(pack((word, channel)))
             reply = self.answer(until, confirms=(word.lower(), channel))
@@ -466,4 +477,6 @@ def dial(source: One, until: float, pushed: Pushed, make: Make = Connection) -> 
     except BaseException:
         connection.close()
         raise
+    if isinstance(source, Cloned):
+        source.spoken.add(where)
     return connection

@@ -13,9 +13,9 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from fencelock._core.seat import Question
-from fencelock._core.types import NoReply, Reply
+from fencelock._core.types import Args, NoReply, Reply
 from fencelock._io.connection_asyncio import AsyncConnection, set_done
-from fencelock._io.wire import ReplyError, pack, unknown_script, with_source
+from fencelock._io.wire import ReplyError, accepted, pack, unknown_script, with_source
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import mutex
@@ -85,6 +85,13 @@ class AsyncioIo:
         if asking:
             _ask_next(connection, until)
         await connection.subscribe(channel, until, word)
+
+    async def commands(
+        self, connection: AsyncConnection, several: Sequence[Args], until: float
+    ) -> Sequence[Reply]:
+        """Run plain commands, all sent before an answer is awaited."""
+        answers = [connection.request(pack(each), until) for each in several]
+        return accepted(await asyncio.gather(*answers))
 
     def spawn(self, flow: Flow, name: str) -> bool:
         """Run a flow in a task, at most until ``end``."""

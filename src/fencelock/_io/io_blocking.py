@@ -19,25 +19,31 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
+from fencelock._core.round_trips import NOTED_SECONDS, RoundTrips
 from fencelock._core.seat import Question
-from fencelock._core.types import NoReply, Reply
-from fencelock._io.bounded_call import Work, WorkClaim, under_way
+from fencelock._core.types import Args, NoReply, Reply
+from fencelock._io.bounded_call import WorkClaim, under_way
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.poll import POLLIN, poller
-from fencelock._io.pool_blocking import Pool, admit
+from fencelock._io.pool_blocking import DIAL, Pool, admit
 from fencelock._io.threads import run_blocking
-from fencelock._io.wire import INCOMPLETE, ReplyError, unknown_script, with_source
+from fencelock._io.wire import (
+    INCOMPLETE,
+    ReplyError,
+    accepted,
+    pack,
+    unknown_script,
+    with_source,
+)
 from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
-from fencelock._topology.io import DIAL_SECONDS, Flow
+from fencelock._topology.io import Flow
 from fencelock.errors import FencelockError
 
 ASKING = (b"ASKING",)
-DIAL = "fencelock-dial"
 # The rest of an answer that has begun to come is awaited at least so long.
 ANSWER_REST_SECONDS = 0.01
 
@@ -84,6 +90,13 @@ class BlockingIo:
             connection.command(ASKING, until)
         connection.subscribe(channel, until, word)
 
+    async def commands(
+        self, connection: Connection, several: Sequence[Args], until: float
+    ) -> Sequence[Reply]:
+        """Run plain commands, all sent before an answer is awaited."""
+        connection.send(b"".join(map(pack, several)), len(several))
+        return accepted([connection.answer(until) for _ in several])
+
     def spawn(self, flow: Flow, name: str) -> bool:
         """Run a flow in a thread; False when none can be started."""
         thread = threading.Thread(target=_run, args=(flow, name), name=name)
@@ -104,6 +117,7 @@ class BlockingSeveral:
     """Asks several servers at once."""
 
     pool_of: Callable[[Any], Pool]  # returns that of a server, by where a question goes
+    trips: RoundTrips  # to those that decide
 
     async def exchange(
         self,
@@ -124,6 +138,8 @@ class BlockingSeveral:
                 complete = complete and ask.connection is not None
         _send(asks, asked_at)
         if complete and _read(asks, limit):
+            if self.trips.watched:
+                _note_trips(asks)
             return
         late = _Exchange()
         try:
@@ -140,6 +156,7 @@ class BlockingSeveral:
                 ask.give_up()
                 if ask.connection is not None:
                     ask.connection.sound = False  # the answer may still come
+        _note_trips(asks)
 
     def put_back(self, asks: Iterable[Question]) -> None:
         """Give the connections back to their pools, which close those with an unread answer."""
@@ -150,9 +167,13 @@ class BlockingSeveral:
                 ask.pool.give(connection)
 
 
-def opened(pool: Pool) -> Connection:
-    """Open a connection in a thread of its own: its caller may have less time, and leave it."""
-    return pool.connect(now() + DIAL_SECONDS)
+def _note_trips(asks: Iterable[Question]) -> None:
+    """Note how long late answers took, and quick ones after those."""
+    for ask in asks:
+        if ask.answered_at and ask.connection is not None:
+            trips, took = ask.connection.trips, ask.answered_at - ask.asked_at
+            if took > NOTED_SECONDS or trips.watched:
+                trips.saw(took)
 
 
 def _send(asks: Iterable[Question], asked_at: float) -> None:
@@ -231,7 +252,7 @@ class _Exchange:
         self._dials[ask] = pool, claim
         try:
             admit(closed_already=pool.closed)
-            under_way.claim(pool, lambda: Work(partial(opened, pool), pool.give), DIAL, claim)
+            pool.dial_for(claim)
         except FencelockError as error:
             del self._dials[ask]
             ask.fail(error)

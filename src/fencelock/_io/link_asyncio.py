@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.deadlines import SILENT_SECONDS
+from fencelock._core.round_trips import DIAL_SECONDS, RoundTrips
 from fencelock._core.types import NoReply, closed
 from fencelock._io.connection_asyncio import AsyncConnection, dial
 from fencelock._io.sources.kinds import One, Source, silence
@@ -23,7 +25,14 @@ class Link:
     Its ``port`` takes the pushes, and is ``unplugged`` each time it is lost.
     """
 
-    def __init__(self, port: Any, source: Source, *, server_timeout: float) -> None:
+    def __init__(
+        self,
+        port: Any,
+        source: Source,
+        *,
+        server_timeout: float,
+        trips: RoundTrips | None = None,
+    ) -> None:
         self._port = port
         self._source = source
         self._monitor: MasterMonitor | None = None  # of a master behind Sentinels
@@ -31,7 +40,9 @@ class Link:
         self._server_timeout = server_timeout
         self._dialling: asyncio.Task[AsyncConnection] | None = None
         self.reached = self._mastered = False
-        # of a connection that was used before; see connection_asyncio.py
+        first = inf if isinstance(source, One) else DIAL_SECONDS  # then Sentinels are asked again
+        self.trips: RoundTrips = trips or RoundTrips(first)
+        # At least, of a connection that was used before; see connection_asyncio.py
         self.silence = SILENT_SECONDS
         self._retired: list[AsyncConnection] = []
         self.mux: AsyncConnection | None = None
@@ -94,7 +105,7 @@ class Link:
 
     async def _dial(self) -> AsyncConnection:
         try:
-            mux = await self._open(now() + self._server_timeout)
+            mux = await self._open(now() + self._open_seconds())
         except ServerUnreachable as error:
             # No server ever answered there: more likely a wrong address than a restart.
             if not self.reached or error.code not in {"", "REFUSED"}:
@@ -104,9 +115,15 @@ class Link:
         self._retired = [each for each in (*self._retired, old) if each is not None and each.open]
         self.mux, self.reached, self.listening = mux, True, False
         self._mastered = mux.mastered = self._mastered or mux.mastered
-        mux.silence, mux.fresh = self.silence, True
+        self.trips.adopt(mux)
+        mux.least_silence = self.silence
+        mux.silence, mux.fresh = self.trips.within(self.silence), True
         mux.closed.add_done_callback(lambda _: self._lost())
         return mux
+
+    def _open_seconds(self) -> float:
+        """Return how long a connection may take to open."""
+        return self._server_timeout
 
     async def _open(self, until: float) -> AsyncConnection:
         source = self._source
@@ -118,7 +135,7 @@ class Link:
             from fencelock._topology.master_monitor import MasterMonitor  # noqa: PLC0415 - as above
 
             self._io = AsyncioDialer(stall=self._server_timeout)
-            self._monitor = MasterMonitor(source, self._io)
+            self._monitor = MasterMonitor(source, self._io, self.trips)
         mux: AsyncConnection = await self._monitor.connect(until, self.pushed)
         return mux
 

@@ -7,15 +7,21 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from weakref import WeakValueDictionary
 
+from fencelock._core.round_trips import RoundTrips
 from fencelock._core.types import NoReply, closed
+from fencelock._io.bounded_call import Work, WorkClaim, under_way, within
 from fencelock._io.connection_blocking import Connection, Pushed
 from fencelock._runtime.clock import now
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, ServerUnreachable
+from fencelock.options import SERVER_TIMEOUT
 
 # Idle connections that are kept for the next call; more are opened when more threads ask at once.
 FREE_MAX = 16
 FRESH_SECONDS = 0.01
+# A caller with nearly all the time that a connection may take opens it itself.
+PATIENT = 0.9
+DIAL = "fencelock-dial"
 # True while a clean-up runs. It may open a connection though the client was closed: the answer to a
 # request that was under way then may be a grant, and its lock would stay held until its ttl.
 cleaning_up: ContextVar[bool] = ContextVar("cleaning_up", default=False)
@@ -30,11 +36,22 @@ def admit(*, closed_already: bool) -> None:
 class Pool:
     """Connections of one client; a connection is used by one thread at a time."""
 
-    __slots__ = ("_mastered", "_open", "_opened", "_pushed", "_reached", "closed", "dials", "free")
+    __slots__ = (
+        *("_mastered", "_most", "_open", "_opened", "_pushed", "_reached", "closed", "dials"),
+        *("free", "trips"),
+    )
 
-    def __init__(self, opens: Callable[[float, Pushed], Connection], pushed: Pushed) -> None:
+    def __init__(
+        self,
+        opens: Callable[[float, Pushed], Connection],
+        pushed: Pushed,
+        most: float = SERVER_TIMEOUT,
+        trips: RoundTrips | None = None,
+    ) -> None:
         self._open = opens
         self._pushed = pushed
+        self._most = most  # how long a connection may take to open
+        self.trips: RoundTrips = trips or RoundTrips()
         # For the next call. One too many pushes out the oldest, which is closed with its last use.
         self.free: deque[Connection] = deque(maxlen=FREE_MAX)
         self._opened: WeakValueDictionary[int, Connection] = WeakValueDictionary()
@@ -125,8 +142,28 @@ class Pool:
         self.drop()
 
     def dial(self, until: float) -> Connection:
-        """Open a connection where it is asked for."""
-        return self.connect(until)
+        """Open a connection; one that takes longer than the caller has is kept for the next."""
+        if until - now() > self._most * PATIENT:
+            return self.connect(until)
+        try:
+            return within(until, self, self.opened, name=DIAL, dispose=self.give)
+        except TimeoutError:
+            raise NoReply("no connection was opened in time", sent=False) from None
+
+    def dial_for(self, claim: WorkClaim[Connection]) -> None:
+        """Have a connection opened for a claim, unless one is that no caller awaits."""
+        under_way.claim(self, lambda: Work(self.opened, self.give), DIAL, claim)
+
+    def opened(self) -> Connection:
+        """Open a connection in a thread of its own: its caller may have less time, and leave it."""
+        seconds = self.trips.to_open(self._most)
+        until = now() + seconds
+        try:
+            return self.connect(until)
+        except NoReply:
+            if now() >= until:
+                self.trips.missed(seconds)
+            raise
 
     def connect(self, until: float) -> Connection:
         """Open a connection; ends like ``take``."""
@@ -139,5 +176,6 @@ class Pool:
         self._reached = True
         self._mastered = connection.mastered = self._mastered or connection.mastered
         self.dials += 1
+        self.trips.adopt(connection)
         self._opened[connection.descriptor] = connection
         return connection

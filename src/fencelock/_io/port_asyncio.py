@@ -24,6 +24,7 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import recheck
 from fencelock._core.lock.tenure import give_up_all
 from fencelock._core.pushes import MESSAGE, dispatch
+from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
 from fencelock._io.connection_asyncio import PING, AsyncConnection, set_done
@@ -65,6 +66,7 @@ class AioPort(ProcessPort):
         self._eager = False  # listening does not wait until a lease lasts
         self._refused_until = 0.0  # not so eagerly again: perhaps the user may not listen
         self.link: Link = self._new_link()
+        self._keep_pace(self.link.trips)
         self._waiters: dict[bytes, Seat] = {}
         self._bells: dict[asyncio.Future[None], float] = {}  # when each is rung at the latest
         self._alarm: asyncio.TimerHandle | None = None
@@ -81,6 +83,11 @@ class AioPort(ProcessPort):
 
     def _new_link(self) -> Link:
         return Link(self, self.source, server_timeout=self.server_timeout)
+
+    @property
+    def trips(self) -> RoundTrips:
+        """Return the round trips that bound its calls."""
+        return self.link.trips
 
     @property
     def connections(self) -> list[AsyncConnection]:
@@ -131,6 +138,8 @@ class AioPort(ProcessPort):
         elif listen:
             attempt.channel = self.client_channel
             self._waiters[attempt.id] = attempt
+        if mux.trips.watched:
+            attempt.reckon(mux.trips)
         attempt.origin, request = mux, attempt.question(at)
         reply = await mux.run(request, until)
         if type(reply) is ReplyError:
@@ -301,7 +310,9 @@ class AioPort(ProcessPort):
         with self.mutex:
             lasts = self.renewals.lasts(self._ask_at)
         if lasts:
-            _ = self.spawn(self._heard(mux, current + PONG_SECONDS), "fencelock-ear")
+            _ = self.spawn(
+                self._heard(mux, current + self.trips.within(PONG_SECONDS)), "fencelock-ear"
+            )
 
     async def _heard(self, mux: AsyncConnection, until: float) -> None:
         """Look at all leases if a connection does not answer: it is retired, as any silent one."""

@@ -20,12 +20,12 @@ from math import inf
 from typing import Any
 from weakref import ref
 
-from fencelock._core.deadlines import SILENT_SECONDS
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import lose_all
 from fencelock._core.lock.tenure import give_up_all
 from fencelock._core.pushes import dispatch
+from fencelock._core.round_trips import DIAL_SECONDS, RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
 from fencelock._io.cleanup_queue import CleanupQueue
@@ -60,6 +60,7 @@ class BlockingPort(ProcessPort):
         # Waiters without a connection: they lent it, or the server accepted no other.
         self._lent: set[Seat] = set()
         self.pool: Pool = self._new_pool()
+        self._keep_pace(self.pool.trips)
         self._channels = count(1)
         self._renewal_thread = RenewalThread(self)
         self._cleanups = CleanupQueue(self)
@@ -67,10 +68,16 @@ class BlockingPort(ProcessPort):
 
     def _new_pool(self) -> Pool:
         if isinstance(self.source, One):
-            return Pool(partial(dial, self.source), self._ear)
+            return Pool(partial(dial, self.source), self._ear, self.server_timeout)
         from fencelock._io.sentinel_blocking import following  # noqa: PLC0415 - for Sentinels only
 
-        return Pool(following(self.source), self._ear)
+        trips = RoundTrips(DIAL_SECONDS)  # to a silent master; then the Sentinels are asked again
+        return Pool(following(self.source, trips), self._ear, self.server_timeout, trips)
+
+    @property
+    def trips(self) -> RoundTrips:
+        """Return the round trips that bound its calls."""
+        return self.pool.trips
 
     # -- clock, ids, tables ---------------------------------------------------------------------
 
@@ -116,6 +123,8 @@ class BlockingPort(ProcessPort):
         if not ready:
             await self.open(attempt, until, listen=listen)
             connection, at = attempt.connection, now()
+        if connection.trips.watched:
+            attempt.reckon(connection.trips)
         reply = connection.run(attempt.question(at), until, at)
         if self.replicas is None and (type(reply) is bytes or not listen):
             if attempt.owed or self._lent or attempt.topic:
@@ -178,7 +187,7 @@ class BlockingPort(ProcessPort):
         if isinstance(connection, Connection):
             connection.waiter = None
             if connection.topics:
-                connection.untune(now() + SILENT_SECONDS)
+                connection.untune(now() + connection.trips.silence)
             if waiter.owed and connection in [stray.undo_connection for stray in waiter.owed]:
                 connection.sound = False  # for that undo only
                 self.pool.of_node(connection).drop()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fencelock._core.round_trips import DIAL_SECONDS, DIAL_TRIPS, RoundTrips
+from fencelock._core.types import NoReply
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.io_asyncio import AsyncioSeveral
 from fencelock._io.link_asyncio import Link
@@ -9,8 +11,7 @@ from fencelock._io.port_asyncio import AioPort
 from fencelock._io.process_ports import ClientOptions
 from fencelock._io.sources.resolve import QuorumSource
 from fencelock._runtime.clock import now
-from fencelock._topology.io import DIAL_SECONDS
-from fencelock._topology.quorum import Identified, QuorumPortRules, identify
+from fencelock._topology.quorum import Identified, NodePortRules, QuorumPortRules, identify
 
 
 class _IdentifiedLink(Link):
@@ -20,19 +21,30 @@ class _IdentifiedLink(Link):
 
     async def _dial(self) -> AsyncConnection:
         self.reached = False  # a node that refuses connections is not retried: there are others
-        mux = await super()._dial()
-        await identify(mux, mux.command, now() + self._server_timeout, self.saw)
+        seconds = self._open_seconds()
+        until = now() + seconds
+        try:
+            mux = await super()._dial()
+            mux.stall = self.trips.within(DIAL_SECONDS, DIAL_TRIPS)
+            await identify(mux, mux.command, until, self.saw)
+        except NoReply:
+            if now() >= until:
+                self.trips.missed(seconds)
+            raise
         return mux
 
+    def _open_seconds(self) -> float:
+        return self.trips.to_open(self._server_timeout)
 
-class _AsyncNodePort(AioPort):
+
+class _AsyncNodePort(NodePortRules, AioPort):
     """The port of one node."""
 
     link: _IdentifiedLink
-    is_node = True
 
     def _new_link(self) -> _IdentifiedLink:
-        return _IdentifiedLink(self, self.source, server_timeout=DIAL_SECONDS)
+        trips = RoundTrips(DIAL_SECONDS)
+        return _IdentifiedLink(self, self.source, server_timeout=self.most, trips=trips)
 
 
 class AioQuorum(QuorumPortRules, AsyncioSeveral, AioPort):
@@ -43,8 +55,9 @@ class AioQuorum(QuorumPortRules, AsyncioSeveral, AioPort):
         self.begin_quorum(source.labels, given.prefix, given.node_timeout)
         # From the answer that decides, the others get no less.
         self.look_seconds = given.node_timeout
-        of_nodes = given._replace(server_timeout=self.first_seconds)
-        self.nodes = [_AsyncNodePort(each, of_nodes) for each in source.sources]
+        self.nodes = [_AsyncNodePort(each, given) for each in source.sources]
+        self.link.trips = self.far(self.nodes)
+        self._keep_pace(self.link.trips)
         links = [node.link for node in self.nodes]
         for number, link in enumerate(links):
             link.saw = self.identified(number)

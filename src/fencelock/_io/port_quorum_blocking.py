@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from fencelock._core.types import NoReply
-from fencelock._io.bounded_call import within
+from fencelock._core.round_trips import DIAL_SECONDS, RoundTrips
 from fencelock._io.connection_blocking import Connection, Pushed, dial
-from fencelock._io.io_blocking import DIAL, BlockingSeveral, opened
+from fencelock._io.io_blocking import BlockingSeveral
 from fencelock._io.pool_blocking import Pool
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.process_ports import ClientOptions
 from fencelock._io.sources.kinds import One
 from fencelock._io.sources.resolve import QuorumSource
 from fencelock._io.threads import run_blocking
-from fencelock._topology.quorum import Identified, QuorumPortRules, identify
+from fencelock._topology.quorum import Identified, NodePortRules, QuorumPortRules, identify
 
 
 class _IdentifiedPool(Pool):
@@ -23,15 +22,9 @@ class _IdentifiedPool(Pool):
 
     __slots__ = ("saw",)
 
-    def __init__(self, source: One, pushed: Pushed, saw: Identified) -> None:
-        super().__init__(partial(dial, source), pushed)
+    def __init__(self, source: One, pushed: Pushed, most: float, saw: Identified) -> None:
+        super().__init__(partial(dial, source), pushed, most, RoundTrips(DIAL_SECONDS))
         self.saw: Identified = saw
-
-    def dial(self, until: float) -> Connection:
-        try:
-            return within(until, self, partial(opened, self), name=DIAL, dispose=self.give)
-        except TimeoutError:
-            raise NoReply("no connection in time", sent=False) from None
 
     def connect(self, until: float) -> Connection:
         """Open a connection, and take the identity of the server there."""
@@ -41,15 +34,15 @@ class _IdentifiedPool(Pool):
         return connection
 
 
-class _NodePort(BlockingPort):
+class _NodePort(NodePortRules, BlockingPort):
     """The port of one node."""
 
     pool: _IdentifiedPool
-    is_node = True
     saw: Identified = staticmethod(lambda _run_id, _now: None)  # the quorum says it
 
     def _new_pool(self) -> _IdentifiedPool:
-        return _IdentifiedPool(self.source, self._ear, lambda *seen: self.saw(*seen))  # noqa: PLW0108 - it is set later
+        saw: Identified = lambda *seen: self.saw(*seen)  # noqa: E731, PLW0108 - it is set later
+        return _IdentifiedPool(self.source, self._ear, self.most, saw)
 
 
 class BlockingQuorum(QuorumPortRules, BlockingSeveral, BlockingPort):
@@ -59,13 +52,12 @@ class BlockingQuorum(QuorumPortRules, BlockingSeveral, BlockingPort):
 
     def __init__(self, source: QuorumSource, given: ClientOptions) -> None:
         self.begin_quorum(source.labels, given.prefix, given.node_timeout)
-        of_nodes = given._replace(server_timeout=self.first_seconds)
-        self.nodes = [_NodePort(each, of_nodes) for each in source.sources]
+        self.nodes = [_NodePort(each, given) for each in source.sources]
         super().__init__(source, given)
 
     def _new_pool(self) -> Pool:
         # never dialled: the nodes have their own
-        return Pool(partial(dial, self.source.sources[0]), self._ear)
+        return Pool(partial(dial, self.source.sources[0]), self._ear, trips=self.far(self.nodes))
 
     def _start(self) -> None:
         super()._start()

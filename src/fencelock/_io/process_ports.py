@@ -24,7 +24,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 from fencelock._core.deadlock.unit_waits import UnitWaits
 from fencelock._core.engine import Engine
@@ -35,6 +35,7 @@ from fencelock._core.lock.release import give_back_all
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.retry import ask, left_behind
+from fencelock._core.round_trips import FIRST_TRIPS, RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, Reply
 from fencelock._io.wire import pack, pack_call
@@ -100,6 +101,18 @@ class ProcessPort(Whole):
         with self.mutex:  # another thread may be looking through the ports
             self.waits: UnitWaits = _waits.setdefault(process.number(), UnitWaits())
             self.waits.ports[self] = None
+
+    def _keep_pace(self, trips: RoundTrips) -> None:
+        """Have ``server_timeout`` grow where round trips are long."""
+        alive = ref(self)  # without a cycle
+
+        def noted() -> None:
+            port = alive()
+            if port is not None:
+                least = port.given.server_timeout
+                port.server_timeout = trips.within(least, FIRST_TRIPS) if trips.far else least
+
+        trips.noted = noted
 
     def new_id(self) -> bytes:
         """Return 128 random bits in hexadecimal: no shell takes that for an option.

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import Any, Protocol
 from weakref import ref
@@ -26,7 +27,9 @@ from weakref import ref
 from fencelock._core.deadlines import PING_SECONDS, PONG_SECONDS, QUIET_SECONDS, retry_delay
 from fencelock._core.lock.maintain import recheck
 from fencelock._core.port import Port
+from fencelock._core.round_trips import FIRST_TRIPS
 from fencelock._core.types import NoReply
+from fencelock._io.bounded_call import Work, WorkClaim, under_way
 from fencelock._io.connect import is_master
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.poll import POLLIN, poller
@@ -41,7 +44,8 @@ from fencelock.errors import FencelockError
 LINGER_SECONDS = 1.0
 # A lease held longer than this gets a connection that hears revocations; shorter ones cost none.
 LISTEN_AFTER_SECONDS = 0.2
-CONNECT_SECONDS = 1.0
+CONNECT_SECONDS = 1.0  # on a near network
+EAR = "fencelock-ear"
 PAUSE_SECONDS = 1.0  # before another takes over from a thread that ended all the same
 # Without a pipe nothing can wake the thread: it looks so often.
 PIPELESS_SECONDS = 0.05
@@ -71,6 +75,7 @@ class RenewalThread:
         self._pipe: tuple[socket.socket, socket.socket] | None = None
         self._idle_since: float | None = None
         self._ear: Connection | None = None
+        self._opening: WorkClaim[Connection] | None = None  # the next one is being opened
         self._ask_at = inf  # whether the ear is alive
         self._dials = -1  # of its pool, when it was last seen to lead to a master
         self._deaf_until = 0.0
@@ -271,7 +276,8 @@ class RenewalThread:
         Not while each lease is renewed, or ends, so soon that it need not hear of a revocation.
         """
         current = now()
-        if ear.pinged_at and current >= ear.pinged_at + PONG_SECONDS:
+        pong = port.trips.within(PONG_SECONDS)
+        if ear.pinged_at and current >= ear.pinged_at + pong:
             ear.settle()  # this process may have been stopped meanwhile
             if ear.pinged_at:
                 raise NoReply("the connection that listens is silent", sent=True)
@@ -281,16 +287,21 @@ class RenewalThread:
                 lasts = port.renewals.lasts(current + PING_SECONDS)
             if lasts:
                 ear.ping(current)
-        return ear.pinged_at + PONG_SECONDS if ear.pinged_at else inf
+        return ear.pinged_at + pong if ear.pinged_at else inf
 
     def _listening(self, port: RenewedPort, until: float) -> Connection | None:
-        """Return the connection that hears revocations, opened once a lease lasts."""
+        """Return the connection that hears revocations, opened once a lease lasts.
+
+        It is opened in a thread of its own: a far server takes its time, and renewals do not wait.
+        """
         current = now()
         if self._ear is not None and not self._leads(port, self._ear):
             port.pool.give(self._ear)  # it drops the idle ones, too
             self._ear, self.hears = None, False
         if self._ear is not None:
             return self._ear
+        if self._opening is not None:
+            return self._opened(port)
         eager, self._eager = self._eager, False
         if port.nodes or not (eager or port.renewals.busy):
             return None
@@ -299,19 +310,26 @@ class RenewalThread:
         if not eager and (current < self._deaf_until or until - current < LISTEN_AFTER_SECONDS):
             return None
         self._deaf_until = current + CONNECT_SECONDS * 2
+        opening: WorkClaim[Connection] = WorkClaim(self._wake)
+        self._opening = opening
+        under_way.claim(
+            self, lambda: Work(partial(_listener, port), Connection.close), EAR, opening
+        )
+        return None
+
+    def _opened(self, port: RenewedPort) -> Connection | None:
+        """Take the connection that was being opened; None while it is, or when it could not be."""
+        opening = self._opening
+        if opening is None or opening.work is None or not opening.work.ended:
+            return None
+        self._opening = None
         try:
-            give_up_at = min(inf if eager else until, current + CONNECT_SECONDS)
-            ear = port.take_any(give_up_at)
-            if not port.pool.of_node(ear).spare(give_up_at):
-                port.pool.give(ear)  # renewing and releasing go first
-                return None
-            self._ear, self._dials = ear, -1
-            ear.subscribe(port.client_channel, give_up_at)
-            self.hears, self._ask_at = True, now() + QUIET_SECONDS
-            run_blocking(recheck(port))
+            self._ear = opening.result()
         except (NoReply, FencelockError):
             self._refused_until = now() + CONNECT_SECONDS * 2
             return None
+        self.hears, self._ask_at, self._dials = True, now() + QUIET_SECONDS, -1
+        run_blocking(recheck(port))
         return self._ear
 
     def _leads(self, port: RenewedPort, ear: Connection) -> bool:
@@ -323,13 +341,37 @@ class RenewalThread:
         dials = port.pool.of_node(ear).dials if ear.sound and ear.mastered else self._dials
         if dials != self._dials:
             self._dials = dials
+            until = now() + port.trips.within(CONNECT_SECONDS)
             with suppress(NoReply, FencelockError):
-                ear.sound = is_master(ear.command((b"HELLO",), now() + CONNECT_SECONDS))
+                ear.sound = is_master(ear.command((b"HELLO",), until))
         return ear.sound
+
+    def _wake(self) -> None:
+        with self._lock:
+            self._nudge()
 
     def _hang_up(self) -> None:
         ear, self._ear = self._ear, None
+        opening, self._opening = self._opening, None
         self.hears, self._deaf_until = False, 0.0
+        if opening is not None:
+            under_way.leave(self, opening, EAR)
         if ear is not None:
             with suppress(OSError):  # it was reset
                 ear.close()
+
+
+def _listener(port: RenewedPort) -> Connection:
+    """Return a connection that hears revocations; the last idle one stays for other requests."""
+    until = now() + port.trips.within(CONNECT_SECONDS, FIRST_TRIPS)
+    ear = port.take_any(until)
+    pool = port.pool.of_node(ear)
+    if not pool.free:
+        pool.give(ear)
+        ear = pool.dial(until)
+    try:
+        ear.subscribe(port.client_channel, until)
+    except BaseException:
+        ear.close()
+        raise
+    return ear

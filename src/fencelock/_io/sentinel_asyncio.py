@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from fencelock._core.types import NoReply, Reply
 from fencelock._io.connection_asyncio import AsyncConnection, Pushed, Slot, dial
 from fencelock._io.io_asyncio import AsyncioIo
-from fencelock._io.wire import ReplyError, server_error
+from fencelock._io.wire import ReplyError, server_error, unknown_script
 from fencelock._runtime.clock import now
-from fencelock._topology.sentinel import FRESH_SECONDS, SENTINEL_SECONDS
+from fencelock._topology.sentinel import FRESH_SECONDS
 
 if TYPE_CHECKING:
     from fencelock._io.sources.kinds import One
@@ -62,7 +62,7 @@ class AsyncMasterConnection(AsyncConnection):
             self.close()
         answer = super().request(packed, until, slot)
         if self._late_timer is None and self.sound:
-            self._late_timer = self.loop.call_later(FRESH_SECONDS, self._look_for_late)
+            self._late_timer = self.loop.call_later(self._late_after, self._look_for_late)
         return answer
 
     def behind(self, packed: bytes, until: float) -> asyncio.Future[Any] | None:
@@ -75,6 +75,8 @@ class AsyncMasterConnection(AsyncConnection):
     async def _guarded(self, slot: asyncio.Future[Any], asked_at: float, until: float) -> Reply:
         """Return an answer when it is proved that it counts; a refusal, too."""
         reply = await slot
+        if isinstance(reply, ReplyError) and unknown_script(reply):
+            return reply  # it grants nothing: it is sent again with its script
         if isinstance(reply, ReplyError):
             await self._ask_guard(self._guard.refused(server_error(reply), asked_at, until))
         else:
@@ -93,15 +95,19 @@ class AsyncMasterConnection(AsyncConnection):
         if proving is not None:
             self._io.spawn(partial(self._quietly, proving), TASK)
 
+    @property
+    def _late_after(self) -> float:
+        return max(FRESH_SECONDS, self.trips.silence)
+
     def _look_for_late(self) -> None:
         """Ask whether this is the master while an answer is late."""
         self._late_timer = None
         if not self._slots or not self.sound:
             return
-        if now() - self._slots[0][2] > FRESH_SECONDS / 2:
-            proving = partial(self._guard.still_master, now() + SENTINEL_SECONDS)
+        if now() - self._slots[0][2] > self._late_after / 2:
+            proving = partial(self._guard.still_master, now() + self._guard.round_seconds)
             self._io.spawn(partial(self._quietly, proving), TASK)
-        self._late_timer = self.loop.call_later(FRESH_SECONDS, self._look_for_late)
+        self._late_timer = self.loop.call_later(self._late_after, self._look_for_late)
 
     async def _quietly(self, flow: Flow) -> None:
         try:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.deadlines import SILENT_SECONDS
+from fencelock._core.round_trips import RoundTrips
 from fencelock._core.types import NoReply, Reply
 from fencelock._io.connection_blocking import Connection, Pushed, dial
 from fencelock._io.io_blocking import BlockingIo
@@ -40,15 +40,14 @@ class MasterConnection(Connection):
         """Run a packed request, but not at a replaced master; its answer's age counts."""
         if self._guard.is_replaced:
             raise self._replaced()
-        if not self.fresh:
-            until = min(until, (at or now()) + SILENT_SECONDS)
-        self._reads_until = until
+        self._reads_until, at = until, at or now()
         try:
             reply = super().run(request, until, at)
         except ServerError as error:
-            self._ask_guard(self._guard.refused(error, self.asked_at, until))
+            if self.asked_at == at:  # else it was sent again with its script, and that is proved
+                self._ask_guard(self._guard.refused(error, at, until))
             raise
-        if not self._guard.counts(self.asked_at):
+        if self.asked_at == at and not self._guard.counts(at):
             self._ask_guard(self._guard.prove(self.asked_at, until))
         return reply
 
@@ -105,8 +104,9 @@ class MasterConnection(Connection):
 
     def _next(self, until: float, *, broken: bool = True) -> Any:
         """Return the next message; while an answer is late, ask whether this is the master."""
-        while broken and until - now() > FRESH_SECONDS:
-            message = super()._next(now() + FRESH_SECONDS, broken=False)
+        late = max(FRESH_SECONDS, self.trips.silence)
+        while broken and until - now() > late:
+            message = super()._next(now() + late, broken=False)
             if message is not INCOMPLETE:
                 return message
             self._ask_guard(self._guard.still_master(until))
@@ -124,7 +124,7 @@ class BlockingDialer(BlockingIo):
         return dial(source, until, pushed, make)
 
 
-def following(service: SentinelService) -> Callable[[float, Pushed], Connection]:
-    """Return what opens connections to the master of a service."""
-    monitor = MasterMonitor(service, BlockingDialer())
+def following(service: SentinelService, trips: RoundTrips) -> Callable[[float, Pushed], Connection]:
+    """Return what opens connections to the master of a service, whose round trips are these."""
+    monitor = MasterMonitor(service, BlockingDialer(), trips)
     return lambda until, pushed: run_inline(monitor.connect(until, pushed))

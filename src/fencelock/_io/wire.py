@@ -187,6 +187,14 @@ def server_error(error: ReplyError) -> ServerError:
     return failure
 
 
+def accepted(replies: Sequence[Any]) -> Sequence[Any]:
+    """Return replies; raise the documented error for the first that is a refusal."""
+    for reply in replies:
+        if type(reply) is ReplyError:
+            raise server_error(reply)
+    return replies
+
+
 def _unknown(text: str, code: str) -> ServerError:
     """Return the error for a reply without a code that is known here."""
     absent = re.search(r"unknown command [`']([^`']+)", text)

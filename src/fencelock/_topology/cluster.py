@@ -35,7 +35,6 @@ from fencelock._topology.cluster_map import ClusterMap
 from fencelock._topology.io import NodeIo
 from fencelock._topology.slots import (
     LOCAL,
-    NODE_SECONDS,
     REDIRECTS_MAX,
     ClusterSource,
     NodeAddress,
@@ -145,7 +144,7 @@ class ClusterPort(Whole):
     ) -> Reply:
         """Run a packed script call at the node of its key."""
         slots, nodes = self.slots, self._io.at
-        until = min(until, self._io.now() + NODE_SECONDS)
+        until = min(until, self._io.now() + self._io.trips.call)
         step: Redirect | None = None
         for _ in range(REDIRECTS_MAX):
             if waiter is None:
@@ -201,7 +200,7 @@ class ClusterPort(Whole):
         """
         if self.closing:
             raise closed()
-        until = min(until, self._io.now() + NODE_SECONDS)
+        until = min(until, self._io.now() + self._io.trips.call)
         node = None if self.slots.doubtful else self.slots.owners[slot(waiter.key)]
         if node is None:
             node = await self._map.owner(waiter.key, until)
@@ -420,7 +419,7 @@ class ClusterPort(Whole):
     ) -> list[list[Reply | Exception]]:
         """Write each group to its place, then collect the answers as they come."""
         began = self._io.now()
-        until = min(until, began + NODE_SECONDS)
+        until = min(until, began + self._io.trips.call)
         batches = [await self._batch(group, until, waiter) for group in groups]
         asks = [each for each in batches if not each.ended]
 

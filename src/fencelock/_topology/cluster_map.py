@@ -60,6 +60,11 @@ class ClusterMap:
         self._questions: dict[object, _Question] = {}
         self.slots = SlotMap(cluster.seeds, cluster.remap, now=io.now)
 
+    @property
+    def node_seconds(self) -> float:
+        """Return one node's time to answer, before another one is asked."""
+        return self._io.trips.within(MAP_SECONDS)
+
     # -- connections ----------------------------------------------------------------------------
 
     async def lend(self, node: NodeAddress, until: float) -> Any:
@@ -116,7 +121,7 @@ class ClusterMap:
         try:
             for node in list(self.slots.sources()):
                 try:
-                    await self._ask(node, min(until, self._io.now() + MAP_SECONDS))
+                    await self._ask(node, min(until, self._io.now() + self.node_seconds))
                 except ServerDenied:
                     raise  # every node would refuse, and more attempts could lock the account
                 except (NoReply, ServerError) as error:
@@ -185,7 +190,7 @@ class ClusterMap:
 
         NoReply when the caller's time was up: then the node was not silent.
         """
-        silent_at = min(until, self._io.now() + MAP_SECONDS)
+        silent_at = min(until, self._io.now() + self.node_seconds)
         try:
             connection = await self.lend(node, silent_at)
         except (NoReply, ServerError):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Question
 from fencelock._core.types import Args, Reply
 
@@ -25,10 +26,6 @@ if TYPE_CHECKING:
 
 
 Flow = Callable[[], Coroutine[Any, Any, None]]
-
-# How long a connection to one of several servers may take to open, even if its caller gives up
-# sooner. In a loop, one that is silent for so long is given up; a busy loop looks silent, too.
-DIAL_SECONDS = 1.0
 
 
 class Latch(Protocol):
@@ -66,6 +63,11 @@ class Io(Protocol):
     async def command(self, connection: Any, args: Args, until: float) -> Reply:
         """Run a plain command; ends like ``Port.call``."""
 
+    async def commands(
+        self, connection: Any, several: Sequence[Args], until: float
+    ) -> Sequence[Reply]:
+        """Run plain commands, all sent before an answer is awaited; ends like ``Port.call``."""
+
 
 class NodeConnections(Protocol):
     """The connections to one node."""
@@ -83,6 +85,8 @@ class NodeIo(Io, Protocol):
     Each has the ``node`` that it leads to, a ``name`` with which the channels begin that it hears
     for waiters, and these ``channels`` by slot. It is ``sound`` while it may be asked something.
     """
+
+    trips: RoundTrips  # to the slowest node
 
     def caller(self) -> Hashable:
         """Return an identity of the running thread or task."""

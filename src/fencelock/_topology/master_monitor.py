@@ -18,12 +18,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+from fencelock._core.round_trips import DIAL_SECONDS, PROVED_HANDOFF_TRIPS, RoundTrips
 from fencelock._core.types import NoReply
 from fencelock._topology.io import Flow, Io
 from fencelock._topology.sentinel import (
-    CONNECT_SECONDS,
+    FIRST_FACTOR,
+    FRESH_SECONDS,
     GRACE_SECONDS,
     PUSH_SECONDS,
+    ROUND_TRIPS,
     SENTINEL_SECONDS,
     MasterState,
     Outcome,
@@ -55,6 +58,21 @@ class MasterIo(Io, Protocol):
         """
 
 
+def to_sentinels(service: SentinelService) -> RoundTrips:
+    """Return the round trips to each Sentinel, of which the slowest counts."""
+    trips = RoundTrips()
+    for _ in service.sentinels:
+        trips.part()
+    return trips
+
+
+def round_seconds(trips: RoundTrips) -> float:
+    """Return how long Sentinels get to answer."""
+    if not trips.seen:
+        return SENTINEL_SECONDS * FIRST_FACTOR
+    return trips.within(SENTINEL_SECONDS, ROUND_TRIPS)
+
+
 class Round:
     """One question to all Sentinels, and their answers, which the mutex guards.
 
@@ -62,14 +80,18 @@ class Round:
     finalizer may need a connection to the master.
     """
 
-    def __init__(self, service: SentinelService, state: MasterState, io: MasterIo) -> None:
+    def __init__(
+        self, service: SentinelService, state: MasterState, io: MasterIo, trips: RoundTrips
+    ) -> None:
+        self._trips = trips  # to the Sentinels
         self._service = service
         self._state = state
         self._io = io
-        self._majority, self._done = io.latch(), io.latch()
+        self._heard, self._majority, self._done = io.latch(), io.latch(), io.latch()
         self._unanswered = len(service.sentinels)
         self.began = io.now()
-        self._ends = self.began + SENTINEL_SECONDS
+        self._latest = self.began + round_seconds(trips)
+        self._ends = self._latest
         self.outcomes: list[Outcome] = [None] * self._unanswered
 
     def ask(self) -> None:
@@ -90,7 +112,7 @@ class Round:
 
     async def wait(self, until: float) -> None:
         """Return when enough answered, when each had its time, or at the instant."""
-        for latch in (self._majority, self._done):
+        for latch in (self._heard, self._majority, self._done):
             await latch.wait_until(min(until, self._ends))
         with self._io.mutex():
             self.note_end()
@@ -101,28 +123,33 @@ class Round:
             self._state.end_round(self.began, self.outcomes)
 
     async def _ask(self, at: int) -> None:
-        outcome = await self._said(self._service.sentinels[at], self.began + SENTINEL_SECONDS)
+        outcome = await self._said(at, self._latest)
         with self._io.mutex():
             complete, majority = self._take(at, outcome)
+        if outcome is not None:
+            self._heard.open()
         if complete:
             self._open()
         elif majority:
             self._majority.open()
 
-    async def _said(self, sentinel: Any, until: float) -> Outcome:
+    async def _said(self, at: int, until: float) -> Outcome:
         """Ask one Sentinel; None when it did not answer in time."""
+        io, sentinel, asked = self._io, self._service.sentinels[at], questions(self._service)
+        began = io.now()
         try:
-            connection = await self._io.dial(sentinel, until, lambda *_: None)  # it pushes nothing
+            connection = await io.dial(sentinel, until, lambda *_: None)  # it pushes nothing
             try:
-                asked = questions(self._service)
-                return parse_reply(
-                    *[await self._io.command(connection, each, until) for each in asked]
-                )
+                began = io.now()
+                replies = await io.commands(connection, asked, until)
+                self._trips.parts[at].saw(io.now() - began)
+                return parse_reply(*replies)
             finally:
                 connection.close()
         except NoReply:
             return None
         except FencelockError as error:
+            self._trips.parts[at].saw(io.now() - began)
             return error
 
     def _take(self, at: int, outcome: Outcome) -> tuple[bool, bool]:
@@ -131,6 +158,8 @@ class Round:
         outcomes[at] = outcome
         self._unanswered -= 1
         state.heard_from(at, outcome)
+        if outcome is not None:  # now it is known how far they are
+            self._ends = min(self._ends, self.began + round_seconds(self._trips))
         state.learn((each for each in outcomes if isinstance(each, SentinelReply)), self.began)
         complete = state.is_complete(outcomes) or not self._unanswered
         majority = state.has_majority(outcomes)
@@ -141,13 +170,14 @@ class Round:
         return complete, majority
 
     def _open(self) -> None:
+        self._heard.open()
         self._majority.open()
         self._done.open()
 
 
 async def survey(io: MasterIo, service: SentinelService, until: float) -> Sequence[Outcome]:
     """Return what each Sentinel replies now; None for one without an answer by the instant."""
-    current = Round(service, MasterState(service), io)
+    current = Round(service, MasterState(service), io, to_sentinels(service))
     current.ask()
     await current.wait(until)
     return tuple(current.outcomes)
@@ -156,9 +186,14 @@ async def survey(io: MasterIo, service: SentinelService, until: float) -> Sequen
 class MasterMonitor:
     """Follows the master of one service, for the threads of a client or the tasks of a loop."""
 
-    def __init__(self, service: SentinelService, io: MasterIo) -> None:
+    def __init__(
+        self, service: SentinelService, io: MasterIo, trips: RoundTrips | None = None
+    ) -> None:
         self.service = service
         self.io = io
+        self.trips: RoundTrips = trips or RoundTrips(DIAL_SECONDS)  # to the master
+        self.trips.handoff = PROVED_HANDOFF_TRIPS
+        self.to_sentinels: RoundTrips = to_sentinels(service)
         self.state = MasterState(service)
         self._round: Round | None = None
 
@@ -170,14 +205,20 @@ class MasterMonitor:
         found = await self.refresh(*self.state.locating(self.io.now(), until))
         generation = self.state.generation  # first: one that is too old only costs another try
         named = self.state.master(found.outcomes if found else ())
-        until = min(until, self.io.now() + CONNECT_SECONDS)
+        self.trips.suppose(self.to_sentinels.seconds)
+        seconds = self.trips.to_open(until - self.io.now())
+        silent_at = self.io.now() + seconds
         guard = MasterGuard(self, generation)
         try:
-            connection = await self.io.dial(self.service.at(named), until, pushed, guard)
+            connection = await self.io.dial(self.service.at(named), silent_at, pushed, guard)
         except ServerUnreachable as error:
             raise unreachable(self.service, error) from error
+        except NoReply:
+            if self.io.now() >= silent_at and self.state.fresh_for == FRESH_SECONDS:
+                self.trips.missed(seconds)  # the Sentinels find nothing wrong with it
+            raise
         try:
-            check_role(self.service, await self.io.command(connection, (b"HELLO",), until))
+            check_role(self.service, await self.io.command(connection, (b"HELLO",), silent_at))
         except BaseException:
             connection.close()
             raise
@@ -187,7 +228,7 @@ class MasterMonitor:
     async def refresh(self, since: float, until: float) -> Round | None:
         """Wait for a round that began at ``since`` or later; when time is up, return the last."""
         while True:
-            fresh = Round(self.service, self.state, self.io)
+            fresh = Round(self.service, self.state, self.io, self.to_sentinels)
             with self.io.mutex():
                 current = self._round
                 if current is not None:
@@ -218,6 +259,15 @@ class MasterGuard:
         self.greeting = True  # a server's greeting grants nothing
 
     @property
+    def round_seconds(self) -> float:
+        """Return how long Sentinels get to answer."""
+        return round_seconds(self._monitor.to_sentinels)
+
+    @property
+    def _push_seconds(self) -> float:
+        return self._monitor.to_sentinels.within(PUSH_SECONDS, 2 * ROUND_TRIPS)
+
+    @property
     def is_replaced(self) -> bool:
         """Return True if a later master is known: nothing more may be sent here."""
         return self.generation != self.state.generation
@@ -237,7 +287,8 @@ class MasterGuard:
         Raises ``NoReply`` when there is another master now.
         """
         answered_at = self._now()
-        await self._prove(asked_at, answered_at, proof_timeout(answered_at, until))
+        far = self._monitor.to_sentinels.within(0.0, ROUND_TRIPS)
+        await self._prove(asked_at, answered_at, proof_timeout(answered_at, until, far))
 
     async def _prove(self, asked_at: float, answered_at: float, until: float) -> None:
         if self.greeting:
@@ -291,7 +342,7 @@ class MasterGuard:
         try:
             while self._held:
                 message, deliver, heard_at = self._held[0]
-                await self._prove(heard_at, heard_at, min(heard_at + PUSH_SECONDS, until))
+                await self._prove(heard_at, heard_at, min(heard_at + self._push_seconds, until))
                 del self._held[0]
                 deliver(message)
         except BaseException:

@@ -27,13 +27,40 @@ from fencelock._core.quorum.lease import (
     release_in_background,
     renew,
 )
-from fencelock._core.quorum.membership import FIRST_FACTOR, Membership, majority, run_id_of
+from fencelock._core.quorum.membership import (
+    FIRST_FACTOR,
+    UNDECIDED_FACTOR,
+    Membership,
+    majority,
+    run_id_of,
+)
+from fencelock._core.round_trips import CALL_TRIPS, RoundTrips
 from fencelock._core.types import Args, Keys, NoReply, Reply
 from fencelock._runtime.clock import now
 from fencelock.scripts import Script
 
 # Takes a node's run id, its uptime in seconds, and the instant before it was asked for them.
 Identified = Callable[[bytes, float], None]
+
+
+class NodePortRules(Engine):
+    """What the real ports of a quorum's nodes have in common."""
+
+    is_node = True
+    most: float  # how long a connection may take to open
+    given: Any
+
+    @property
+    def server_timeout(self) -> float:
+        """Return how long it may take to answer, if it is the first node."""
+        return self.trips.within(self.given.node_timeout * FIRST_FACTOR)
+
+    @server_timeout.setter
+    def server_timeout(self, seconds: float) -> None:
+        self.most = seconds
+
+    def _keep_pace(self, trips: RoundTrips) -> None:
+        """Leave ``most`` as it is: ``server_timeout`` follows by itself."""
 
 
 class QuorumPortRules(Engine):
@@ -61,7 +88,7 @@ class QuorumPortRules(Engine):
         """Note the nodes, before their ports are made."""
         self.labels = tuple(labels)
         self.needed = majority(len(labels))
-        self.node_timeout = node_timeout
+        self._node_timeout = node_timeout
         self.membership_key = membership_key(prefix)
         self.know_nothing()
 
@@ -71,9 +98,26 @@ class QuorumPortRules(Engine):
         self.membership = Membership(len(self.labels))
 
     @property
+    def node_timeout(self) -> float:
+        """Return how long a straggler is awaited once the others have decided."""
+        return self.trips.within(self._node_timeout)
+
+    @property
+    def undecided_timeout(self) -> float:
+        """Return how long votes are awaited that may decide."""
+        return self.trips.within(self._node_timeout * UNDECIDED_FACTOR, CALL_TRIPS)
+
+    @property
     def first_seconds(self) -> float:
         """Return how long the first node may take to answer a request for a lock."""
         return self.node_timeout * FIRST_FACTOR
+
+    def far(self, nodes: Sequence[Any]) -> RoundTrips:
+        """Return the round trips that decide: of the slowest node of the quickest majority."""
+        trips = RoundTrips().of_several(len(nodes) - self.needed)
+        for node in nodes:
+            trips.include(node.trips)
+        return trips
 
     def identified(self, number: int) -> Identified:
         """Return the callback that takes a node's identity."""

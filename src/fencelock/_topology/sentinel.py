@@ -20,8 +20,11 @@ from typing import Any, NamedTuple
 from fencelock._core.types import NoReply
 from fencelock.errors import ServerDenied, ServerError, ServerUnreachable, ServerUnsuitable
 
-# Each Sentinel gets this long to answer.
+# Each Sentinel gets this long to answer, and where none was ever heard, so many times longer; a far
+# one takes so many round trips.
 SENTINEL_SECONDS = 0.5
+FIRST_FACTOR = 10
+ROUND_TRIPS = 8
 # Once most have answered, the others get this much longer: a dead host would cost half a second.
 GRACE_SECONDS = 0.1
 # How long a round counts: no failover completes sooner after a Sentinel has found nothing wrong.
@@ -34,8 +37,6 @@ REPLACING_SECONDS = 0.0
 SLOW_SECONDS = 0.5
 # Connections that are opened at once share a round that began this recently.
 SHARED_SECONDS = 0.1
-# A silent master gets this long to greet; then the Sentinels are asked again.
-CONNECT_SECONDS = 1.0
 # A push waits for its proof this long: for the round that is under way, and for one after it.
 PUSH_SECONDS = 2 * SENTINEL_SECONDS
 # A caller whose time is up leaves a last question this much, within the 100 ms of I13.
@@ -228,9 +229,12 @@ def proof_since(asked_at: float, answered_at: float, fresh_for: float) -> float:
     return answered_at if slow else answered_at - fresh_for
 
 
-def proof_timeout(now: float, until: float) -> float:
-    """Return how long to wait for a proof: silent Sentinels must not take all of a call's time."""
-    return max(now + _LAST_SECONDS, (now + until) / 2)
+def proof_timeout(now: float, until: float, far: float) -> float:
+    """Return how long to wait for a proof: silent Sentinels must not take all of a call's time.
+
+    ``far``: how long those need to answer that are so far away.
+    """
+    return max(now + _LAST_SECONDS, (now + until) / 2, min(until, now + far))
 
 
 def demoted(service: SentinelService, error: ServerError) -> NoReply | None:

@@ -58,8 +58,6 @@ PROMPT_SECONDS: Final = 0.2
 SILENT_SECONDS: Final = 5.0
 # One node's time to tell the map, before another one is asked.
 MAP_SECONDS: Final = 0.5
-# One attempt's time for an answer. Then the map is read again: the node may have been replaced.
-NODE_SECONDS: Final = 1.1
 # Redirects that one attempt follows: more come only while slots move to and fro.
 REDIRECTS_MAX: Final = 5
 

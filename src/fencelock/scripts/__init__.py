@@ -91,6 +91,12 @@ def ready(*needed: Script) -> None:
         _lines(each.path)
 
 
+def with_source(script: Script, packed: bytes) -> bytes:
+    """Return a script's call in wire form with its source: a server that lacks it need not ask."""
+    named = bulk(b"EVALSHA") + bulk(script.digest)
+    return packed.replace(named, bulk(b"EVAL") + bulk(script.source), 1)
+
+
 def _source(name: str) -> str:
     """Return a script as the server gets it: with its fragments and constants filled in."""
     lines = _lines(name)

@@ -181,7 +181,7 @@ async def line_up(
 
     Only one that may be in line keeps its connection.
     """
-    now = port.now()
+    began = now = port.now()
     patient = give_up_at == FOR_EVER
     until = now + port.server_timeout if patient else answer_by(port, now, give_up_at)
     until = asks.latest if asks.latest < until else until  # noqa: FURB136 - min() takes ten times as long
@@ -198,6 +198,7 @@ async def line_up(
                 await confirm(port, asks, ends, give_up_at)
         except (NoReply, ServerError) as trouble:
             asks.asking = isinstance(trouble, NoReply) and trouble.sent  # it may arrive later
+            until = max(until, min(began + port.server_timeout, give_up_at, asks.latest))
             until = await _once_more(port, asks, trouble, until, give_up_at)
             now = port.now()
             continue

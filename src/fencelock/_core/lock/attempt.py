@@ -5,10 +5,11 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.deadlines import handoff_deadline
+from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, handoff_deadline
 from fencelock._core.description import HeldBy
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.terms import Asked, Terms
+from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Seat, Stray
 from fencelock._core.types import Reply
 from fencelock._runtime.records import NamedTuple
@@ -132,6 +133,12 @@ class Attempt(Seat):
         length = self.terms.lasting(now)
         self.ttl = self.terms.ttl
         return length
+
+    def reckon(self, trips: RoundTrips) -> None:
+        """Before it asks under its id: have a handoff last for several round trips."""
+        lease = trips.seconds * trips.handoff
+        if lease > HANDOFF_TTL_SECONDS and not self.began:
+            self.terms = self.terms.far(lease)
 
     def question(self, now: float) -> bytes:
         """Return its packed question, which goes out now: from here on there is an undo to send."""

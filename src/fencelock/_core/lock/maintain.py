@@ -24,8 +24,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import chain
+from itertools import chain, repeat
 from math import inf
+from operator import attrgetter
 
 from fencelock._core import events
 from fencelock._core.deadlines import retry_delay, validity
@@ -36,6 +37,7 @@ from fencelock._core.lock.tenure import give_up_due
 from fencelock._core.lock.terms import LOCKS, OWNED, PLAIN, REDISSON, SHARES, milliseconds
 from fencelock._core.port import FirstEnd, Port
 from fencelock._core.retry import passes
+from fencelock._core.round_trips import CALL_TRIPS
 from fencelock._core.types import Call, NoReply, Reply
 from fencelock._runtime.log import listed, log
 from fencelock.errors import FencelockError, NotAcknowledged, ServerError
@@ -48,6 +50,7 @@ from fencelock.scripts import (
     SHARES_RENEW,
     bulk,
     head,
+    with_source,
 )
 
 # Leases per command. The server needs half a millisecond, in which it serves no other client. From
@@ -55,8 +58,13 @@ from fencelock.scripts import (
 # (tests/scale/measure.py).
 LEASES_PER_CALL = 200
 
-# One silent call may hold up the others for at most this long, and at most a third of a lease.
+# One silent call may hold up the others for at most this long on a near network, and at most for a
+# third of what its shortest lease has left: so three tries fit.
 CALL_SECONDS_MAX = 1.0
+TRIES = 3
+# Where a third is less than a round trip, a try gets nearly all, and so does the first one of a
+# lease that was handed over short: a far server's answer takes most of it.
+ONE_TRY = 0.9
 # Asks for nothing, because no renewal shortens a lease: the answer says whether it is still held.
 LOOK_SECONDS = 0.001
 # Until when a renewal may shorten a lease that it must not shorten, by the server's clock.
@@ -248,10 +256,12 @@ async def _renew(
     asked_at = port.now()
     ttls = [next_ttls(batch, asked_at) for batch in batches]
     replicas_take = 0.0 if port.replicas is None else port.replicas.timeout
-    answered = asked_at + CALL_SECONDS_MAX + replicas_take  # at the latest
+    most = port.trips.within(CALL_SECONDS_MAX, CALL_TRIPS)
     with port.mutex:
-        ends = min(ends, first_end(answered))
-    until = min(asked_at + min(map(answer_within, ttls)), ends)
+        ends = min(ends, first_end(asked_at + most + replicas_take))
+    trip = port.trips.seconds
+    within = min(map(answer_within, batches, ttls, repeat(asked_at), repeat(trip)))
+    until = min(asked_at + min(most, within), ends)
     answers = await renew_batches(port, batches, ttls, until, ends)
     for batch, each, (refused, missing) in zip(batches, ttls, answers, strict=True):
         if missing is None:
@@ -319,10 +329,16 @@ def next_ttls(holds: Sequence[Hold], now: float) -> list[float]:
     ]
 
 
-def answer_within(ttls: Sequence[float]) -> float:
-    """Return how long a renewal of leases for so long waits for its answer."""
-    shortest = min({*ttls} - {LOOK_SECONDS}, default=inf)
-    return min(CALL_SECONDS_MAX, shortest / 3)
+def answer_within(holds: Sequence[Hold], ttls: Sequence[float], now: float, trip: float) -> float:
+    """Return how long a renewal of leases for so long may wait, for the sake of the shortest."""
+    if LOOK_SECONDS in ttls:
+        holds = [hold for hold, ttl in zip(holds, ttls, strict=True) if ttl != LOOK_SECONDS]
+    shortest = min(holds, key=attrgetter("deadline"), default=None)
+    if shortest is None:
+        return inf
+    left = shortest.deadline - now
+    one = left / TRIES < trip or (shortest.short and not shortest.failures)
+    return left * ONE_TRY if one else left / TRIES
 
 
 def renewal_request(
@@ -402,7 +418,10 @@ async def renew_batches(
             if port.replicas is not None:
                 asked = renewal_request(holds, ttls[0])
                 return [await renew_confirmed(port, holds, asked, until, ends)]
-            reply = await port.run(packed_renewal(holds, ttls[0]), terms.keys.lock, until)
+            request = packed_renewal(holds, ttls[0])
+            if port.trips.far:  # a third of the lease may be one round trip, and no more
+                request = with_source(RENEWALS[terms.batch][0], request)
+            reply = await port.run(request, terms.keys.lock, until)
             return [(refusals(holds, reply), None)]
         except (NoReply, FencelockError) as error:
             return [({}, error)]

@@ -42,6 +42,7 @@ from fencelock._core.lock.maintain import (
 )
 from fencelock._core.port import Port
 from fencelock._core.retry import Together, give_up, persist
+from fencelock._core.round_trips import CALL_TRIPS
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, NoReply, Reply
 from fencelock.errors import ClientClosed, FencelockError, NotHeld, ServerError
@@ -339,7 +340,8 @@ async def _one_by_one(
         if place is not None and place in silent:
             answers.append(NoReply(str(silent[place]), sent=False))
             continue
-        hold, by = renewal.hold, min(until, port.now() + CALL_SECONDS_MAX)
+        most = port.trips.within(CALL_SECONDS_MAX, CALL_TRIPS)
+        hold, by = renewal.hold, min(until, port.now() + most)
         try:
             asked = renewal.request()
             answers.append(await renew_confirmed(port, [hold], asked, by, hold.deadline))

@@ -7,9 +7,10 @@ sixteen arguments each time costs more than everything else a client does for an
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from copy import copy
 from functools import lru_cache
-from math import inf
-from typing import Protocol
+from math import ceil, inf
+from typing import Protocol, Self
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.keys import LockKeys
@@ -82,9 +83,10 @@ class Terms:
     nodes: Sequence[Terms]
 
     __slots__ = (
-        *("_ask", "_asked", "_freed", "_ttl", "_ttl_ms", "_vote", "batch", "client_channel"),
-        *("cohort", "deadlock_after", "due", "ends", "generation", "keys", "lease", "linger"),
-        *("mark", "nodes", "options", "owned", "plain", "steady", "topic", "ttl", "valid", "words"),
+        *("_ask", "_asked", "_far", "_freed", "_ttl", "_ttl_ms", "_vote", "batch"),
+        *("client_channel", "cohort", "deadlock_after", "due", "ends", "generation", "keys"),
+        *("lease", "linger", "mark", "nodes", "options", "owned", "plain", "steady", "topic"),
+        *("ttl", "valid", "words"),
     )
 
     def __init__(
@@ -133,6 +135,7 @@ class Terms:
         # stands between; and the last release: the length of its id, what is before, what after.
         self._asked: Between = b"", b"", b"", 0, ()
         self._freed: tuple[int, bytes, bytes] = 0, b"", b""
+        self._far: tuple[int, Self] | None = None  # those with longer handoffs, and how long
         # The length and end of a lease, and when those that are granted until an instant, and end
         # no sooner, are due: see ``acquire.begin``.
         self.due: tuple[float, float, float, float] = 0.0, inf, 0.0, 0.0
@@ -141,6 +144,19 @@ class Terms:
         """Return the lease that a handoff starts with: short when renewal will prolong it."""
         grows = self.options.renew or self.ends < inf
         return min(self.ttl, HANDOFF_TTL_SECONDS) if grows else self.ttl
+
+    def far(self, lease: float) -> Self:
+        """Return the same for a client so far away that a handoff must last for so long."""
+        lasts, short, rest = self.words.split(b" ", 2)
+        handoff_ms = milliseconds(min(self.ttl, ceil(lease)))
+        if self.ends < inf or handoff_ms <= int(short):
+            return self
+        if self._far is None or self._far[0] != handoff_ms:
+            far: Self = copy(self)
+            far._asked, far._far = (b"", b"", b"", 0, ()), None
+            far.words = b"%b %d %b" % (lasts, handoff_ms, rest)
+            self._far = handoff_ms, far
+        return self._far[1]
 
     def lasting(self, now: float) -> float:
         """Return the length of a lease that is requested now and granted at once."""

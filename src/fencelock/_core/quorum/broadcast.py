@@ -26,7 +26,6 @@ from fencelock._core.quorum.membership import (
     KEPT_SECONDS,
     LONG_SECONDS,
     SUSPECT_SECONDS,
-    UNDECIDED_FACTOR,
     Claimant,
     Membership,
     agreed,
@@ -93,7 +92,6 @@ class QuorumPort(Port, Protocol):
 
     labels: tuple[str, ...]
     closing: bool  # no new request is accepted
-    node_timeout: float
     membership: Membership
     membership_key: bytes
     suspect: dict[int, float]  # node -> the instant until which it is avoided
@@ -101,6 +99,14 @@ class QuorumPort(Port, Protocol):
     @property
     def nodes(self) -> Sequence[Port]:
         """Return the ports of the nodes."""
+
+    @property
+    def node_timeout(self) -> float:
+        """Return how long a straggler is awaited once the others have decided."""
+
+    @property
+    def undecided_timeout(self) -> float:
+        """Return how long votes are awaited that may decide."""
 
     async def exchange(
         self, asks: Sequence[Ballot], latest: float, limit: Callable[[], float]
@@ -139,7 +145,7 @@ class Ballots(list[Ballot]):
         held meanwhile. The caller puts the asks back after it has undone them.
         """
         port = self.port
-        last = port.now() + port.node_timeout * UNDECIDED_FACTOR
+        last = port.now() + port.undecided_timeout
         if latest is not None:
             last = latest if patient else min(last, latest)
         until = inf  # the answers decide: the others are awaited for ``node_timeout`` from then on

@@ -42,6 +42,7 @@ class Cloned(NamedTuple):
     connection_class: Any
     settings: dict[str, Any]
     label: str
+    spoken: set[str]  # its own label, once a server there has spoken as these settings want it
 
 
 class Bridged(NamedTuple):
@@ -72,7 +73,11 @@ def nowhere(_until: float) -> Address:
 
 def silence(source: Source) -> str:
     """Return what is said of a server that is silent while it is connected to."""
-    tls = isinstance(source, Cloned) and "SSL" in source.connection_class.__name__
+    tls = (
+        isinstance(source, Cloned)
+        and not source.spoken
+        and "SSL" in source.connection_class.__name__
+    )
     also = ": does the server use TLS on that port? redis:// is without TLS" if tls else ""
     return f"{source.label} does not answer{also}"
 
@@ -109,7 +114,7 @@ def settled(connection_class: Any, settings: Mapping[str, Any], label: str) -> D
     address = from_settings(settings) if is_plain(connection_class) else None
     if address is not None:
         return Direct(lambda _: address, str(address))
-    return Cloned(connection_class, dict(settings), label)
+    return Cloned(connection_class, dict(settings), label, set())
 
 
 def is_plain(connection_class: Any) -> bool:
