@@ -24,7 +24,7 @@ class Client:
         )
         hold.open, hold.released, hold.loss, hold.terms = True, False, None, terms
         hold.whole, hold.port = hold, self
-        self.renewals = Made(tracked=lambda: [hold])
+        self.renewals = Made(held_as=lambda _holder: [hold], tracked=lambda: [hold])
         self.lines = Made(stands=lambda _: True)
         asks = Made(local=False, answered_us=age, keys=keys, channel=b"", id=b"", news=False)
         asks.terms = Made(probe=lambda _asks, _expected, text: (self, text))

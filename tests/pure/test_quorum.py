@@ -32,6 +32,7 @@ from fencelock._core.types import NoReply, closed
 from fencelock._io.port_quorum_asyncio import AioQuorum
 from fencelock._io.port_quorum_blocking import BlockingQuorum, _IdentifiedPool
 from fencelock._io.sources import resolve
+from fencelock._runtime import process
 from fencelock._runtime.clock import now
 from fencelock.options import LeaseOptions
 from fencelock.scripts import MEMBERSHIP
@@ -320,7 +321,7 @@ def test_a_node_that_fails_after_a_wait_in_its_line_stands_for_a_refusal(
 
     monkeypatch.setattr(flow, "queue", queue)
     nothing = {"hold": None, "tenure": None, "asks": None, "held_by": ()}
-    terms = SimpleNamespace(cohort=None)
+    terms = SimpleNamespace(cohort=None, generation=process.number())
     on_nodes = [SimpleNamespace(terms=terms, wait=None, stood=stood, **nothing) for _ in range(3)]
     monkeypatch.setattr(QuorumAttempt, "_on_nodes", lambda _quorum_attempt: on_nodes)
     monkeypatch.setattr(QuorumAttempt, "rename", lambda _quorum_attempt: None)

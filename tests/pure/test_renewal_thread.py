@@ -174,7 +174,9 @@ def test_without_a_descriptor_for_its_pipe_the_thread_looks_often(
         patched.setattr(socket, "socketpair", refuses)
         renewal_thread._lay_pipe()
         assert renewal_thread._pipe is None
-        renewal_thread._ear = SimpleNamespace(sound=True, pinged_at=0.0, settle=lambda: True)
+        renewal_thread._ear = SimpleNamespace(
+            sound=True, mastered=False, pinged_at=0.0, settle=lambda: True
+        )
         began = now()
         renewal_thread._rest(port, began + SOON)
         assert now() - began < SOON

@@ -45,7 +45,7 @@ from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply
 from fencelock._runtime.clock import now
 from fencelock.errors import ServerError
-from fencelock.scripts.constants import LOCAL_MARK, NODE_MARK, NODE_WORD, SHARDED_MARK
+from fencelock.scripts.constants import NODE_MARK, NODE_WORD, SHARDED_MARK
 
 SLOTS: Final = 16384
 # The map is not read again before this long: many who find a node dead need it once.
@@ -65,7 +65,7 @@ READ_MAP: Final = (b"CLUSTER", b"SLOTS")
 # Channels that end like this are in the slot of their lock (sharded), or are heard at the node of
 # their lock only; and we read which node sends a message. See _channel.lua.
 SHARDED: Final = (NODE_MARK + SHARDED_MARK).encode()
-LOCAL: Final = (NODE_MARK + LOCAL_MARK).encode()
+LOCAL: Final = f"{NODE_MARK}+".encode()
 SENT_BY: Final = NODE_WORD.encode()
 
 

@@ -33,9 +33,8 @@ HEARTBEAT_US: Final = 2_000_000
 # A waiter whose client missed three heartbeats is taken for dead.
 LIVENESS_TIMEOUT_US: Final = 7_000_000
 
-# The last letter of a channel in a Cluster, and the one before it; see _channel.lua.
+# The last letter of a sharded channel, and the one before it; see _channel.lua.
 SHARDED_MARK: Final = "!"
-LOCAL_MARK: Final = "+"
 NODE_MARK: Final = "#"
 # Before the id of the node, with which a message on such a channel begins.
 NODE_WORD: Final = "@"

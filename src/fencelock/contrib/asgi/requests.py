@@ -23,14 +23,13 @@ from string import Formatter
 from typing import Any, TypeVar
 
 try:
-    import anyio
-    import anyio.to_thread
     from starlette.exceptions import HTTPException
     from starlette.requests import HTTPConnection
 except ImportError as _error:
     raise ImportError(
         "locked and hold of fencelock.contrib.asgi need Starlette: install the extra 'asgi'"
     ) from _error
+from anyio import CapacityLimiter, to_thread  # Starlette brings it
 
 from fencelock import AsyncClient, AsyncLock, Client, Lock, options
 from fencelock._handles.decorator import ends_a_field, literals, name_of
@@ -145,7 +144,7 @@ async def _leave(lock: AsyncLock | Lock, error: BaseException | None) -> None:
 def _in_thread(call: Callable[[], T]) -> asyncio.Future[T]:
     """Begin a call in a thread that counts for no limit: none waits for another request's."""
     running: asyncio.Future[T] = asyncio.ensure_future(
-        anyio.to_thread.run_sync(call, limiter=anyio.CapacityLimiter(1))
+        to_thread.run_sync(call, limiter=CapacityLimiter(1))
     )
     return running
 
