@@ -40,7 +40,7 @@ class Work(Generic[T]):
         self.begun: bool = False
         self.ended: bool = False
         self.claims: set[WorkClaim[T]] = set()  # of the callers that wait for it
-        self.shared = dispose is None
+        self.shared: bool = dispose is None
 
     def run(self) -> None:
         """Do it."""
