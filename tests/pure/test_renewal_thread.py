@@ -62,10 +62,18 @@ def test_the_thread_is_nudged_for_what_is_due_before_it_wakes(renewal_thread):
     assert renewal_thread.wakes_at == 99.0
 
 
+def rests(thread, port, until):
+    """Rest as the thread does: first with a look at its port, and then without it."""
+    thread._rests_until = 0.0
+    thread._prepare_rest(port, until)
+    if thread._rests_until:
+        thread._rest()
+
+
 @pytest.mark.timeout(5)
 def test_no_rest_begins_where_the_instant_has_passed(renewal_thread, port):
     """A negative timeout would be one without an end."""
-    renewal_thread._rest(port, now() - 0.5)
+    rests(renewal_thread, port, now() - 0.5)
 
 
 def test_a_nudge_ends_a_rest_that_hears_revocations(renewal_thread, port):
@@ -79,7 +87,7 @@ def test_a_nudge_ends_a_rest_that_hears_revocations(renewal_thread, port):
         sound=True, mastered=False, readable=readable, pinged_at=0.0
     )
     renewal_thread._nudge()
-    renewal_thread._rest(port, now() + SOON)
+    rests(renewal_thread, port, now() + SOON)
     assert heard == [True]
     assert not nudged(renewal_thread._pipe[0]), "one nudge ends one rest"
 
@@ -178,7 +186,7 @@ def test_without_a_descriptor_for_its_pipe_the_thread_looks_often(
             sound=True, mastered=False, pinged_at=0.0, settle=lambda: True
         )
         began = now()
-        renewal_thread._rest(port, began + SOON)
+        rests(renewal_thread, port, began + SOON)
         assert now() - began < SOON
     renewal_thread._lay_pipe()
     assert renewal_thread._pipe is not None

@@ -9,6 +9,7 @@ Rules of this file:
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import deque
@@ -32,7 +33,7 @@ from fencelock._io.cleanup_queue import CleanupQueue
 from fencelock._io.connection_blocking import Connection, dial
 from fencelock._io.pool_blocking import Pool
 from fencelock._io.pool_places import lend_place
-from fencelock._io.process_ports import CLOSE_SECONDS, ProcessPort
+from fencelock._io.process_ports import CLOSE_SECONDS, ProcessPort, note_dropped
 from fencelock._io.renewal_thread import RenewalThread
 from fencelock._io.sources.kinds import One
 from fencelock._io.threads import RepeatingThread, run_blocking
@@ -65,6 +66,14 @@ class BlockingPort(ProcessPort):
         self._renewal_thread = RenewalThread(self)
         self._cleanups = CleanupQueue(self)
         self._loss_callbacks = LossCallbacks()
+
+    def __del__(self, _ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        """End the renewal thread, if it lingers: its client was dropped."""
+        thread = getattr(self, "_renewal_thread", None)  # none after an error while it was made
+        if thread is not None and not _ending() and self.has_threads:
+            thread.orphan()
+            if not (self.closing or self.is_node):
+                note_dropped(self.label)
 
     def _new_pool(self) -> Pool:
         if isinstance(self.source, One):

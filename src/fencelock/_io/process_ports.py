@@ -23,7 +23,8 @@ from binascii import hexlify
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakValueDictionary, ref
 
 from fencelock._core.deadlock.unit_waits import UnitWaits
@@ -219,6 +220,22 @@ class ProcessPort(Whole):
 
     def after_fork(self) -> None:
         """Drop all that belongs to the parent; runs in the child, before any other code."""
+
+
+# So many clients that are dropped just after their use are a habit.
+DROPPED_MANY: Final = 100
+_dropped = count(1)
+
+
+def note_dropped(label: str) -> None:
+    """Count a client that was dropped just after its use; warn once that it is a habit."""
+    if next(_dropped) == DROPPED_MANY:
+        log.warning(
+            "%d clients were dropped just after their use, the last one of %s: each opens a"
+            " connection and starts a thread; make one client for the process",
+            DROPPED_MANY,
+            label,
+        )
 
 
 T = TypeVar("T", bound=ProcessPort)

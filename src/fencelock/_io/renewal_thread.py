@@ -2,7 +2,7 @@
 
 It starts with the first lease, or with the first waiter in line, so that a handoff does not wait
 for a new thread. It sleeps until the next lease is due, and ends when there has been no waiter and
-no lease for a while: an idle client has no thread (I10).
+no lease for a while, or when its client was dropped: an idle client has no thread (I10).
 
 Rules of this file:
 
@@ -10,6 +10,7 @@ Rules of this file:
   by code of the user's, it pauses, logs that, and goes on.
 - Only the running thread registers itself. One that is dead all the same is seen by the next lease.
 - What it can do without, it does without: descriptors for its pipe or a connection that listens.
+- It does not keep its port alive while it rests: a client that is dropped ends it at once.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class RenewedPort(Port, Protocol):
 
 
 class RenewalThread:
-    """Starts, wakes and ends the thread. Only the running thread keeps the port alive."""
+    """Starts, wakes and ends the thread. Only one that works keeps the port alive."""
 
     def __init__(self, port: RenewedPort) -> None:
         self._ref = ref(port)
@@ -74,6 +75,7 @@ class RenewalThread:
         self.wakes_at: float = inf  # at the latest; never without a thread
         self._pipe: tuple[socket.socket, socket.socket] | None = None
         self._idle_since: float | None = None
+        self._rests_until = 0.0  # or until it is called; 0.0: it has work
         self._ear: Connection | None = None
         self._opening: WorkClaim[Connection] | None = None  # the next one is being opened
         self._ask_at = inf  # whether the ear is alive
@@ -115,7 +117,7 @@ class RenewalThread:
         """
         if self._pipe is None:
             self._lay_pipe()
-        thread = threading.Thread(target=self._run, args=(self._ref(),), name="fencelock-leases")
+        thread = threading.Thread(target=self._run, name="fencelock-leases")
         trouble = started(thread)
         with self._lock:
             if trouble is not None and self._thread is None:
@@ -158,33 +160,46 @@ class RenewalThread:
             thread.join(max(0.0, until - now()))
 
     def _nudge(self) -> None:
-        if self._pipe is not None:
+        pipe = self._pipe
+        if pipe is not None:
             with suppress(OSError):  # it is full: that wakes the thread as well
-                self._pipe[1].send(b"!")
+                pipe[1].send(b"!")
 
-    def _run(self, port: RenewedPort) -> None:
+    def orphan(self) -> None:
+        """Wake the thread as its port is dropped; a finalizer calls it, which takes no mutex."""
+        self._nudge()
+
+    def _run(self) -> None:
         """Renew leases until there are none for a while.
 
         What a hook raises ends nothing, also sys.exit(), or what a debugger raises in a thread. If
         that ends the thread all the same, another takes over after a pause.
         """
         try:
-            self._renew_all(port)
+            self._renew_all()
         finally:
+            port = self._ref()
             with self._lock:
                 died = self._thread is threading.current_thread()
                 if died:
                     self._thread, self.wakes_at = None, inf
-            if died and port.renewals.busy:
+            if port is None:
+                self._hang_up()
+                self.close_pipe()
+            elif died and port.renewals.busy:
                 time.sleep(PAUSE_SECONDS)
                 self._start()
 
-    def _renew_all(self, port: RenewedPort) -> None:
+    def _renew_all(self) -> None:
         self._idle_since, failures = None, 0
-        while True:
+        while (port := self._ref()) is not None:
+            self._rests_until = 0.0
             try:
                 if not self._registered() or self._round(port):
                     return
+                del port
+                if self._rests_until:
+                    self._rest()
                 failures = 0
             except BaseException:
                 failures += 1
@@ -210,7 +225,7 @@ class RenewalThread:
         else:
             self._idle_since = None
         if next_at > current:
-            self._rest(port, next_at)
+            self._prepare_rest(port, next_at)
         else:
             run_blocking(port.maintain())
         return False
@@ -233,8 +248,8 @@ class RenewalThread:
         for end in pipe or ():
             end.close()
 
-    def _rest(self, port: RenewedPort, until: float) -> None:
-        """Sleep until the instant, a nudge, or a revocation."""
+    def _prepare_rest(self, port: RenewedPort, until: float) -> None:
+        """Have the thread rest until the instant, unless there is work."""
         ear = self._listening(port, until)
         try:
             until = until if ear is None else min(until, self._silent_at(port, ear))
@@ -251,14 +266,19 @@ class RenewalThread:
             sooner = port.renewals.next_at()
         if sooner is not None and sooner < until:
             return  # added after this check, before ``mind`` could see when we wake
-        pipe = self._pipe
-        if pipe is None:
-            time.sleep(max(0.0, min(until - now(), PIPELESS_SECONDS)))
-            if ear is not None:
-                ear.settle()
-            return
+        self._rests_until = until
+
+    def _rest(self) -> None:
+        """Sleep until the instant, a nudge, or a revocation."""
+        pipe, ear = self._pipe, self._ear
+        left = max(0.0, self._rests_until - now())
         try:
-            if ear is not None and ear.readable(pipe[0].fileno(), until - now()):
+            if pipe is None:
+                time.sleep(min(left, PIPELESS_SECONDS))
+                if ear is not None:
+                    ear.settle()
+                return
+            if ear is not None and ear.readable(pipe[0].fileno(), left):
                 ear.settle()
                 self._ask_at = max(self._ask_at, now() + QUIET_SECONDS)
                 return
@@ -267,7 +287,7 @@ class RenewalThread:
             return
         poll = poller()
         poll.register(pipe[0], POLLIN)
-        if poll.poll(0 if ear is not None else max(0.0, until - now()) * 1000):
+        if poll.poll(0 if ear is not None else left * 1000):
             pipe[0].recv(4096)
 
     def _silent_at(self, port: RenewedPort, ear: Connection) -> float:
