@@ -5,7 +5,7 @@ Rules of this file:
 - A loss is found by another thread. It strikes the body only: never what comes after it.
 - The main thread is struck by a signal, which also ends a system call that blocks. SIGURG does
   nothing by itself, and hardly any program uses it.
-- A greenlet of gevent is struck by its hub, and leaves what it waits for.
+- A greenlet of gevent or eventlet is struck by its hub, and leaves what it waits for.
 - Any other thread is struck at its next bytecode: Python cannot interrupt a call that blocks there.
 """
 
@@ -15,6 +15,8 @@ import ctypes
 import signal
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from fencelock.errors import LeaseLost
@@ -75,16 +77,32 @@ class _BySignal:
 
 
 class _InGreenlet:
-    def __init__(self, gevent: Any) -> None:
-        self._greenlet = gevent.getcurrent()
-        self._loop = gevent.get_hub().loop
+    def __init__(
+        self, greenlet: Any, soon: Callable[[Callable[[LeaseLost], None], LeaseLost], Any]
+    ) -> None:
+        self._greenlet = greenlet
+        self._soon = soon  # calls something in the hub
         self._live = False
+
+    @classmethod
+    def here(cls) -> Means | None:
+        """Return the means of a program that gevent or eventlet has patched."""
+        gevent: Any = sys.modules.get("gevent.monkey")
+        if gevent is not None and gevent.is_module_patched("threading"):
+            gevent = sys.modules["gevent"]
+            return cls(gevent.getcurrent(), gevent.get_hub().loop.run_callback_threadsafe)
+        eventlet: Any = sys.modules.get("eventlet.patcher")
+        if eventlet is not None and eventlet.is_monkey_patched("thread"):
+            eventlet = sys.modules["eventlet"]
+            soon = partial(eventlet.hubs.get_hub().schedule_call_global, 0)
+            return cls(eventlet.getcurrent(), soon)
+        return None
 
     def begin(self) -> None:
         self._live = True
 
     def strike(self, error: LeaseLost) -> None:
-        self._loop.run_callback_threadsafe(self._throw, error)
+        self._soon(self._throw, error)
 
     def _throw(self, error: LeaseLost) -> None:
         if self._live:
@@ -119,10 +137,7 @@ class _ByInterpreter:
 
 
 def _means() -> Means:
-    monkey: Any = sys.modules.get("gevent.monkey")
-    if monkey is not None and monkey.is_module_patched("threading"):
-        return _InGreenlet(sys.modules["gevent"])
-    return _BySignal() if _BySignal.works() else _ByInterpreter()
+    return _InGreenlet.here() or (_BySignal() if _BySignal.works() else _ByInterpreter())
 
 
 class LossInterrupt:

@@ -191,10 +191,10 @@ def test_a_redelivered_message_waits_for_the_lease_of_its_dead_run(fleet, jobs, 
 # --- loss -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pool", ["prefork", "solo", "threads", "gevent"])
+@pytest.mark.parametrize("pool", ["prefork", "solo", "threads", "gevent", "eventlet"])
 def test_a_loss_stops_the_task(fleet, jobs, client, server, pool):
-    if pool == "gevent":
-        pytest.importorskip("gevent")
+    if pool in {"gevent", "eventlet"}:
+        pytest.importorskip(pool)
     fleet.worker(pool=pool, slots=2)
     # A thread cannot be interrupted while it blocks.
     task = jobs.spin if pool == "threads" else jobs.hold
@@ -244,10 +244,10 @@ def test_a_worker_that_was_frozen_past_its_lease_finds_the_loss(fleet, jobs, beg
 # --- pools ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pool", ["threads", "gevent"])
+@pytest.mark.parametrize("pool", ["threads", "gevent", "eventlet"])
 def test_many_runs_of_one_worker_take_turns(fleet, jobs, go, pool, server):
-    if pool == "gevent":
-        pytest.importorskip("gevent")
+    if pool in {"gevent", "eventlet"}:
+        pytest.importorskip(pool)
     fleet.worker(pool=pool, slots=4)
     results = [jobs.hold.delay("a") for _ in range(4)]
     for number in range(4):
