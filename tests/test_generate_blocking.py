@@ -69,7 +69,7 @@ def test_every_file_says_that_it_is_generated():
         ("await flow", "run_blocking(flow)"),
         ("await awaited(self._action())", "awaited(self._action())"),
         ("await port.shut()", "port.shut()"),
-        ("holds.of(caller())", "holds.of(here.unit)"),
+        ("holds.of(caller())", "holds.of(process.here.unit)"),
     ],
 )
 def test_an_await_of_the_face_is_a_call_and_an_await_of_a_flow_is_run(source, threads):

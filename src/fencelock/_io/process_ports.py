@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import atexit
 import os
-from binascii import hexlify
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -120,7 +119,7 @@ class ProcessPort(Whole):
 
         They are drawn when they are needed: what is kept, a restored snapshot would repeat.
         """
-        return hexlify(os.urandom(16))
+        return os.urandom(16).hex().encode()
 
     def jitter(self) -> float:
         """Return a number in [0, 1) that differs from client to client; not for secrets."""

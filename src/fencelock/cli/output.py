@@ -36,6 +36,8 @@ def to_stderr(text: str) -> None:
 
 def has_terminal() -> bool:
     """Return True if we belong to a terminal, wherever stdin and stdout lead."""
+    if os.name != "posix":  # Windows has no such file
+        return sys.stderr.isatty()
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
     except OSError:
