@@ -210,9 +210,11 @@ class Tenure:
 
     def end(self) -> None:
         """End the tenure; call under the mutex."""
-        self.front = self.asks = self.spare = None
+        front, self.front, self.asks, self.spare = self.front, None, None, None
         if self.linger:
             self._lines.holders.pop(self.holder, None)
+            if isinstance(front, Hold) and front.bucket is not None:  # its handle is gone: it ends
+                self._lines.holders[self.holder] = front
         lines, key = self._lines, self.terms.cohort
         stands = lines.cohorts.get(key)
         if stands is self or getattr(stands, "tenure", None) is self:  # ``join`` was interrupted
