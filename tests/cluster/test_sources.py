@@ -29,7 +29,9 @@ REPLY = [
 RULES = (
     "~{p}* resetchannels &{p}* -@all +hello +auth +client|setname +evalsha +eval +time +get +set "
 )
-RULES += "+del +exists +pexpire +pttl +type +sadd +zadd +zrange +zcard +zrank +zscore +zpopmin +zrem "
+RULES += (
+    "+del +exists +pexpire +pttl +type +sadd +zadd +zrange +zcard +zrank +zscore +zpopmin +zrem "
+)
 RULES += "+zremrangebyscore +publish +subscribe +cluster|slots +cluster|myid +asking "
 RULES += "+pubsub|numsub +pubsub|shardnumsub +spublish +ssubscribe"
 

@@ -205,7 +205,7 @@ def test_a_master_that_was_replaced_passes_no_grant_on(connect, name):
     with replicated(1) as (old, new):
         stays = connect(old.url, server_timeout=1.0).lock(name)
         assert connect(old.url).lock(name).acquire()
-        waits = spawn(outcome, stays.acquire, timeout=30)
+        waits = spawn(outcome, stays.acquire, timeout=8)
         View(old, name).until_waiting(1)
         old.command("WAIT", 1, 5000)
         new.command("REPLICAOF", "NO", "ONE")

@@ -26,6 +26,7 @@ import contextlib
 import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from functools import partial
 from math import inf
 from typing import Any, Protocol, TypeVar
 
@@ -476,8 +477,7 @@ class AsyncioSockets:
         self, dials: Mapping[socket.socket, asyncio.Task[None]], seconds: float
     ) -> Sequence[tuple[socket.socket, BaseException | None]]:
         """Wait until one has ended; a task that was cancelled cancels all."""
-        first = asyncio.FIRST_COMPLETED
-        await asyncio.wait(dials.values(), timeout=seconds, return_when=first)
+        await asyncio.wait(dials.values(), timeout=seconds, return_when="FIRST_COMPLETED")
         return [(sock, task.exception()) for sock, task in dials.items() if task.done()]
 
     def stop(self, sock: socket.socket, task: asyncio.Task[None]) -> None:
@@ -487,11 +487,11 @@ class AsyncioSockets:
 
 
 async def _direct(source: Direct, mux: AsyncConnection, until: float) -> None:
-    loop = mux.loop
+    loop, locate = mux.loop, partial(source.locate, until)
     if source.answered:  # off the loop: it may have to be started
-        address = await loop.run_in_executor(None, source.locate, until)
+        address = await _within(until, ("locate", id(source)), locate, name="fencelock-locate")
     else:
-        address = source.locate(until)
+        address = locate()
     sock = await open_socket(AsyncioSockets(), address, until, answered=source.answered)
     adopt = loop.create_unix_connection if address.path else loop.create_connection
     try:
@@ -577,10 +577,7 @@ async def _credentials(provider: Any, until: float) -> Any:
 
 
 async def _within(until: float, key: Hashable, function: Callable[[], T], *, name: str) -> T:
-    """Do what ``bounded_call.within`` does, for a task.
-
-    The loop's own thread pool is not used: a loop that ends waits for all its threads.
-    """
+    """Do as ``bounded_call.within``, for a task; a loop that ends waits for its own pool only."""
     loop = asyncio.get_running_loop()
     bell: asyncio.Future[None] = loop.create_future()
 

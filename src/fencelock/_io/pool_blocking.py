@@ -38,7 +38,7 @@ class Pool:
 
     __slots__ = (
         *("_mastered", "_most", "_open", "_opened", "_pushed", "_reached", "closed", "dials"),
-        *("free", "trips"),
+        *("free", "silence", "trips"),
     )
 
     def __init__(
@@ -52,6 +52,7 @@ class Pool:
         self._pushed = pushed
         self._most = most  # how long a connection may take to open
         self.trips: RoundTrips = trips or RoundTrips()
+        self.silence: str = "no connection was opened in time"  # what is said of that
         # For the next call. One too many pushes out the oldest, which is closed with its last use.
         self.free: deque[Connection] = deque(maxlen=FREE_MAX)
         self._opened: WeakValueDictionary[int, Connection] = WeakValueDictionary()
@@ -148,7 +149,7 @@ class Pool:
         try:
             return within(until, self, self.opened, name=DIAL, dispose=self.give)
         except TimeoutError:
-            raise NoReply("no connection was opened in time", sent=False) from None
+            raise NoReply(self.silence, sent=False) from None
 
     def dial_for(self, claim: WorkClaim[Connection]) -> None:
         """Have a connection opened for a claim, unless one is that no caller awaits."""

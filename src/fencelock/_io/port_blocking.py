@@ -35,7 +35,7 @@ from fencelock._io.pool_blocking import Pool
 from fencelock._io.pool_places import lend_place
 from fencelock._io.process_ports import CLOSE_SECONDS, ProcessPort, note_dropped
 from fencelock._io.renewal_thread import RenewalThread
-from fencelock._io.sources.kinds import One
+from fencelock._io.sources.kinds import One, silence
 from fencelock._io.threads import RepeatingThread, run_blocking
 from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.clock import REST_SECONDS, now
@@ -81,7 +81,9 @@ class BlockingPort(ProcessPort):
         from fencelock._io.sentinel_blocking import following  # noqa: PLC0415 - for Sentinels only
 
         trips = RoundTrips(DIAL_SECONDS)  # to a silent master; then the Sentinels are asked again
-        return Pool(following(self.source, trips), self._ear, self.server_timeout, trips)
+        pool = Pool(following(self.source, trips), self._ear, self.server_timeout, trips)
+        pool.silence = silence(self.source)
+        return pool
 
     @property
     def trips(self) -> RoundTrips:

@@ -176,7 +176,11 @@ SEEDS = (
     ),
     seed(
         "a dead waiter that is still granted",
-        script("release", "return type(heard) == 'table' or heard > 0", "return true"),
+        script(
+            "release",
+            "if listeners(channel) == 0 then return false end\n  return publish(",
+            "return true, publish(",
+        ),
         worlds.TWO.under(crash=1),
         "I7",
         daily="lock",

@@ -159,7 +159,11 @@ SEEDS = (
     ),
     seed(
         "a dead waiter that is still granted",
-        script("shares_release", "return type(heard) == 'table' or heard > 0", "return true"),
+        script(
+            "shares_release",
+            "if listeners(channel) == 0 then return false end\n  return publish(",
+            "return true, publish(",
+        ),
         worlds.TWO.under(crash=1),
         "I7",
     ),

@@ -73,6 +73,8 @@ def nowhere(_until: float) -> Address:
 
 def silence(source: Source) -> str:
     """Return what is said of a server that is silent while it is connected to."""
+    if hasattr(source, "sentinels"):
+        return f"{source.label}: its Sentinels, or the master that they name, do not answer"
     tls = (
         isinstance(source, Cloned)
         and not source.spoken
