@@ -432,7 +432,7 @@ class Unproved:
 def test_a_hold_that_is_over_gets_no_more_attention(over, due):
     port, tracked = object.__new__(BlockingQuorum), []
     port.mutex, port.renewals = nullcontext(), RenewalSchedule()
-    port._renewal_thread = SimpleNamespace(mind=tracked.append)
+    port._renewal_thread = SimpleNamespace(mind=tracked.append, wakes_at=inf)
     hold = held(9.0)
     for name, value in over.items():
         setattr(hold, name, value)

@@ -354,6 +354,10 @@ class Hold(BaseLease):
         """Return True for one caller only: the one that tells its user of the loss."""
         return self._is_first("teller", object())
 
+    def begin_logging(self) -> bool:
+        """Return True for one caller only: two threads may find a loss at the same moment."""
+        return self._is_first("logger", object())
+
     def _is_first(self, name: str, mine: object) -> bool:
         """Set an attribute once; return True for the one of several threads that did."""
         return self.__dict__.setdefault(name, mine) is mine  # one step

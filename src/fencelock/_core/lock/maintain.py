@@ -560,7 +560,7 @@ def lose_all(port: Port, reason: str) -> None:
 def log_loss(hold: Hold) -> None:
     """Log a loss with its cause; the leases that a closed client gives up share one record."""
     reason, _, detail = hold.loss or (hold.end, 0.0, "")
-    if reason == "closed":
+    if reason == "closed" or not hold.begin_logging():
         return
     tell = log.info if hold.partial or hold.dropped else log.warning
     why = f"{reason}: {detail}" if detail else reason
