@@ -43,6 +43,17 @@ def test_a_template_is_checked_when_it_is_given(template, error):
         asgi.locked(fencelock.AsyncClient("redis://nowhere"), template)
 
 
+def test_other_libraries_than_asyncio_are_refused_in_words():
+    """As hypercorn's worker for trio."""
+    client = fencelock.AsyncClient("redis://nowhere")
+    for begun in (
+        asgi.Leading(client, "a", nothing).__aenter__(),
+        asgi.CancelOnDisconnect(nothing)({"type": "http"}, nothing, nothing),
+    ):
+        with pytest.raises(RuntimeError, match="needs asyncio"):
+            begun.send(None)
+
+
 def test_wrong_options_are_refused_before_any_request():
     client = fencelock.AsyncClient("redis://nowhere")
     with pytest.raises(ValueError, match="409 or 423"):
