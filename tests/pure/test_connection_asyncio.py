@@ -8,6 +8,7 @@ import pytest
 
 from fencelock._core.types import Demoted
 from fencelock._io import connection_asyncio as module
+from fencelock._io.connect import refusal
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._runtime.clock import now
 
@@ -140,7 +141,7 @@ def test_a_replicas_refusal_replaces_a_connection_and_cuts_nothing_that_is_under
             )
             refused, other = (mux.request(b"ask", now() + STALL) for _ in range(2))
             server.sendall(b"-READONLY You can't write against a read only replica.\r\n")
-            error = mux.refusal(await refused)
+            error = refusal(mux.error_of(await refused), mastered=True)
             assert isinstance(error, Demoted)
             assert (mux.sound, mux.open, other.done()) == (False, True, False)
             assert mux.closed.done()

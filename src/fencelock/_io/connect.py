@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, M
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fencelock._core.types import NoReply, Reply
+from fencelock._core.types import DEMOTED, Demoted, NoReply, Reply
 from fencelock._runtime.clock import now
 from fencelock._runtime.descriptors import own
-from fencelock.errors import FencelockError, ServerUnreachable, ServerUnsuitable
+from fencelock.errors import FencelockError, ServerError, ServerUnreachable, ServerUnsuitable
 
 if TYPE_CHECKING:
     from fencelock._io.sources.url import Address
@@ -212,3 +212,13 @@ def check_version(hello: Any) -> None:
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
     if numbers and numbers < OLDEST.get(kind, (6, 2)):
         raise ServerUnsuitable(f"{kind} {version} is too old: Redis 6.2 or Valkey 7.2 is needed")
+
+
+def refusal(error: ServerError, *, mastered: bool) -> NoReply | ServerError:
+    """Return what a refusal is to its caller: of a replica, a request that goes elsewhere.
+
+    ``mastered``: a master answered this client there before.
+    """
+    if error.code in DEMOTED:
+        return Demoted(error, mastered=mastered, sent=error.code == "UNBLOCKED")
+    return error

@@ -32,9 +32,18 @@ from typing import Any, Protocol, TypeVar
 
 from fencelock._core.round_trips import NOTED_SECONDS, RoundTrips
 from fencelock._core.seat import Seat
-from fencelock._core.types import DEMOTED, Demoted, NoReply, Reply, closed
+from fencelock._core.types import DEMOTED, NoReply, Reply, closed
 from fencelock._io.bounded_call import Work, WorkClaim, under_way
-from fencelock._io.connect import RESOLVER, Found, connecting, greet, open_socket, refused, worked
+from fencelock._io.connect import (
+    RESOLVER,
+    Found,
+    connecting,
+    greet,
+    open_socket,
+    refusal,
+    refused,
+    worked,
+)
 from fencelock._io.poll import POLLIN, poller
 from fencelock._io.prompt_asyncio import AtOnce, Resume
 from fencelock._io.sources.kinds import Bridged, Cloned, Direct, One, instead_of, silence
@@ -124,14 +133,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
             reply = await self.run(with_source(request), until)
             if type(reply) is not ReplyError:
                 return reply
-        raise self.refusal(reply)
-
-    def refusal(self, reply: ReplyError) -> NoReply | ServerError:
-        """Return the error for a refusal: of a replica, one that sends the request elsewhere."""
-        error = self.error_of(reply)
-        if error.code in DEMOTED:
-            return Demoted(error, mastered=self.mastered, sent=error.code == "UNBLOCKED")
-        return error
+        raise refusal(self.error_of(reply), mastered=self.mastered)
 
     def error_of(self, reply: ReplyError) -> ServerError:
         """Return the error for a refusal; nothing more is asked of a replica."""
@@ -145,7 +147,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         """Run a plain command and return its reply."""
         reply = await self.run(pack(args), until)
         if type(reply) is ReplyError:
-            raise self.refusal(reply)
+            raise refusal(self.error_of(reply), mastered=self.mastered)
         return reply
 
     def request(self, packed: bytes, until: float, slot: Slot | None = None) -> Any:
@@ -204,7 +206,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         """Listen to a channel; ServerDenied when the user may not. Its answer is a push."""
         reply = await self.request(pack((word, channel)), until)
         if type(reply) is ReplyError:
-            raise self.refusal(reply)
+            raise refusal(self.error_of(reply), mastered=self.mastered)
 
     @property
     def open(self) -> bool:

@@ -19,8 +19,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from fencelock._core.round_trips import NOTED_SECONDS, RoundTrips
-from fencelock._core.types import DEMOTED, Demoted, NoReply, Reply
-from fencelock._io.connect import RESOLVER, Found, connecting, greet, open_socket, worked
+from fencelock._core.types import DEMOTED, NoReply, Reply
+from fencelock._io.connect import RESOLVER, Found, connecting, greet, open_socket, refusal, worked
 from fencelock._io.poll import POLLIN, POLLOUT, Poller, poller
 from fencelock._io.sources.kinds import Bridged, Cloned, Direct, One, instead_of
 from fencelock._io.sources.url import GREETING
@@ -123,14 +123,7 @@ class Connection:
             return reply
         if unknown_script(reply) and b"EVALSHA" in request[:24]:
             return self.run(with_source(request), until)
-        raise self.refusal(reply)
-
-    def refusal(self, reply: ReplyError) -> NoReply | ServerError:
-        """Return the error for a refusal: of a replica, one that sends the request elsewhere."""
-        error = self.error_of(reply)
-        if error.code in DEMOTED:
-            return Demoted(error, mastered=self.mastered, sent=error.code == "UNBLOCKED")
-        return error
+        raise refusal(self.error_of(reply), mastered=self.mastered)
 
     def error_of(self, reply: ReplyError) -> ServerError:
         """Return the error for a refusal; nothing more is asked of a replica."""
@@ -271,7 +264,7 @@ class Connection:
             self.sound = False
             raise
         if type(reply) is ReplyError:
-            raise self.refusal(reply)
+            raise refusal(self.error_of(reply), mastered=self.mastered)
         self.channel = channel
 
     def tune(self, topic: bytes, until: float, word: bytes = b"SUBSCRIBE") -> None:
