@@ -61,8 +61,19 @@ def connections(server):
     return [line for line in lines if " name=fencelock " in line]
 
 
+@pytest.fixture(autouse=True)
+def _others():
+    """Note the threads of clients that tests before left to the collector."""
+    others.clear()
+    others.update(threading.enumerate())
+
+
+others = set()
+
+
 def ours():
-    return [each for each in threading.enumerate() if each.name.startswith("fencelock-")]
+    running = set(threading.enumerate()) - others
+    return [each for each in running if each.name.startswith("fencelock-")]
 
 
 def assert_nothing_stays(client, view):
