@@ -33,7 +33,7 @@ class RunningFunctions:
     __slots__ = ("of",)
 
     def __init__(self, of: object) -> None:
-        self.of = of
+        self.of: object = of
 
     def begin(self) -> Self:
         """Mark what this task runs in threads from here on."""

@@ -2,4 +2,4 @@
 
 from PyInstaller.utils.hooks import collect_data_files
 
-datas = collect_data_files("fencelock")
+datas: list[tuple[str, str]] = collect_data_files("fencelock")
