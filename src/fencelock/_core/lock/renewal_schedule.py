@@ -67,7 +67,16 @@ class RenewalSchedule:
 
     GRAIN = 0.02
 
-    __slots__ = ("_buckets", "_holders", "_order", "_watches", "taken", "watched", "young")
+    __slots__ = (
+        "_buckets",
+        "_filling",
+        "_holders",
+        "_order",
+        "_watches",
+        "taken",
+        "watched",
+        "young",
+    )
 
     def __init__(self, holders: dict[bytes, Any] | None = None) -> None:
         self.young: dict[Hold, float] = {}  # those that are new, each with its instant
@@ -76,6 +85,7 @@ class RenewalSchedule:
         self._buckets: dict[int, list[Bucket]] = {}  # by the grain of their instants
         self._order: list[int] = []  # a heap of these numbers, and of some that are gone
         self.taken: list[Bucket] = []  # those under way
+        self._filling: Bucket | None = None  # while holds are put there
         self._holders = {} if holders is None else holders  # those in buckets; see ``Lines``
 
     @property
@@ -197,6 +207,7 @@ class RenewalSchedule:
             bucket.batch = batch
 
     def _fill(self, bucket: Bucket, holds: Sequence[Hold], when: float) -> None:
+        self._filling = bucket
         bucket.first = min(bucket.first, when)
         bucket.end = min(bucket.end, *[hold.deadline for hold in holds])
         for hold in holds:
@@ -209,10 +220,13 @@ class RenewalSchedule:
             else:
                 self._know(hold)
             hold.bucket = bucket
+        self._filling = None
 
     def discard(self, hold: Hold) -> None:
         """Forget a hold; harmless when it is not scheduled."""
         self.young.pop(hold, None)
+        if self._filling is not None and hold in self._filling:
+            self._drop(self._filling, hold)  # an interrupt left it in both
         if hold.bucket is not None:
             self._drop(hold.bucket, hold)
             self._forget_holder(hold)
