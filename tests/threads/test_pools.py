@@ -26,6 +26,23 @@ def test_more_tasks_than_threads_acquire_and_release_in_threads(client):
     assert not lock.locked()
 
 
+def test_a_loop_ends_while_its_threads_wait(client):
+    """It waits for each of its threads: no other may come meanwhile."""
+    lock = client.lock("x")
+    found = []
+
+    def tries():
+        found.append(any(lock.acquire(timeout=0.02) for _ in range(20)))
+
+    async def play():
+        for _ in range(TASKS):
+            _ = asyncio.get_running_loop().run_in_executor(None, tries)
+
+    with client.lock("x"):
+        asyncio.run(play())
+    assert found == [False] * TASKS
+
+
 def test_a_pool_that_a_program_made_keeps_its_size(client):
     """One thread may be the whole point of it."""
     names = set()

@@ -71,7 +71,8 @@ def _of_asyncio() -> Change | None:
     def change(by: int) -> None:
         with pool._shutdown_lock:  # noqa: SLF001 - as ``submit`` does
             pool._max_workers += by  # noqa: SLF001 - there is no public way to let it grow
-            if by > 0 and pool._work_queue.qsize():  # noqa: SLF001 - as above
+            # Not as its loop ends: that waits for each thread there is.
+            if by > 0 and not pool._shutdown and pool._work_queue.qsize():  # noqa: SLF001 - as above
                 pool._adjust_thread_count()  # noqa: SLF001 - as above
 
     return change
