@@ -313,8 +313,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
-        self._transport = transport  # type: ignore[assignment]  # a stream transport, by how it is made
-        self.sound = True
+        self._transport, self.sound = transport, True  # type: ignore[assignment]  # of a stream
         own(self)
 
     def fileno(self) -> int:

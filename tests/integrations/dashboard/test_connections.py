@@ -15,7 +15,7 @@ from tests.integrations.dashboard.conftest import TOKEN, until
 pytest.importorskip("starlette")
 uvicorn = pytest.importorskip("uvicorn")
 
-from fencelock.dashboard import connections  # noqa: E402 - it needs the frameworks
+from fencelock.dashboard import _connections as connections  # noqa: E402 - it needs the frameworks
 from fencelock.dashboard.app import ServerSource, make_app  # noqa: E402 - likewise
 
 HEAD = b"GET /api/board HTTP/1.1\r\nHost: 127.0.0.1\r\n"

@@ -258,9 +258,12 @@ class RenewalSchedule:
         """Forget those that are over; one whose handle was dropped stays until its deadline."""
         for hold in holds:
             if not hold.open or hold.notified:
+                due = self.young.get(
+                    hold, hold.deadline
+                )  # a message may have made it due meanwhile
                 self.discard(hold)
                 if hold.dropped and not hold.notified:
-                    self.young[hold] = hold.deadline
+                    self.young[hold] = min(due, hold.deadline)
         for bucket in self.taken:
             for hold in [each for each in bucket if each.bucket is not bucket]:
                 del bucket[hold]

@@ -106,8 +106,8 @@ def _server(session: Session, access: Access) -> Any:
     try:
         import uvicorn
 
+        from fencelock.dashboard._connections import BoundedConnection
         from fencelock.dashboard.app import make_app
-        from fencelock.dashboard.connections import BoundedConnection
     except ImportError as error:
         raise UsageError(
             f"the dashboard needs Starlette and uvicorn, and {error.name} is not installed",
