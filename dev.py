@@ -64,7 +64,6 @@ COMPLETE = ("basedpyright", "--verifytypes", "fencelock", "--ignoreexternal")
 FAST = (
     *(f"tests/conformance/test_{name}.py" for name in ("renewal", "exclusive")),
     "tests/test_tidy.py",
-    "tests/test_ratchets.py",
     "tests/flows/test_locks.py",
     "tests/scripts/test_keyspace.py",
     *(
@@ -181,10 +180,12 @@ def nightly() -> int:
 
 
 def fast(*args: str) -> int:
-    """Run the quickest tests; in one process when arguments choose some of them."""
+    """Say which figures have grown, and run the quickest tests; with arguments, some of those."""
     folders = [folder for folder in FAST if (ROOT / folder).exists()]
     chosen = ("-m", "not slow", DAILY, f"--kinds={FAST_KINDS}", *folders, *args)
-    return run("-m", "pytest", *chosen) if args else spread(PROCESSES, *chosen)
+    if args:
+        return run("-m", "pytest", *chosen)
+    return first_failure((run("-m", "tests.test_ratchets"), spread(PROCESSES, *chosen)))
 
 
 def explore(*args: str) -> int:
