@@ -1,5 +1,6 @@
 """After a fork parent and child each do the right thing; run in programs of their own."""
 
+import contextlib
 import os
 import sys
 from importlib.util import find_spec
@@ -536,14 +537,14 @@ with asyncio.Runner() as runner:
 
 def test_a_snapshot_that_is_restored_twice_repeats_no_id(server, prefix):
     """Its copies exclude each other from then on: each id is drawn when it is needed (I14)."""
-    with (
-        program(SNAPSHOT, server.url, prefix) as first,
-        program(SNAPSHOT.replace('"u"', '"v"'), server.url, prefix) as second,
-    ):
-        taken = []
-        for each in (first, second):
-            assert each.stdout.readline() == "snapshot\n"
-        for each in (first, second):
+    with contextlib.ExitStack() as copies:
+        started, taken = [], []
+        for own in ("u", "v"):  # one after the other: until then, both send the same ids
+            text = SNAPSHOT.replace('"u"', f'"{own}"')
+            each = copies.enter_context(program(text, server.url, prefix))
+            assert each.stdout.readline() == "snapshot\n", each.stderr.read()
+            started.append(each)
+        for each in started:
             each.stdin.write("\n")
             each.stdin.flush()
             taken.append(each.stdout.readline().split())
