@@ -100,6 +100,15 @@ class Together(OneServer):
         return self.requests
 
 
+def test_leases_that_one_command_renewed_are_renewed_by_the_same_command():
+    port = Together(LEASES_PER_CALL + 3)
+    full, rest = port.next_round()
+    for _ in range(2):
+        again = port.next_round()
+        assert [any(request is each for request in again) for each in (full, rest)] == [True, True]
+    assert {each.renewals for each in port.holds} == {3}
+
+
 @pytest.mark.parametrize("how", ["released", "dropped", "reserved", "moved", "observed"])
 def test_a_command_that_is_kept_renews_no_lease_that_left_it(how):
     """Another lease of the batch is renewed as before; an observer hears of each deadline."""

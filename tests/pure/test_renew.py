@@ -102,6 +102,17 @@ def test_holds_are_found_by_holder_id_as_long_as_they_are_tracked():
     assert renewals._holders == {}
 
 
+def test_only_what_waits_is_moved():
+    renewals, waits, taken, gone = RenewalSchedule(), hold(), hold(), hold()
+    for each in (taken, gone, waits):
+        renewals.young[each] = NOW + 5 * (each is waits)
+    renewals.discard(gone)
+    assert renewals.due(NOW) == [taken]
+    renewals.move([waits, taken, gone], NOW + 1)
+    assert (renewals.all_holds(), list(renewals.under_way)) == ([waits], [taken])
+    assert renewals.next_at() == NOW + 1
+
+
 def test_short_holds_one_after_another_leave_nothing_in_the_order():
     renewals = RenewalSchedule()
     for number in range(1000):
