@@ -27,6 +27,7 @@ from fencelock._core.keys import LockKeys
 from fencelock._io.wire import ReplyError, server_error
 from fencelock._runtime.hints import Elsewhere
 from fencelock.cli.doctor.acl import MORE, acl_rule
+from fencelock.scripts.layout import LAYOUT
 from tests.local_lines import waiting_locally
 from tests.patience import patient  # noqa: F401 - pytest finds the fixture here
 from tests.replication import replicated
@@ -403,6 +404,14 @@ def test_the_page_of_keys_shows_the_keys_that_the_library_uses(name):
 
 def keys_page() -> str:
     return (REFERENCE / "keys.md").read_text()
+
+
+def test_the_page_of_keys_has_the_words_of_a_record_and_of_a_waiter():
+    rows = re.findall(r"^\| (record|waiter|options) \| `([\w ]+)`", keys_page(), re.MULTILINE)
+    told = [form.replace("options", dict(rows)["options"]) for _, form in rows]
+
+    forms = [LAYOUT[kind] for kind in ("record", "entry", "options")]
+    assert told == [re.sub(r":\S+", "", form) for form in forms]
 
 
 def acl_rules() -> dict[str, list[str]]:
