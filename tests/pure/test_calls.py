@@ -52,7 +52,6 @@ def test_seconds_in_the_place_of_blocking_are_refused_by_every_object(face):
     [
         ("lock", {"expire": 60}, "ttl="),
         ("lock", {"auto_release_time": 10}, "ttl="),
-        ("lock", {"blocking_timeout": 5}, "timeout="),
         ("lock", {"timeout": 30, "blocking_timeout": 5}, "the length of a lease, is ttl="),
         ("lock", {"sleep": 0.1}, "wait=Poll(interval="),
         ("lock", {"auto_renewal": True}, "renew="),
@@ -64,7 +63,10 @@ def test_seconds_in_the_place_of_blocking_are_refused_by_every_object(face):
         ("rlock", {"lock_identifier": "t"}, "owner="),
         ("lock", {"retry_times": 3}, "max_tries="),
         ("lock", {"retry_delay_min": 0.1}, "wait=Poll(interval="),
-        ("lock", {"ttl_ms": 5000}, "ttl="),
+        ("lock", {"ttl_ms": 5000}, "the length of a lease is ttl=, in seconds"),
+        ("lock", {"px": 5000}, "ttl=, in seconds"),
+        ("rlock", {"expire_millis": 5000}, "ttl=, in seconds"),
+        ("semaphore", {"wait_time_ms": 5}, "timeout=, in seconds"),
         ("lock", {"context_manager_timeout": 5}, "how long to wait is timeout="),
         ("lock", {"fair": True}, "cohort=None"),
         ("lock", {"reentrant": True}, "rlock(name)"),
@@ -93,7 +95,7 @@ def test_an_option_of_another_library_is_refused_with_ours(face, make, options, 
         ({"connection_details": []}, "first argument"),
         ({"redis_connections": []}, "first argument"),
         ({"lock_prefix": "x"}, "key_prefix="),
-        ({"socket_timeout": 1}, "server_timeout="),
+        ({"socket_timeout": 1}, "server_timeout=, in seconds"),
         ({"prefix": "x"}, "key_prefix="),
     ],
 )
@@ -108,7 +110,7 @@ def test_an_option_of_another_client_is_refused_with_ours(face, options, hint):
     ("option", "hint"),
     [
         ("blocking_timeout", "how long to wait is timeout="),
-        ("ttl", "it is an option of what is acquired, as in lock(name, ttl=)"),
+        ("ttl_ms", "it is an option of what is acquired, as in lock(name, ttl=), in seconds"),
         ("expire", "as in lock(name, ttl=)"),
         ("time_out", "did you mean timeout="),
         ("zzz", "its options are blocking, timeout"),
@@ -205,6 +207,8 @@ def test_attributes_of_other_libraries_say_what_to_use(face):
                 assert name not in dir(made)
                 with pytest.raises(AttributeError, match=rf"no attribute '{name}': .*renew\(\)"):
                     getattr(made, name)
+            with pytest.raises(AttributeError, match=r"'fence': .*lease\.fence"):
+                _ = made.fence
     both = face("redis://localhost:1").rwlock("a")
     for name in ("acquire", "release", "read_lock", "write_lock"):
         assert name not in dir(both)
