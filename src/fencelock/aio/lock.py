@@ -23,7 +23,14 @@ from fencelock._handles.body import UNSURE, Body, raise_release_error
 from fencelock._handles.handle import DropFinalizer, Holds
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.tasks import run_release
-from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, refuse_options, unnamed
+from fencelock._runtime.hints import (
+    FENCE,
+    RENEW,
+    Elsewhere,
+    made_by_clients,
+    refuse_options,
+    unnamed,
+)
 from fencelock._runtime.process import ProcessBound
 from fencelock.aio.caller import (
     by_caller,
@@ -43,6 +50,9 @@ class AsyncHolder(ProcessBound):
     """What all handles share that hold leases."""
 
     __slots__ = ("__weakref__", "_finalizer", "_holds", "_port")
+
+    if not TYPE_CHECKING:
+        fence = Elsewhere(FENCE)
 
     @made_by_clients
     def __init__(self, port: Callable[[], AioPort], holds: Any) -> None:

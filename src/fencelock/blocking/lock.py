@@ -25,7 +25,14 @@ from fencelock._handles.handle import DropFinalizer, Holds
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking, run_release
 from fencelock._runtime import process
-from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, refuse_options, unnamed
+from fencelock._runtime.hints import (
+    FENCE,
+    RENEW,
+    Elsewhere,
+    made_by_clients,
+    refuse_options,
+    unnamed,
+)
 from fencelock._runtime.process import ProcessBound
 from fencelock.blocking.caller import (
     from_first_instruction,
@@ -42,6 +49,9 @@ class Holder(ProcessBound):
     """What all handles share that hold leases."""
 
     __slots__ = ("__weakref__", "_finalizer", "_holds", "_port")
+
+    if not TYPE_CHECKING:
+        fence = Elsewhere(FENCE)
 
     @made_by_clients
     def __init__(self, port: BlockingPort, holds: Any) -> None:
