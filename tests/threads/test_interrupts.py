@@ -8,7 +8,7 @@ import pytest
 from fencelock._core.keys import LockKeys
 from tests.patience import PATIENT
 from tests.threads.state import program, waiting
-from tests.waiting import SOON, until
+from tests.waiting import until
 
 HEAD = (
     f"""
@@ -135,7 +135,7 @@ def test_ctrl_c_ends_a_wait_and_leaves_nothing(client, server, prefix, call):
             assert running.stdout.readline() == "asks\n"
             until(lambda: waiting(server, prefix) == 1)
             running.send_signal(signal.SIGINT)
-            out, err = running.communicate(timeout=SOON)
+            out, err = running.communicate()
         assert (running.returncode, out) == (0, "interrupted\n"), err
         until(lambda: waiting(server, prefix) == 0)
 
@@ -157,7 +157,7 @@ def test_signals_that_come_often_put_off_no_timeout(client, server, prefix, case
     with client.lock("a"):
         with program(text, server.url, prefix, str(server.pid)) as running:
             try:
-                out, err = running.communicate(timeout=SOON * 3)
+                out, err = running.communicate()
             finally:
                 server.resume()
         assert (running.returncode, out) == (0, f"{outcome}\n"), err
@@ -169,7 +169,7 @@ def test_ctrl_c_in_a_body_releases(server, prefix):
         assert running.stdout.readline() == "inside\n"
         assert server.command("EXISTS", f"{prefix}a") == 1
         running.send_signal(signal.SIGINT)
-        out, err = running.communicate(timeout=SOON)
+        out, err = running.communicate()
     assert (running.returncode, out) == (0, "interrupted\n"), err
     assert server.command("EXISTS", f"{prefix}a") == 0
 
@@ -193,7 +193,7 @@ def test_ctrl_c_at_any_instant_leaves_nothing(server, prefix, contended, kind):
     block = f"def block(client, **options): return {BLOCKED.get(kind, MADE[kind])}\n"
     text = HEAD + made + block + f"contended = {contended}\n" + STORM
     with program(text, server.url, prefix, 7, 250) as running:
-        out, err = running.communicate(timeout=50)
+        out, err = running.communicate()
     assert running.returncode == 0, err
     struck, left, known = map(int, out.split())
     assert left == 0, err
@@ -206,7 +206,7 @@ def test_ctrl_c_at_any_instant_leaves_nothing(server, prefix, contended, kind):
 def test_the_interpreter_may_end_while_holding(server, prefix, story):
     """It ends at once, and names what it held; what it held ends by its ttl."""
     with program(HEAD + story, server.url, prefix) as running:
-        out, err = running.communicate(timeout=SOON)
+        out, err = running.communicate()
     assert (running.returncode, out) == (0, ""), err
     assert re.fullmatch(r"the process ends while it holds \d+ lease\(s\), which .*\n", err)
     assert re.search(r": '(a|0)'", err)
