@@ -1,4 +1,4 @@
-"""Holders and waiters of semaphores and reader/writer locks die or freeze (I7, S3, S6).
+"""Holders and waiters of semaphores and reader/writer locks die or freeze (I7).
 
 A side of a reader/writer lock belongs to the thread or task that acquired it. What a child is asked
 for runs in one of its own, so nothing releases it here: the child is killed, and its lease ends.
@@ -50,7 +50,7 @@ def test_a_killed_holders_permits_come_back_when_its_lease_ends(server, start, v
 
 @pytest.mark.slow
 def test_a_killed_reader_does_not_end_the_others(server, start, view, name):
-    """S3: its lease ends alone; the others are renewed on and on, and a writer waits for them."""
+    """Its lease ends alone; the others are renewed on and on, and a writer waits for them."""
     dead, alive, writer = start(server.url, count=3)
     for child, ttl in ((dead, 1), (alive, 4)):
         child.make("read", name, read_ttl=ttl)

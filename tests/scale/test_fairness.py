@@ -1,4 +1,4 @@
-"""Semaphores and reader/writer locks are fair, and cost two commands a turn (I5, S6)."""
+"""Semaphores and reader/writer locks are fair, and cost two commands a turn (I5)."""
 
 import pytest
 

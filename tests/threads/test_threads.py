@@ -126,7 +126,7 @@ def test_an_overdue_holders_release_never_frees_the_successor(client):
 
 
 def test_each_thread_sees_its_own_lease(client):
-    """R5: with one handle on the way of an overdue holder and its successor."""
+    """With one handle on the way of an overdue holder and its successor."""
     lock = client.rlock("a")
     seen = []
 
@@ -316,7 +316,7 @@ def test_on_lost_may_use_the_lock(client, server, prefix):
 
 
 def test_a_slow_on_lost_holds_up_no_renewal(client):
-    """I8, N1: the thread that tells losses must not let other leases expire meanwhile."""
+    """I8: the thread that tells losses must not let other leases expire meanwhile."""
     entered, leave = threading.Event(), threading.Event()
 
     def slow(_lease):
