@@ -335,11 +335,15 @@ def shown(value: Any) -> str:
     return repr(value)
 
 
+_OPTIONAL: Final = frozenset({"max_hold", "deadlock_after"})
+
+
 def positive(what: str, value: Any) -> float:
     """Return a span above 0."""
     seconds = span(what, value)
     if not 0 < seconds < math.inf:
-        raise ValueError(f"{what} must be above 0 and finite, not {shown(value)}")
+        hint = ": None is no limit" if what in _OPTIONAL and seconds == math.inf else ""
+        raise ValueError(f"{what} must be above 0 and finite, not {shown(value)}{hint}")
     return seconds
 
 
@@ -544,7 +548,7 @@ def wait_timeout(timeout: Any) -> float | None:
         return None
     seconds = span("timeout", timeout)
     if seconds > TIMEOUT_MAX:
-        raise OverflowError("timeout value is too large")
+        raise OverflowError("timeout value is too large: None waits for ever")
     return max(0.0, seconds)
 
 

@@ -53,10 +53,10 @@ def caller() -> asyncio.Task[Any]:
     """Return the task that makes this call."""
     try:
         task = asyncio.current_task()
-    except RuntimeError:  # no loop runs
+    except RuntimeError:  # no loop runs, or trio's
         task = None
     if task is None:
-        raise RuntimeError("fencelock's asyncio face must be used from a task")
+        raise RuntimeError("AsyncClient needs asyncio: no task of it makes this call")
     if _by_caller and id(getattr(task.get_coro(), "cr_code", None)) in _by_caller:
         return _who_waits_for(task)
     return task

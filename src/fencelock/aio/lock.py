@@ -19,7 +19,14 @@ from fencelock._handles.body import Body
 from fencelock._handles.handle import DropFinalizer, Holds
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.tasks import run_release
-from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, refuse_options, unnamed
+from fencelock._runtime.hints import (
+    FENCE,
+    RENEW,
+    Elsewhere,
+    made_by_clients,
+    refuse_options,
+    unnamed,
+)
 from fencelock.aio.caller import (
     by_caller,
     caller,
@@ -35,6 +42,9 @@ class AsyncHolder(AsyncEntered):
     """What all handles share that hold leases."""
 
     __slots__ = ("__weakref__", "_finalizer")
+
+    if not TYPE_CHECKING:
+        fence = Elsewhere(FENCE)
 
     @made_by_clients
     def __init__(self, port: Callable[[], AioPort], holds: Any) -> None:

@@ -21,7 +21,14 @@ from fencelock._handles.handle import DropFinalizer, Holds
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking, run_release
 from fencelock._runtime import process
-from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, refuse_options, unnamed
+from fencelock._runtime.hints import (
+    FENCE,
+    RENEW,
+    Elsewhere,
+    made_by_clients,
+    refuse_options,
+    unnamed,
+)
 from fencelock.blocking.caller import (
     home_of,
 )
@@ -34,6 +41,9 @@ class Holder(Entered):
     """What all handles share that hold leases."""
 
     __slots__ = ("__weakref__", "_finalizer")
+
+    if not TYPE_CHECKING:
+        fence = Elsewhere(FENCE)
 
     @made_by_clients
     def __init__(self, port: BlockingPort, holds: Any) -> None:

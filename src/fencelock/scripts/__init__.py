@@ -105,12 +105,21 @@ def _source(name: str) -> str:
     text = "\n".join(line for line in lines if not line.startswith(_CONSTANTS))
     for line in lines:
         if line.startswith(_CONSTANTS):
-            # Lua writes a text as Python does.
             for constant in line.removeprefix(_CONSTANTS).split():
-                text = text.replace(constant, repr(getattr(constants, constant)))
+                # Lua writes a text as Python does.
+                text = _with_value(text, constant, repr(getattr(constants, constant)))
     before, *named = text.split("'<")
     parts = (each.partition(">") for each in named)
     return before + "".join(f"'{pattern(words)}{after}" for words, _, after in parts)
+
+
+def _with_value(text: str, name: str, value: str) -> str:
+    """Return a text with a value in place of a name, but for those that only contain it."""
+    text, *others = text.split(name)
+    for other in others:
+        inside = any(end.isalnum() or end == "_" for end in (text[-1:], other[:1]))
+        text += (name if inside else value) + other
+    return text
 
 
 def _lines(name: str) -> list[str]:

@@ -196,31 +196,3 @@ def test_a_client_that_goes_away_cancels_its_request(fleet, server):
     assert big.json()["bytes"] == 1_000_000
     workers.go()
     assert workers.get("/orders/7").status_code == 200
-
-
-@pytest.mark.slow
-def test_without_the_middleware_the_lock_is_held_until_the_handler_ends(fleet, server):
-    workers = fleet(2)
-    workers.leave("/orders/7")
-    assert holder(server, "order:7")
-    assert workers.get("/orders/7").status_code == 409
-    workers.go()
-    until(lambda: holder(server, "order:7") is None, "it is released", SOON)
-    assert workers.lines("done")
-
-
-@pytest.mark.slow
-def test_a_worker_that_is_killed_frees_its_lock_after_the_ttl(fleet, beside):
-    workers = fleet(2)
-    first = beside.submit(workers.get, "/orders/7")
-    ((pid,),) = until(lambda: workers.lines("began"), "it is handled", SOON)
-    os.kill(int(pid), signal.SIGKILL)
-    assert isinstance(first.exception(), httpx.TransportError)
-    workers.go()
-
-    def served():
-        with contextlib.suppress(httpx.TransportError):
-            return workers.get("/orders/7").status_code == 200
-        return False
-
-    until(served, "another request has the lock", SOON)

@@ -192,12 +192,6 @@ def fails(alias):
         raise LookupError
 
 
-def test_on_commit_releases_at_a_rollback_too(alias, elsewhere):
-    with pytest.raises(LookupError):
-        fails(alias)
-    assert not elsewhere.lock("a").locked()
-
-
 def test_on_commit_releases_at_the_rollback_of_a_savepoint(alias, elsewhere):
     with transaction.atomic(using=alias):
         with pytest.raises(LookupError):

@@ -101,8 +101,8 @@ class Load:
     # --- a crash ----------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def crash(self, worker: subprocess.Popen[bytes] | None = None) -> Iterator[None]:
-        """Kill the process that has a lock while others wait for it, or the whole worker it is."""
+    def crash(self) -> Iterator[None]:
+        """Kill the process that has a lock while others wait for it."""
         hold = self.place.path / "hold"
         hold.touch()
         yield
@@ -111,10 +111,7 @@ class Load:
         with (self.place.path / "log").open("a") as log:
             log.write(f"killed {pid}\n")
         hold.unlink()  # another process may do the same work, to its end
-        if worker is None:
-            os.kill(int(pid), signal.SIGKILL)
-        else:
-            self.place.kill(worker)
+        os.kill(int(pid), signal.SIGKILL)
 
     def until(self, look):
         return waiting.until(look, "the workers go on", PATIENCE, tick=0.02)

@@ -1,4 +1,4 @@
-"""Web servers with more requests than threads, whose workers are killed or replaced meanwhile."""
+"""Web servers and a queue, with more requests than threads; workers are killed or replaced."""
 
 import sys
 from pathlib import Path
@@ -47,14 +47,6 @@ def test_django(load, capsys):
     load.judge(capsys, processes=4)
 
 
-def test_flask(load, capsys):
-    pytest.importorskip("flask")
-    gunicorn(load, "flask_app:app", "gthread", "--threads", "4", *RECYCLES)
-    with load.requests(160, "def", "async"):
-        pass
-    load.judge(capsys, processes=4)
-
-
 def test_flask_whose_client_was_used_before_the_fork(load, capsys):
     pytest.importorskip("flask")
     load.place.environment["USED_BEFORE_FORK"] = "1"
@@ -84,3 +76,15 @@ def test_uwsgi(load, capsys):
     with load.requests(120, "def", "async"), load.crash():
         pass
     load.judge(capsys, processes=4)
+
+
+def test_celery(load, capsys):
+    """A queue with more jobs than slots."""
+    pytest.importorskip("celery")
+    words = ("--pool=prefork", "--concurrency=4", "--max-tasks-per-child=12")
+    alone = ("--without-gossip", "--without-mingle")
+    with load.crash():
+        load.send("celery_app", "job.delay(name, number)", 120)
+        load.start("celery", "-A", f"{MODULES}.celery_app", "worker", *words, *alone)
+    load.all_done()
+    load.judge(capsys, processes=6)
