@@ -6,6 +6,8 @@ python3 dev.py test [ARG ...]     lint, types, and the tests of every change; AR
 python3 dev.py test --python 3.13 [ARG ...]
                                   the same tests with another Python, without lint and types
 python3 dev.py daily [ARG ...]    these tests only, without lint and types
+python3 dev.py test --stress [ARG ...]
+                                  the same, and for daily too: beside a busy process on each core
 python3 dev.py fast [ARG ...]     the quickest tests, for the inner loop; ARGs go to pytest
 python3 dev.py rest               the tests that ``test`` leaves for the night, with the frameworks
                                   that they need
@@ -64,7 +66,6 @@ COMPLETE = ("basedpyright", "--verifytypes", "fencelock", "--ignoreexternal")
 FAST = (
     *(f"tests/conformance/test_{name}.py" for name in ("renewal", "exclusive")),
     "tests/test_tidy.py",
-    "tests/test_ratchets.py",
     "tests/flows/test_locks.py",
     "tests/scripts/test_keyspace.py",
     *(
@@ -89,6 +90,10 @@ NEWER = "3.13"  # the Python that ``nightly`` tests beside the one that runs it
 EXPLORED = "--seconds=600"  # what ``nightly`` gives the explorer
 # What pytest ends with after Ctrl-C, and a process that SIGINT or SIGTERM killed: then stop.
 INTERRUPTED = frozenset({2, 130, 143})
+
+# Keeps a core busy until the process ends that started it, also if that one is killed.
+STRESS = "--stress"
+SPIN = "import os, sys\nwhile os.getppid() == int(sys.argv[1]): sum(range(10**6))"
 
 FAST_KINDS = 1  # of all kinds of servers on this machine, on so many
 STOP = "from fencelock import embedded; embedded.stop()"
@@ -131,6 +136,9 @@ def test(*args: str) -> int:
 
 def daily(*args: str) -> int:
     """Run the daily tests, or, in one process, those that arguments choose."""
+    if STRESS in args:
+        with all_cores_busy():
+            return daily(*(each for each in args if each != STRESS))
     if args:
         return run("-m", "pytest", *args)
     chosen = in_order("tests/verification", LONG, without=("tests/integrations",))
@@ -181,10 +189,12 @@ def nightly() -> int:
 
 
 def fast(*args: str) -> int:
-    """Run the quickest tests; in one process when arguments choose some of them."""
+    """Say which figures have grown, and run the quickest tests; with arguments, some of those."""
     folders = [folder for folder in FAST if (ROOT / folder).exists()]
     chosen = ("-m", "not slow", DAILY, f"--kinds={FAST_KINDS}", *folders, *args)
-    return run("-m", "pytest", *chosen) if args else spread(PROCESSES, *chosen)
+    if args:
+        return run("-m", "pytest", *chosen)
+    return first_failure((run("-m", "tests.test_ratchets"), spread(PROCESSES, *chosen)))
 
 
 def explore(*args: str) -> int:
@@ -240,6 +250,17 @@ ALONE = ("lint", "rest", "nightly")  # commands that take no arguments
 def spread(processes: int, *args: str) -> int:
     """Run tests in several processes."""
     return run("-m", "pytest", f"--numprocesses={processes}", *SPREAD, *args)
+
+
+@contextlib.contextmanager
+def all_cores_busy() -> Iterator[None]:
+    """Have a process for each core compute during a block; Ctrl-C ends them with the block."""
+    spin = [sys.executable, "-c", SPIN, str(os.getpid())]
+    with contextlib.ExitStack() as started:
+        for _ in range(os.cpu_count() or 1):
+            process = started.enter_context(subprocess.Popen(spin, start_new_session=True))
+            started.callback(process.kill)
+        yield
 
 
 def in_order(*long: str, without: tuple[str, ...] = ()) -> list[str]:

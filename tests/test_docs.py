@@ -27,6 +27,7 @@ from fencelock._core.keys import LockKeys
 from fencelock._io.wire import ReplyError, server_error
 from fencelock._runtime.hints import Elsewhere
 from fencelock.cli.doctor.acl import MORE, acl_rule
+from fencelock.scripts.layout import LAYOUT
 from tests.local_lines import waiting_locally
 from tests.patience import patient  # noqa: F401 - pytest finds the fixture here
 from tests.replication import replicated
@@ -244,25 +245,6 @@ def member(node: ast.stmt) -> tuple[str, str]:
 PYTHON = REFERENCE / "python.md"
 
 
-def for_threads(one: type) -> dict[str, str]:
-    """Return the public members of an asyncio class as the class for threads would have them."""
-    return {in_threads(name): in_threads(text) for name, text in rendered(one).items()}
-
-
-def in_threads(text: str) -> str:
-    """Return a stub without what the page says once about asyncio."""
-    for pattern, plain in (
-        (r"\bAsync(?=[A-Z])", ""),
-        (r"\basync def\b", "def"),
-        (r"\b__aenter__\b", "__enter__"),
-        (r"\baclose\b", "close"),
-        (r"\bAwaitable\[(\w+)\]", r"\1"),
-        (r"(on_\w+: Callable\[\[\w+\], )Any\](?: \| Literal\['cancel'\])?", r"\1object]"),
-    ):
-        text = re.sub(pattern, plain, text)
-    return text
-
-
 ASYNCIO = [one for one in CLASSES if one.__name__.startswith("Async")]
 THREADS = [one for one in CLASSES if one not in ASYNCIO]
 
@@ -270,14 +252,6 @@ THREADS = [one for one in CLASSES if one not in ASYNCIO]
 @pytest.mark.parametrize("one", THREADS, ids=lambda one: one.__name__)
 def test_the_reference_has_the_signatures_of_every_class(one):
     assert written(PYTHON).get(one.__name__) == rendered(one)
-
-
-@pytest.mark.parametrize("one", ASYNCIO, ids=lambda one: one.__name__)
-def test_the_signatures_of_the_reference_hold_for_asyncio_too(one):
-    page = written(PYTHON)
-
-    assert one.__name__ not in page
-    assert page[one.__name__.removeprefix("Async")] == for_threads(one)
 
 
 @pytest.mark.parametrize("one", FUNCTIONS, ids=lambda one: one.__name__)
@@ -430,6 +404,14 @@ def test_the_page_of_keys_shows_the_keys_that_the_library_uses(name):
 
 def keys_page() -> str:
     return (REFERENCE / "keys.md").read_text()
+
+
+def test_the_page_of_keys_has_the_words_of_a_record_and_of_a_waiter():
+    rows = re.findall(r"^\| (record|waiter|options) \| `([\w ]+)`", keys_page(), re.MULTILINE)
+    told = [form.replace("options", dict(rows)["options"]) for _, form in rows]
+
+    forms = [LAYOUT[kind] for kind in ("record", "entry", "options")]
+    assert told == [re.sub(r":\S+", "", form) for form in forms]
 
 
 def acl_rules() -> dict[str, list[str]]:

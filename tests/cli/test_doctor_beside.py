@@ -174,11 +174,11 @@ def test_a_clock_that_was_set_back(shell, clocked):
     url = ("--url", server.url)
     assert "clock set back" not in checks(shell, *url)[1]
     shell("acquire", "x", *url)
-    jump(-60)
+    jump(-3600)
     level, told, _ = found(shell, "clock set back", *url)
-    jump(60)
+    jump(3600)
     assert (level, "in the server's future" in told) == ("WARN", True)
-    assert "59s" in told or "1m00s" in told
+    assert re.search("1h00m|5[0-9]m", told), told  # less what passed meanwhile
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,10 @@
 import asyncio
 import threading
 from itertools import pairwise
-from types import SimpleNamespace
 
 import pytest
 
-from fencelock._io import port_blocking
 from fencelock._io.port_asyncio import AioPort
-from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import RepeatingThread, run_blocking
 from fencelock._runtime.clock import now
 
@@ -61,12 +58,6 @@ def assert_paused(runs):
     assert all(pause >= PAUSE * 0.9 for pause in pauses)
 
 
-def test_a_thread_sleeps_until_the_instant():
-    until = now() + PAUSE
-    run_blocking(object.__new__(BlockingPort).sleep(until))
-    assert now() >= until
-
-
 @pytest.mark.parametrize("pause", [PAUSE, 0.0, -1.0])
 def test_a_task_sleeps_until_the_instant_and_lets_others_run(pause):
     async def sleeps():
@@ -78,17 +69,3 @@ def test_a_task_sleeps_until_the_instant_and_lets_others_run(pause):
     until, turns = asyncio.run(sleeps())
     assert now() >= until
     assert turns == 1, "others ran, also where the instant has passed"
-
-
-@pytest.mark.parametrize("rung", [[True], [False, False, True]])
-def test_a_thread_that_waits_for_others_of_its_client_ends_at_the_first_ring(monkeypatch, rung):
-    """It looks then, also where no news came: perhaps it is part of a deadlock."""
-    left = list(rung)
-
-    class Bell:
-        def acquire(self, timeout=None):
-            return timeout is None or left.pop(0)
-
-    monkeypatch.setattr(port_blocking, "threading", SimpleNamespace(Lock=Bell))
-    BlockingPort._wait_for_bell(SimpleNamespace(news=False, connection=None), now() + 60)
-    assert left == []

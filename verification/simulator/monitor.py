@@ -132,6 +132,8 @@ class Monitor:
     def told(self, hold: Hold) -> None:
         """Count that a holder was told of its loss."""
         self._lasted(hold)
+        if hold.loss is not None and hold.loss.reason == "revoked" and not self.was_revoked(hold):
+            raise Violation("L", f"{hold.holder_id!r} is told of a revocation that was none")
         self._told[id(hold)] = self._told.get(id(hold), 0) + 1
         if self._told[id(hold)] > 1:
             raise Violation("I8", "a loss was told twice")

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from importlib.util import find_spec
 
 import pytest
 
@@ -14,6 +15,11 @@ from fencelock.contrib.celery import TaskBusy, TaskLeaseLost, TaskSkipped
 from tests.integrations.celery.fleet import SECONDS, until
 
 pytestmark = pytest.mark.slow
+# Never imported here: eventlet warns of every later fork of the process that imported it.
+GREEN = [
+    pytest.param(pool, marks=pytest.mark.skipif(find_spec(pool) is None, reason=f"no {pool}"))
+    for pool in ("gevent", "eventlet")
+]
 
 
 @pytest.fixture
@@ -191,10 +197,8 @@ def test_a_redelivered_message_waits_for_the_lease_of_its_dead_run(fleet, jobs, 
 # --- loss -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pool", ["prefork", "solo", "threads", "gevent", "eventlet"])
+@pytest.mark.parametrize("pool", ["prefork", "solo", "threads", *GREEN])
 def test_a_loss_stops_the_task(fleet, jobs, client, server, pool):
-    if pool in {"gevent", "eventlet"}:
-        pytest.importorskip(pool)
     fleet.worker(pool=pool, slots=2)
     # A thread cannot be interrupted while it blocks.
     task = jobs.spin if pool == "threads" else jobs.hold
@@ -244,10 +248,8 @@ def test_a_worker_that_was_frozen_past_its_lease_finds_the_loss(fleet, jobs, beg
 # --- pools ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pool", ["threads", "gevent", "eventlet"])
+@pytest.mark.parametrize("pool", ["threads", *GREEN])
 def test_many_runs_of_one_worker_take_turns(fleet, jobs, go, pool, server):
-    if pool in {"gevent", "eventlet"}:
-        pytest.importorskip(pool)
     fleet.worker(pool=pool, slots=4)
     results = [jobs.hold.delay("a") for _ in range(4)]
     for number in range(4):

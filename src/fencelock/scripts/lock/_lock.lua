@@ -26,7 +26,7 @@
 
 local LOCK = {
   pops = true,
-  entry = '^(%S+) (%S+) (%S+) ()(%d+) (%d+) (%d) (%S+)',
+  entry = '<entry: waiter holder channel @ttl handoff_ttl owned client>',
   fence = function(pool, now) return next_fence(call('GET', KEYS[pool.base + 1]), now) end,
   take = function(pool, owned, id, holder, options, fence, lease_ms)
     call('SET', KEYS[pool.base], holder, 'PX', lease_ms)

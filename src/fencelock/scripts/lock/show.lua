@@ -24,7 +24,7 @@ local function add_holders(shown, base, record)
     return recorded_hold(record, holder) or read(false, 'HGET', KEYS[base + 4], holder)
   end
   local ended, listed = call('ZRANGEBYSCORE', KEYS[base], '-inf', now), {}
-  local taken = tonumber(string.match(record, '^%d+ =%l+ [%d,]+ %d+ (%d+)') or 0)
+  local taken = tonumber(string.match(record, '<shares: taken>') or 0)
   for i = 1, #ended do
     taken = taken - tonumber(string.match(hold_of(ended[i]) or '0', '^%d+'))
   end

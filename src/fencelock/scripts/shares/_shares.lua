@@ -96,7 +96,7 @@ local function open(base, kind, declared)
   local s = {base = base, clock = clock(), record = record, changed = false}
   s.now = tonumber(s.clock)
   local known, named, limit, taken, holds = string.match(record or '',
-    '^%d+ =(%l+) ([%d,]+) (%d+) (%d+)(.*)$')
+    '<shares: kind named limit taken>(.*)$')
   local idle = found == 'none' and call('EXISTS', KEYS[base + 2]) == 0
   if not (found == 'zset' and known or found == 'none' and (known or idle)) then
     return nil, foreign(s, nil, found)
@@ -168,7 +168,7 @@ end
 local function first_holder(s)
   local first = call('ZRANGE', KEYS[s.base], 0, 0)[1]
   local fence, info = string.match(first and call('HGET', KEYS[s.base + 4], first) or '',
-    '^%d+ (%d+) %d+ %d+ p%d+ %S+ (.*)')
+    '<hold: fence info>')
   return fence and fence .. ' ' .. info or ''
 end
 
