@@ -25,7 +25,7 @@ def spelled(who: HolderStatus) -> str:
     return f"{who.host}:{who.pid}" + (f" ({names})" if names else "")
 
 
-def _held(who: HolderStatus) -> str:
+def held_at_least(who: HolderStatus) -> str:
     """Return who had a lock in words; as of an answer, after which it may have held on."""
     return f"{spelled(who)} for at least {who.held_for:.1f} s, fence {who.fence}"
 
@@ -283,5 +283,5 @@ class HistoryEntry(NamedTuple):
         """Return who had the lock meanwhile, in words."""
         if self.held_by is None:
             return f"behind {self.behind}" if self.behind else ""
-        first = f", at first by {_held(self.first_held_by)}" if self.first_held_by else ""
-        return f"held by {_held(self.held_by)}{first}"
+        first = f", at first by {held_at_least(self.first_held_by)}" if self.first_held_by else ""
+        return f"held by {held_at_least(self.held_by)}{first}"

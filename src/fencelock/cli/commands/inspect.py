@@ -218,7 +218,7 @@ def _print_lock(
     info: LockStatus, key: str, done: FinishedOnce | None, last: dict[str, Any] | None
 ) -> None:
     who, left, waiting, finished = info.holder, info.remaining, str(info.waiting), ""
-    if info.local_waiters:
+    if info.waiting_units > info.waiting:
         waiting += f", and {info.waiting_units - info.waiting} for others of their client"
     ran = ""
     if last is not None:
