@@ -240,6 +240,18 @@ def test_a_further_host_is_let_in_when_it_is_named(make_http):
     assert http.get("/api/board", headers={"Host": "localhost"}).status_code == 421
 
 
+def test_metrics_are_read_by_any_address_with_a_token(make_http):
+    """Prometheus asks a pod, or a service, by an address that no option can name."""
+    http = make_http(read_token="0123456789abcdef")
+    for host, token, status in (
+        *(("10.244.0.7:8321", "0123456789abcdef", 200), ("10.244.0.7:8321", "wrong", 421)),
+        *(("10.244.0.7:8321", "", 421), ("localhost", "", 401)),
+    ):
+        headers = {"Host": host, "Authorization": f"Bearer {token}"}
+        assert http.get("/metrics", headers=headers).status_code == status
+        assert http.get("/api/board", headers=headers).status_code != 200
+
+
 FOREIGN = [
     "http://evil.example",
     "null",
