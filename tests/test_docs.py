@@ -1,9 +1,8 @@
-"""The documentation against the code: names, signatures, errors, keys, and every Python block.
+"""The documentation against the code: names, links, errors, keys, and every Python block.
 
 A fenced block says by its info string what it is: ``python`` compiles, ``python run`` also runs
 (all of a page in one process, from top to bottom, on a server of its own), ``python stub`` is a
-signature and equals the code's, that of the class for threads. ``python -m tests.test_docs`` prints
-the stubs as they should be.
+signature.
 """
 
 import asyncio
