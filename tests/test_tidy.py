@@ -99,7 +99,7 @@ def hold(rule, paths) -> None:
 SOURCE = python_files("src")
 TESTS = python_files("tests")
 PYTHON = python_files(
-    *("src", "tests", "examples", "benchmarks", "verification", "docs"),
+    *("src", "tests", "examples", "benchmarks", "verification", "docs", "tools"),
     *("dev.py", "generate_blocking.py", "build_site.py", "hatch_build.py", "release_check.py"),
     "server_check.py",
 )
