@@ -137,7 +137,7 @@ def test_no_page_has_readers_install_what_is_not_published():
 
 # --- the index ------------------------------------------------------------------------------------
 
-PROOF = {"capacity", "failovers", "ladder", "mutations", "peers-under-faults"}
+PROOF = {"capacity", "failovers", "ladder", "peers-under-faults"}
 PROOF |= {"performance", "simulator"}
 
 
