@@ -631,3 +631,13 @@ def main() -> None:
 
 if __name__ == "__main__":
     lower_the_list() if "--lower" in sys.argv else main()
+
+
+def test_the_tests_that_want_a_calm_machine_are_few_and_say_what_they_promise():
+    lines = (ROOT / "tests" / "calm.txt").read_text().splitlines()
+    named = [line.partition("  ") for line in lines if not line.startswith("#")]
+    assert len(named) <= 30
+    for test, _, promise in named:
+        path, _, name = test.partition("::")
+        assert f"def {name}(" in (ROOT / path).read_text(), test
+        assert promise
