@@ -21,7 +21,6 @@ from typing import NamedTuple
 import pytest
 
 import fencelock
-from build_site import CALLED
 from fencelock import errors, options
 from fencelock._core.keys import LockKeys
 from fencelock._io.wire import ReplyError, server_error
@@ -32,6 +31,7 @@ from tests.local_lines import waiting_locally
 from tests.patience import patient  # noqa: F401 - pytest finds the fixture here
 from tests.replication import replicated
 from tests.servers import Server
+from tools.build_site import CALLED
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
