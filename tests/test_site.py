@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-import build_site
 from tests.test_docs import PAGES, name_of
+from tools import build_site
 
 REPOSITORY = "https://x.org/me/fencelock"
 

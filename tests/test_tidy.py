@@ -100,8 +100,7 @@ SOURCE = python_files("src")
 TESTS = python_files("tests")
 PYTHON = python_files(
     *("src", "tests", "examples", "benchmarks", "verification", "docs", "tools"),
-    *("dev.py", "generate_blocking.py", "build_site.py", "hatch_build.py", "release_check.py"),
-    "server_check.py",
+    *("dev.py", "hatch_build.py"),
 )
 MARKDOWN = [path for path in tracked() if path.suffix == ".md"]
 

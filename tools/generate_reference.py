@@ -22,7 +22,7 @@ from typing import TypeGuard
 import fencelock
 from fencelock import options
 from fencelock._runtime.hints import Elsewhere
-from generate_blocking import OF_ASYNCIO
+from tools.generate_blocking import OF_ASYNCIO
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "reference" / "python"

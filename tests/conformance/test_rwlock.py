@@ -46,7 +46,7 @@ async def test_many_read_or_one_writes(world):
 
 
 async def test_each_side_has_a_ttl_of_its_own(world):
-    """A side ends on the server\'s clock."""
+    """A side ends on the server's clock."""
     lock = world.client().rwlock("a", read_ttl=10, write_ttl=30)
     async with lock.read as lease:
         assert 0 < lease.remaining() <= validity(10)

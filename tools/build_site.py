@@ -23,7 +23,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 INDEX, CHINESE_INDEX = DOCS / "README.md", DOCS / "zh-CN.md"
 WORK = ROOT / "build" / "site"
