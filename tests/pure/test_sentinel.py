@@ -116,6 +116,13 @@ def test_only_a_master_is_check_role():
         check_role(source, {b"role": b"replica"})
 
 
+def test_a_plain_server_in_the_place_of_sentinels_is_told():
+    text = "ERR unknown command 'SENTINEL', with args beginning with: 'MASTER' 's' "
+    answers = [None, server_error(ReplyError(text)), ServerUnreachable("no route")]
+    with pytest.raises(ServerUnsuitable, match=r"this is no Sentinel: use redis://$"):
+        known().master(answers)
+
+
 # --- the URL --------------------------------------------------------------------------------------
 
 
