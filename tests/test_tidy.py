@@ -31,7 +31,6 @@ SLEEPS: dict[str, str] = {
     "tests/faults/proxy.py": "the distance to a far server",
     "tests/faults/test_builds.py": "the work that is done under the lock",
     "tests/integrations/load/work.py": "the work that is done under the lock",
-    "tests/scale/fairness.py": "the work that is done under the lock",
     "tests/test_tidy.py": "bad examples, never run",
 }
 
@@ -100,7 +99,7 @@ def hold(rule, paths) -> None:
 SOURCE = python_files("src")
 TESTS = python_files("tests")
 PYTHON = python_files(
-    *("src", "tests", "examples", "benchmarks", "verification", "docs"),
+    *("src", "tests", "examples", "benchmarks", "verification", "docs", "tools"),
     *("dev.py", "generate_blocking.py", "build_site.py", "hatch_build.py", "release_check.py"),
     "server_check.py",
 )

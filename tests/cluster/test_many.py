@@ -19,7 +19,7 @@ def sent(cluster, before):
 
 @pytest.mark.slow
 def test_a_thousand_leases_over_all_slots(shared, connect, face):
-    """N1: none is lost; a renewal of each costs a script of its slot, all of a node in one go."""
+    """None is lost; a renewal of each costs a script of its slot, all of a node in one go."""
     client = connect(shared.url)
     locks = [client.lock(f"many {number}", ttl=TTL) for number in range(LEASES)]
     assert all(lock.acquire() for lock in locks)

@@ -1,4 +1,4 @@
-"""Waiting in line: row W1, and I5 to I7, I9."""
+"""Waiting in line (I5 to I7, I9)."""
 
 import pytest
 
@@ -50,7 +50,7 @@ async def test_first_come_first_served(world):
 
 @pytest.mark.no_quorum  # it asks five servers
 async def test_a_turn_costs_two_commands(world):
-    """W1, I5: nobody polls; to stand in line and to hand over, however many wait."""
+    """I5: nobody polls; to stand in line and to hand over, however many wait."""
     clients = [world.client(), world.client()]
     holder = clients[0].lock("a")
     await holder.acquire()
@@ -66,7 +66,7 @@ async def test_a_turn_costs_two_commands(world):
 
 @pytest.mark.no_quorum  # a release hands over on one node, then the others are asked
 async def test_a_release_names_the_next_holder(world):
-    """W1: the lock passes over in the release itself; nobody can come between."""
+    """The lock passes over in the release itself; nobody can come between."""
     client, waiter = world.client(), world.client().lock("a")
     holder = client.lock("a")
     await holder.acquire()
@@ -84,7 +84,7 @@ async def test_a_release_names_the_next_holder(world):
 
 @pytest.mark.slow  # what ends while others line up must outlast a stall
 async def test_one_that_tries_once_does_not_jump_the_line(world):
-    """W1: while others are in line, a free instant is theirs."""
+    """While others are in line, a free instant is theirs."""
     client = world.client()
     holder = client.lock("a", ttl=5, renew=False)
     await holder.acquire()
@@ -135,7 +135,7 @@ def in_order(world) -> list[str]:
 
 
 async def test_a_waiter_in_another_process_is_handed_the_lock(world):
-    """W1: over processes as within one."""
+    """A handoff goes over processes as within one."""
     holder = world.client().lock("a")
     await holder.acquire()
     with world.process(WAITER) as process:

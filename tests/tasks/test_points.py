@@ -149,11 +149,6 @@ async def turn(handle):
         pass
 
 
-async def quiet_turn(handle):
-    with contextlib.suppress(FencelockError):
-        await turn(handle)
-
-
 async def every_point(world, tell, least=1):
     """Play a story until something came at each suspension of its call, early and late."""
     for late in (False, True):

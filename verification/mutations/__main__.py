@@ -28,7 +28,7 @@ So defects are sown into the shipping scripts, flows, ports and transports, one 
 For each defect the named check must fail.
 `I1` and the like are [invariants](../../ARCHITECTURE.md#invariants-and-where-each-is-tested).
 More rules hold for leases: a lease lasts as long as its holder asked (`L`),
-ends at its `max_hold` (`N3`) or at its fixed instant (`N4`),
+ends at its fixed instant, if it has one (`instant`),
 goes back when another client recalls it and never stops a try while it is idle (`kept`),
 and says truly that no other client held the lock before it (`unchanged`).
 Hooks hear of each request and each grant once, and how it ended (`E`).

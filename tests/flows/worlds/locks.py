@@ -412,7 +412,7 @@ def until_instant(left, *, work=9.0):
         if hold is None:
             return
         if actor.port.now() >= end:
-            raise Violation("N4", "it was granted after the end of its lease")
+            raise Violation("instant", "it was granted after the end of its lease")
         try:
             await actor.port.sleep(actor.port.now() + work)
         finally:

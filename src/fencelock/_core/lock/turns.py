@@ -1,6 +1,6 @@
 """Acquire and release a lock in turn with the other waiters of this client; see tenure.py.
 
-Rules of this file (DESIGN §9):
+Rules of this file (I3, I5):
 
 - A waiter asks the server only as the front of its tenure. What it leaves behind, its place in line
   or a request under way, is the next waiter's: that one repeats the request with the same id.
