@@ -56,7 +56,8 @@ INSTRUMENTS = tuple(f"verification/{of}" for of in ("simulator", "runs", "soak.p
 LINTS = (
     ("ruff", "check"),
     ("ruff", "format", "--check"),
-    ("generate_blocking", "--check"),
+    ("tools.generate_blocking", "--check"),
+    ("tools.generate_reference", "--check"),
     ("mypy", "--strict", "src", "tests/typing", *INSTRUMENTS),
     ("basedpyright",),  # its settings name what it reads
 )
@@ -66,7 +67,6 @@ COMPLETE = ("basedpyright", "--verifytypes", "fencelock", "--ignoreexternal")
 FAST = (
     *(f"tests/conformance/test_{name}.py" for name in ("renewal", "exclusive")),
     "tests/test_tidy.py",
-    "tests/test_ratchets.py",
     "tests/flows/test_locks.py",
     "tests/scripts/test_keyspace.py",
     *(
@@ -180,8 +180,8 @@ def rest() -> int:
 
 
 def servers(*args: str) -> int:
-    """Fetch servers of other kinds and versions, and test on each; see server_check.py."""
-    return run("server_check.py", *args)
+    """Fetch servers of other kinds and versions, and test on each; see tools/server_check.py."""
+    return run("-m", "tools.server_check", *args)
 
 
 def nightly() -> int:
@@ -195,10 +195,12 @@ def nightly() -> int:
 
 
 def fast(*args: str) -> int:
-    """Run the quickest tests; in one process when arguments choose some of them."""
+    """Say which figures have grown, and run the quickest tests; with arguments, some of those."""
     folders = [folder for folder in FAST if (ROOT / folder).exists()]
     chosen = ("-m", "not slow", DAILY, f"--kinds={FAST_KINDS}", *folders, *args)
-    return run("-m", "pytest", *chosen) if args else spread(PROCESSES, *chosen)
+    if args:
+        return run("-m", "pytest", *chosen)
+    return first_failure((run("-m", "tests.test_ratchets"), spread(PROCESSES, *chosen)))
 
 
 def explore(*args: str) -> int:
@@ -226,19 +228,19 @@ def completeness(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def release_check(*args: str) -> int:
-    """Build the package in clean clones and check it; see release_check.py."""
+    """Build the package in clean clones and check it; see tools/release_check.py."""
     set_up(RELEASE)
-    return run("release_check.py", *args)
+    return run("-m", "tools.release_check", *args)
 
 
 def docs(*args: str) -> int:
-    """Build the site in an environment of its own; see build_site.py."""
+    """Build the site in an environment of its own; see tools/build_site.py."""
     venv = ".venv-docs"
     if VENV.name != venv:
         me = str(Path(__file__))
         return run(me, "docs", *args, python=Path(sys.executable), FENCELOCK_DEV_VENV=venv)
     set_up(SITE)
-    return run("build_site.py", *args)
+    return run("-m", "tools.build_site", *args)
 
 
 COMMANDS = {

@@ -1,4 +1,4 @@
-"""Cohorts: waiters of one client take turns without asking the server (DESIGN §9)."""
+"""Cohorts: waiters of one client take turns without asking the server."""
 
 import asyncio
 import contextlib

@@ -3,7 +3,7 @@
 The blocking face gets awaitable methods that run straight through: its coroutines must finish at
 the first ``send(None)``. What runs beside the test is a thread there and a task here.
 
-At the end of every test: each key has an expiry (X1, I10), and closed clients have no connection.
+At the end of every test: each key has an expiry (I10), and closed clients have no connection.
 """
 
 from __future__ import annotations

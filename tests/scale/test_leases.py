@@ -1,4 +1,4 @@
-"""Very many leases in one process: one thread or task keeps them all, and none is lost (I8, N1).
+"""Very many leases in one process: one thread or task keeps them all, and none is lost (I8).
 
 What it costs is printed by tests/scale/measure.py; here is what must hold on any machine.
 """
