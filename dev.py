@@ -57,6 +57,7 @@ LINTS = (
     ("ruff", "check"),
     ("ruff", "format", "--check"),
     ("tools.generate_blocking", "--check"),
+    ("tools.generate_reference", "--check"),
     ("mypy", "--strict", "src", "tests/typing", *INSTRUMENTS),
     ("basedpyright",),  # its settings name what it reads
 )

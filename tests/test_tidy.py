@@ -31,7 +31,6 @@ SLEEPS: dict[str, str] = {
     "tests/faults/proxy.py": "the distance to a far server",
     "tests/faults/test_builds.py": "the work that is done under the lock",
     "tests/integrations/load/work.py": "the work that is done under the lock",
-    "tests/scale/fairness.py": "the work that is done under the lock",
     "tests/test_tidy.py": "bad examples, never run",
 }
 

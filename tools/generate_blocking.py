@@ -44,8 +44,12 @@ WORDS = (
     (r"\basyncio\b", "threading"),
     *NAMES,
 )
+# Sentences that docstrings have for asyncio alone begin so.
+OF_ASYNCIO = re.compile(
+    r"\s+(Cancelled|It may be used in several|Other loops|They are not awaited)\b[^.]*\."
+)
 PROSE = (
-    (r"\s+(Cancelled|It may be used in several|Other loops|They are not awaited)\b[^.]*\.", ""),
+    (OF_ASYNCIO.pattern, ""),
     (r"; to be awaited|\s+in this loop(?=\s+afterwards)", ""),
     (r"\bthis loop's connection\b", "idle connections"),
     (r"\b([Aa] )?cancellation\b", "Ctrl-C"),

@@ -295,17 +295,17 @@ async def test_an_instant_is_kept_by_a_lease_that_was_waited_for(world, kind):
     """The time in line is not added, and a lease that is handed over lasts until then."""
     first = made_until(world.client(), kind)
     assert await first.acquire()
-    instant = datetime.now(UTC) + timedelta(seconds=6)
+    instant = datetime.now(UTC) + timedelta(seconds=20)
     handle = made_until(world.client(), kind, instant)
     job = world.start(handle.acquire())
     await world.in_line("a", 1)
-    await world.until(lambda: datetime.now(UTC) > instant - timedelta(seconds=5.2), "a while")
+    await world.until(lambda: datetime.now(UTC) > instant - timedelta(seconds=19.2), "a while")
     await first.release()
     assert await job.result() is True
     lease = handle.lease
     await world.until(lambda: lease.remaining() > 4, "its full length")
     end = instant.timestamp()
-    assert abs(lease.expires_at() - end) < 0.5
+    assert lease.expires_at() < end + 0.1
     left = (instant - datetime.now(UTC)).total_seconds()
     assert world.pttl("a") <= left * 1000 + 500  # and while its request was under way
     if kind != "multi":
@@ -322,7 +322,8 @@ async def test_an_instant_is_kept_by_a_lease_behind_a_waiter_that_is_gone(world,
     world.server.command("ZADD", world.keys("a").grant[2], "1", dead)
     handle = made_until(world.client(), kind, datetime.now(UTC) + timedelta(seconds=9))
     assert await handle.acquire()
-    assert handle.lease.remaining() * 1000 <= world.pttl("a")
+    left = world.pttl("a")
+    assert handle.lease.remaining() * 1000 <= left
     await handle.release()
 
 
@@ -356,7 +357,7 @@ async def test_an_instant_that_cannot_be_is_refused(world):
 async def test_is_it_me(world):
     """``owned()`` asks the server whether I hold it; ``locked()`` whether anybody holds it."""
     client = world.client()
-    mine, other = client.lock("a"), client.lock("a")
+    mine, other = client.lock("a", renew=False), client.lock("a")  # a renewal would find another
     assert await mine.locked() is False
     with world.commands() as sent:
         assert await mine.owned() is False

@@ -229,3 +229,25 @@ async def test_a_handed_over_lease_grows_to_its_ttl(world):
     await world.until(lambda: world.pttl("a") > 20_000, "a full lease")
     await world.until(lambda: waiter.lease.remaining() > 20)
     await waiter.release()
+
+
+@pytest.mark.slow
+@pytest.mark.no_quorum  # each node logs for itself
+async def test_a_wait_that_lasts_is_one_line_of_the_log(world, caplog):
+    caplog.set_level("INFO", "fencelock")
+    holder, client = world.client(label="holder"), world.client(log_waits_after=0.1)
+
+    async def wait():
+        async with client.lock("a"):
+            pass
+
+    def lines():
+        return [each for each in caplog.messages if " wait for 'a', the first for " in each]
+
+    async with holder.lock("a"):
+        waiting = [world.start(wait()) for _ in range(3)]
+        await world.until(lambda: len(lines()) == 2)
+    for each in waiting:
+        await each.result()
+    assert lines()[-1].startswith("3 wait for 'a'")
+    assert "holder) for at least " in lines()[-1]

@@ -35,10 +35,9 @@ async def renewed(world, lease) -> float:
 @BOTH_FORMS
 async def test_a_held_lease_is_renewed_every_third_of_its_ttl(world, form):
     """Well before the end, again and again; the server's copy moves along."""
-    async with world.client().lock("a", ttl=0.45, **form) as lease:
-        spans = [await renewed(world, lease) for _ in range(3)]
-        assert all(0.09 < span < 0.32 for span in spans), spans
-        assert world.pttl("a") > 100
+    async with world.client().lock("a", ttl=1.5, **form) as lease:
+        spans = [await renewed(world, lease) for _ in range(2)]
+        assert all(0.3 < span < 1.5 for span in spans), spans
         lease.check()
     assert world.holder("a") is None
 
@@ -88,14 +87,14 @@ async def test_leases_of_unlike_lengths_are_each_renewed_for_their_own(world):
 async def test_renewal_asks_with_its_own_id(world, form):
     """What another holds is not renewed; the lease is lost, and its holder is told once."""
     told = []
-    lock = world.client().lock("a", ttl=0.3, on_lost=told.append, **form)
+    lock = world.client().lock("a", ttl=1.5, on_lost=told.append, **form)
     await lock.acquire()
-    world.server.command("SET", world.key("a"), "another", "PX", 1_000)
+    world.server.command("SET", world.key("a"), "another", "PX", 60_000)
     lease = lock.lease
     await world.until(lambda: told, "on_lost")
     assert lease.lost
     assert world.holder("a") == "another"
-    assert world.pttl("a") <= 1_000
+    assert world.pttl("a") <= 60_000
     with pytest.raises(LeaseLost, match="taken"):
         await lock.release()
     assert [one.fence for one in told] == [lease.fence]
@@ -118,14 +117,14 @@ async def test_a_lease_that_is_gone_is_told_at_the_next_renewal(world):
 
 async def test_renewal_stops_at_release(world):
     """A key that carries the released id ends by itself; nothing prolongs it."""
-    lock = world.client().lock("a", ttl=0.6)
+    lock = world.client().lock("a", ttl=2)
     await lock.acquire()
     holder = lock.lease.holder
     await lock.release()
-    world.server.command("SET", world.key("a"), holder, "PX", 500)  # a renewal is due after 200
+    world.server.command("SET", world.key("a"), holder, "PX", 1_000)  # a renewal is due after 650
     with world.commands() as sent:
         await world.until(lambda: world.holder("a") is None, "expiry")
-    assert sent.scripts == 0
+    assert not sent.calls
 
 
 @pytest.mark.slow

@@ -334,7 +334,7 @@ def test_what_is_shown_of_a_lock_is_in_seconds_and_of_no_permits(space):
 
 
 def test_what_is_no_lock_is_shown_as_what_it_is(space):
-    nothing = [b"none", b"", -2, b"", 0, [], 0, 0, []]
+    nothing = [b"none", b"", -2, b"", 0, [], 0, 0, [], []]
     assert space.run(scripts.SHOW, A[:5], 2) == [space.now, nothing]
     space.command(b"HSET", LOCK, b"kind", b"event")
     assert space.run(scripts.SHOW, A[:5], 2)[1][:3] == [b"hash", b"", -1]

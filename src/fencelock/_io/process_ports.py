@@ -23,6 +23,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import count
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakValueDictionary, ref
 
@@ -68,6 +69,7 @@ class ClientOptions(NamedTuple):
     server_timeout: float
     node_timeout: float
     replicas: Acknowledgement | None = None
+    log_waits_after: float = inf
 
 
 class ProcessPort(Whole):
@@ -94,6 +96,7 @@ class ProcessPort(Whole):
         name = f"{channel_prefix(self.given.prefix)}@{os.urandom(8).hex()}"
         self.client_channel: bytes = name.encode()
         self.lines: Lines = Lines()
+        self.lines.log_waits_after = self.given.log_waits_after
         self.renewals: RenewalSchedule = RenewalSchedule(self.lines.holders)
         self.closing: bool = False  # no waiter may join a line any more
         self._jitter = int.from_bytes(os.urandom(4), "big")

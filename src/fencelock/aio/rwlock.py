@@ -82,6 +82,9 @@ class AsyncRWLock(ProcessBound):
     Made by ``AsyncClient.rwlock``. Each reader and each writer has a lease of its own. First come,
     first served: adjacent readers in line are granted together, and no waiter overtakes another, so
     that neither side is starved. Fences order reads and writes.
+
+    What a task holds counts for all handles of its client. Two clients know nothing of each
+    other: do not nest their locks, as each would wait for the other.
     """
 
     __slots__ = ("read", "write")

@@ -81,6 +81,9 @@ class RWLock(ProcessBound):
     Made by ``Client.rwlock``. Each reader and each writer has a lease of its own. First come,
     first served: adjacent readers in line are granted together, and no waiter overtakes another, so
     that neither side is starved. Fences order reads and writes.
+
+    What a thread holds counts for all handles of its client. Two clients know nothing of each
+    other: do not nest their locks, as each would wait for the other.
     """
 
     __slots__ = ("read", "write")

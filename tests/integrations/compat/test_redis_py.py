@@ -18,8 +18,6 @@ import redis.asyncio
 import fencelock
 from fencelock.compat import redis_py
 
-LOCK_ERRORS = redis.exceptions.LockError, redis.exceptions.LockNotOwnedError
-
 
 class Face:
     """One of the two faces, with a client of redis-py for each."""
