@@ -85,6 +85,8 @@ EARLY = 0.7
 # Tests of deadlines and failovers want a machine that is not busy.
 CALM = ("tests/scale", "tests/cluster", "tests/verification", "tests/faults", "tests/cli")
 CALM_PROCESSES, PROCESSES, DAILY_PROCESSES = 3, 4, 5
+# And these few want it for themselves; the file says why.
+CALM_TESTS, CALM_PART = ROOT / "tests" / "calm.txt", "--part=calm"
 # tests/daily.py says which test belongs to which part.
 DAILY, REST = "--part=daily", "--part=rest"
 NEWER = "3.13"  # the Python that ``nightly`` tests beside the one that runs it
@@ -171,7 +173,10 @@ def rest() -> int:
     first = spread(PROCESSES, REST, *in_order(LONG, without=CALM))
     if first in INTERRUPTED:
         return first
-    return first_failure((first, spread(CALM_PROCESSES, REST, *CALM)))
+    second = spread(CALM_PROCESSES, REST, *CALM)
+    if second in INTERRUPTED:
+        return second
+    return first_failure((first, second, run("-m", "pytest", CALM_PART, *calm_files())))
 
 
 def servers(*args: str) -> int:
@@ -251,6 +256,12 @@ ALONE = ("lint", "rest", "nightly")  # commands that take no arguments
 def spread(processes: int, *args: str) -> int:
     """Run tests in several processes."""
     return run("-m", "pytest", f"--numprocesses={processes}", *SPREAD, *args)
+
+
+def calm_files() -> list[str]:
+    """Name the files of the tests that run alone, each once."""
+    lines = CALM_TESTS.read_text().splitlines()
+    return sorted({line.partition("::")[0] for line in lines if not line.startswith("#")})
 
 
 @contextlib.contextmanager

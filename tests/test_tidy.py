@@ -569,6 +569,16 @@ def test_every_rule_has_a_bad_and_a_good_example():
     assert rules - {long_file} == {rule for rule, *_ in GOOD}
 
 
+def test_the_tests_that_want_a_calm_machine_are_few_and_say_what_they_promise():
+    lines = (ROOT / "tests" / "calm.txt").read_text().splitlines()
+    named = [line.partition("  ") for line in lines if not line.startswith("#")]
+    assert len(named) <= 30
+    for test, _, promise in named:
+        path, _, name = test.partition("::")
+        assert f"def {name}(" in (ROOT / path).read_text(), test
+        assert promise
+
+
 def main() -> None:
     """Print the longest files and functions of the package."""
     files = sorted(((path.read_text().count("\n"), inside(path)) for path in SOURCE), reverse=True)

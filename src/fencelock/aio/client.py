@@ -215,7 +215,8 @@ class AsyncClient(AsyncFactories):
         pass it. The other options are those of ``lock``; the default of ``template`` is ``name``.
 
         ``on_busy`` says what a call does when the lock is held: ``"wait"`` waits in line, for
-        ``timeout`` seconds at most; ``"skip"`` returns None at once, without a call; ``"raise"``
+        ``timeout`` seconds at most; ``"skip"`` returns None without a call, at once or after a
+        ``timeout`` that is given; ``"raise"``
         raises NotAcquired at once. A call from within itself, with the same name and in the same
         thread or task, would wait for itself for ever: it is busy at once, and raises or skips.
 

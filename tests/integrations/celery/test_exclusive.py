@@ -172,6 +172,7 @@ def test_a_loss_stops_the_task(fleet, jobs, client, server, pool):
     with pytest.raises(TaskLeaseLost, match="for the test") as told:
         result.get(SECONDS)
     assert result.state == "FAILURE"
+    assert "jobs.py" in result.traceback, "the line at which it struck"
     assert (told.value.name, told.value.reason) == ("hold:a", "revoked")
     assert server.command("LLEN", "ended") == 0
 
