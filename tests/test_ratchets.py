@@ -41,7 +41,6 @@ FAMILIES = {
         *("Grant", "Loss", "Hold", "BaseLease", "Lease", "AsyncLease", "BlockingHold"),
         *("AsyncHold", "Majority", "Spare"),
         *("BaseMultiLease", "MultiLease", "AsyncMultiLease"),
-        "HolderRenewal",
     ),
     "request": (
         *("_CommonOptions", "LeaseOptions", "Terms"),

@@ -12,13 +12,14 @@ from fencelock._core.lock import acquire, turns
 from fencelock._core.lock.acquire import begin
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, step_down
-from fencelock._core.lock.maintain import apply_renewal
+from fencelock._core.lock.maintain import apply_renewal, notify_refused
 from fencelock._core.lock.release import retire
-from fencelock._core.lock.renew import HolderRenewal, track_renewed
+from fencelock._core.lock.renew import begin_renewal
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.tenure import Tenure, found, join, revoke, try_kept
 from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import Lines
+from fencelock._core.types import NoReply
 from fencelock._io.threads import run_blocking
 from fencelock.errors import ServerUnreachable
 from fencelock.options import Cohort, LeaseOptions
@@ -63,6 +64,12 @@ class Port(SimpleNamespace):
 
     def run_in_background(self, script, *_):
         self.posted.append(script.name)
+
+    async def call(self, *_):
+        raise NoReply("silent", sent=True)
+
+    def notify_loss(self, hold):
+        pass
 
 
 @pytest.fixture
@@ -135,8 +142,8 @@ def is_refused(port, hold):
 
 
 def may_last(port, hold):
-    """A renewal for longer got no answer: for the server this turn may last far beyond the next."""
-    track_renewed(port, HolderRenewal(hold, 9 * TTL, NOW, shortens=False))
+    """A renewal for longer goes out: for the server this turn may last far beyond the next."""
+    begin_renewal(port, [hold], [9 * TTL])
 
 
 @pytest.mark.parametrize("ends", [hears, hears_first, is_refused, may_last])
@@ -147,11 +154,40 @@ def test_a_lease_that_ended_is_no_other_turns_before_its_loss_is_recorded(
     monkeypatch.setattr(acquire, "revoked_before", lambda *_: None)  # another thread stopped there
     line, hold = granted(port, linger=linger)
     ends(port, hold)
-    hold.failures = 0
     assert hold.loss is None
     assert not line.keep(port, hold)
     join(port, waiter(port, 2, linger=linger))
     assert not line.pass_on(port, hold)
+
+
+def passed_on(port, line, hold, *, begins):
+    """Return the hold of the next turn of a lease, which ``begins`` or was only given."""
+    join(port, waiter(port, 2, linger=line.linger))
+    assert line.pass_on(port, hold)
+    turn, mine = line.spare.turn, Hold(port, hold, hold.fence + 1, hold.deadline)
+    if begins:
+        port.renewals.young[mine] = NOW + 1
+        line.begin(port, mine, turn, fresh=False)
+    return mine
+
+
+@pytest.mark.parametrize("begins", [False, True])
+def test_a_refusal_is_told_to_the_turn_to_which_the_lease_was_passed_on(port, begins):
+    """The answer to a renewal of the turn before comes late, and is about the holder id of both."""
+    line, hold = granted(port)
+    mine = passed_on(port, line, hold, begins=begins)
+    run_blocking(notify_refused(port, {hold: "taken"}, NOW + 1))
+    assert (mine.loss is not None and mine.loss.reason == "taken") is begins
+    assert port.lines.revoked == ({} if begins else {hold.holder_id: None})
+
+
+@pytest.mark.parametrize("renewed", [False, True])
+def test_a_lease_is_not_kept_while_a_renewal_of_a_turn_before_may_run(port, renewed):
+    line, hold = granted(port, linger=0.2)
+    if renewed:
+        begin_renewal(port, [hold], [TTL])
+    mine = passed_on(port, line, hold, begins=True)
+    assert line.keep(port, mine) is not renewed
 
 
 def test_a_revocation_of_what_no_turn_has_is_remembered_for_the_next(port):

@@ -3,7 +3,6 @@
 import asyncio
 import random
 from contextlib import nullcontext, suppress
-from math import inf
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +14,6 @@ from fencelock._core.lock import maintain
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, first_due
 from fencelock._core.lock.maintain import packed_renewal, renewal_request
-from fencelock._core.lock.renew import HolderRenewal
 from fencelock._core.lock.renewal_schedule import RenewalBatch, RenewalSchedule
 from fencelock._core.lock.terms import Terms
 from fencelock._core.types import NoReply
@@ -255,17 +253,6 @@ def test_short_holds_one_after_another_leave_nothing_in_the_order():
 
 
 @pytest.mark.parametrize(
-    ("ttl", "may", "shortens"),
-    [(10.0, True, True), (10.0, False, False), (60.0, True, False), (60.0, False, False)],
-)
-@pytest.mark.parametrize("most", [None, 20.0])
-def test_only_a_renewal_that_asks_for_less_than_is_left_shortens_a_lease(ttl, may, shortens, most):
-    """A limit that is near leaves less than was asked for: that is no wish to shorten."""
-    renewal = HolderRenewal(hold(deadline=NOW + 30.0, max_hold=most), ttl, NOW, shortens=may)
-    assert renewal.shortens is shortens
-
-
-@pytest.mark.parametrize(
     ("error", "level"),
     [
         (NoReply("cut off", sent=True), "INFO"),
@@ -359,27 +346,23 @@ def test_a_released_lease_is_not_scheduled_beside_others_that_are_renewed():
     assert gone.deadline == NOW + 20
 
 
-@pytest.mark.parametrize(("until", "counted"), [(NOW + 0.05, 5.0), (NOW, 30.0), (inf, 5.0)])
-def test_a_lease_that_a_shorter_renewal_may_still_cut_is_relied_on_for_no_longer(until, counted):
-    """What matters is whether it may still run when the longer one is sent, not when it answers."""
-    usual, doubted = hold(deadline=NOW + 20), hold(deadline=NOW + 3)
-    doubted.limit(5.0, until)
-    renewed(usual, doubted)
-    assert doubted.deadline == NOW + validity(counted)
-
-
-def test_of_two_renewals_that_may_still_run_the_shorter_counts_until_both_are_over():
-    doubted = hold(deadline=NOW + 3)
-    doubted.limit(5.0, NOW + 2)
-    doubted.limit(7.0, NOW + 1)
-    assert [doubted.counted(30.0, NOW + at) for at in (0, 1, 2)] == [5.0, 5.0, 30.0]
-
-
 def test_a_lease_that_lasts_longer_already_keeps_its_end():
     usual, long = hold(deadline=NOW + 20), hold(deadline=NOW + 90)
     port = renewed(usual, long)
     assert long.deadline == NOW + 90
     assert port.renewals.due(NOW + 15) == [usual]
+
+
+@pytest.mark.parametrize("ttl", [0.5, 5.0, 19.0])
+def test_a_renewal_for_less_than_is_left_changes_nothing_and_puts_off_no_usual_one(ttl):
+    """It is renewed by what is left of it, and not just before that ends."""
+    one, schedule = hold(deadline=NOW + 20), RenewalSchedule()
+    port = SimpleNamespace(
+        mutex=nullcontext(), renewals=schedule, now=lambda: NOW + 0.1, jitter=lambda: 0.0
+    )
+    maintain.apply_renewal(port, [one], [ttl], NOW, {})
+    assert one.deadline == NOW + 20
+    assert schedule.due(NOW + 20 / 3) == [one]
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["ended", "lost"])

@@ -154,7 +154,7 @@ class Lines:
 
     __slots__ = (
         *("by_key", "closed", "cohorts", "crowded", "foreign", "gone", "holders"),
-        *("puzzled", "recalls", "releases", "revoked", "watches"),
+        *("puzzled", "recalls", "renews", "revoked", "watches"),
     )
 
     def __init__(self) -> None:
@@ -174,7 +174,7 @@ class Lines:
         self.recalls: Recalls = Recalls()
         self.closed: bool = False  # those that wait for their cohort get an error
         self.puzzled: bool = False  # a message that does not parse was logged
-        self.releases: bool = False  # the server let this client run the release of ``Poll``
+        self.renews: bool = False  # the server let this client run the renewal of ``Poll``
 
     def __len__(self) -> int:
         local = sum(len(cohort.waiting) for cohort in list(self.crowded))
