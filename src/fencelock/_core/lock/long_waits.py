@@ -4,8 +4,8 @@ Rules of this file:
 
 - The first line comes after ``log_waits_after`` seconds of a wait, the next ones ever later. A lock
   for which no wait has lasted so long for a while begins anew.
-- It says what is known already: no client is asked. Candidates of an election wait as long as there is
-  a leader, so their waits say nothing.
+- It says what is known already: no client is asked. Candidates of an election wait as long as
+  there is a leader, so their waits say nothing.
 """
 
 from __future__ import annotations
