@@ -292,7 +292,7 @@ class LeaseOptions(NamedTuple):
     def unlimited(self) -> bool:
         """Return True if a lease is renewed for as long as it is held, each time for its ttl."""
         limited = self.max_hold is not None or self.max_renewals is not None
-        return self.renew and not limited and not self.plain
+        return self.renew and not limited
 
 
 # Below any timeout: one try, however long its answer takes.
@@ -335,7 +335,7 @@ def shown(value: Any) -> str:
     return repr(value)
 
 
-_OPTIONAL: Final = frozenset({"max_hold", "deadlock_after"})
+_OPTIONAL: Final = frozenset({"max_hold", "deadlock_after", "log_waits_after"})
 
 
 def positive(what: str, value: Any) -> float:
@@ -356,6 +356,15 @@ def linger(value: Any, ttl: float) -> float:
             f" not {shown(value)}: others may wait so long"
         )
     return seconds
+
+
+# How long a wait lasts before it is a line of the log.
+LOG_WAITS_AFTER: Final = 10.0
+
+
+def log_waits_after(value: Any) -> float:
+    """Return how long a wait lasts before it is logged; None: it never is."""
+    return math.inf if value is None else positive("log_waits_after", value)
 
 
 def deadlock_after(value: Any, usual: float | None = None) -> float | None:

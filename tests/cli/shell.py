@@ -65,9 +65,9 @@ class Process:
         self.popen = subprocess.Popen([*FENCELOCK, *map(str, words)], env=env, **options)
         self.pid = self.popen.pid
 
-    def end(self, patience=PATIENCE):
+    def end(self):
         """Return its exit status, with what it printed in ``out`` and ``err``."""
-        self.out, self.err = self.popen.communicate(timeout=patience)
+        self.out, self.err = self.popen.communicate()
         return self.popen.returncode
 
     def close_stdin(self):

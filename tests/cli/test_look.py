@@ -34,6 +34,8 @@ def test_ls_matches_a_glob_and_a_prefix(shell):
         shell("acquire", name)
     assert [each["name"] for each in shell("ls", "a:*", "--json").json] == ["a:1", "a:2"]
     assert shell("ls", "--json", "--prefix", "other:").json == []
+    for span, status in (("1ms", 1), ("1h", 0)):
+        assert shell("ls", "--held-longer", span).status == status
     assert shell("ls", "c*").err == "fencelock: no locks that match 'c*'\n"
 
 

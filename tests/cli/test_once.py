@@ -1,5 +1,6 @@
 """``fencelock once``: of many hosts one runs the command; what ran well is not run again."""
 
+import os
 import signal
 
 import pytest
@@ -38,11 +39,14 @@ def test_show_tells_what_was_done_and_where(shell):
 
 
 @pytest.mark.parametrize(
-    ("script", "status", "outcome"), [("exit 3", 3, "failed"), ("kill -9 $$", 137, "failed")]
+    ("script", "status", "how"), [("exit 3", 3, "exit 3"), ("kill -9 $$", 137, "signal 9")]
 )
-def test_what_failed_is_run_by_the_next(shell, tmp_path, script, status, outcome):
+def test_what_failed_is_run_by_the_next(shell, tmp_path, script, status, how):
     result = shell("once", "x", *HOUR, "--json", *SH, script)
-    assert (result.status, result.report["outcome"]) == (status, outcome)
+    assert (result.status, result.report["outcome"]) == (status, "failed")
+    last = shell("show", "x", "--json").json["last"]
+    assert last["how"] == how
+    assert last["by"].startswith(f"{os.uname().nodename}:")
     assert shell("once", "x", *HOUR, "--", "touch", tmp_path / "ran-1").status == 0
     assert ran(tmp_path) == ["ran-1"]
 

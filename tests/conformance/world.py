@@ -3,7 +3,7 @@
 The blocking face gets awaitable methods that run straight through: its coroutines must finish at
 the first ``send(None)``. What runs beside the test is a thread there and a task here.
 
-At the end of every test: each key has an expiry (X1, I10), and closed clients have no connection.
+At the end of every test: each key has an expiry (I10), and closed clients have no connection.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.conformance.leftovers import (
 )
 from tests.local_lines import waiting_locally
 from tests.servers import Refused, Server, ServerBinary
-from tests.waiting import SOON, TICK, Patience, until
+from tests.waiting import LOOK_SECONDS, SOON, TICK, Patience, until
 
 if TYPE_CHECKING:
     from fencelock._core.look.overview import Overview
@@ -406,8 +406,7 @@ class ThreadJob:
 
     async def result(self, seconds: float = SOON) -> Any:
         """Return or raise what came out of it."""
-        self._thread.join(seconds)
-        assert self.done, f"it did not end in {seconds} s"
+        until(lambda: self.done, "its end", seconds)
         if self._error is not None:
             raise self._error
         return self._value
@@ -428,8 +427,10 @@ class TaskJob:
 
     async def result(self, seconds: float = SOON) -> Any:
         """Return or raise what came out of it."""
-        await asyncio.wait({self._task}, timeout=seconds)
-        assert self.done, f"it did not end in {seconds} s"
+        patience = Patience("its end", seconds)
+        while not self.done:
+            patience.spend()
+            await asyncio.wait({self._task}, timeout=LOOK_SECONDS)
         return self._task.result()
 
     def abandon(self) -> None:

@@ -78,39 +78,6 @@ def test_acquire_of_a_free_lock(client, proxy, view, how, blocking):
         assert view.free()
 
 
-@every_loss
-def test_acquire_that_brings_the_script_along(client, proxy, view, how):
-    view.server.command("SCRIPT", "FLUSH")
-    lock = client.lock(view.name, ttl=TTL)
-    fault = proxy.on("acquire", how.action, then=how.then, nth=2)
-    result, _ = outcome(lock.acquire, timeout=time_for(how))
-    fault.wait()
-    if told_the_truth(result, lock, view, how.then):
-        lock.release()
-        assert view.free()
-
-
-@every_loss
-def test_acquire_that_lines_up(client, other, proxy, view, how):
-    holding, lock = other.lock(view.name, ttl=TTL), client.lock(view.name, ttl=TTL)
-    holding.acquire()
-    fault = proxy.on("acquire", how.action, then=how.then)
-    ending = spawn(outcome, lock.acquire, timeout=time_for(how) * 2)
-    fault.wait()
-    if how.then in {"close", "rst"}:
-        view.until_waiting(1)
-        holding.release()
-        result, _ = ending.result(20)
-        assert told_the_truth(result, lock, view, how.then)
-        lock.release()
-    else:
-        assert isinstance(ending.result(20)[0], UNKNOWN)
-        view.until_waiting(0, UNDONE_SECONDS)
-        assert view.holder() == holding.lease.holder
-        holding.release()
-    assert view.free()
-
-
 @pytest.mark.parametrize(
     "then", ["close", "rst", pytest.param("blackhole", marks=pytest.mark.slow)]
 )
@@ -151,15 +118,15 @@ def test_renewal_by_wish(client, proxy, view, how):
 
 @every_loss
 def test_renewal_by_wish_for_less(client, proxy, view, how):
-    """It may have run: nothing is relied on that the server may not have."""
+    """It changes nothing, whether it ran or not."""
     lock = client.lock(view.name, ttl=TTL, renew=False)
     lock.acquire()
-    lease = lock.lease
+    lease, before = lock.lease, lock.lease.deadline
     fault = proxy.on("renew", how.action, then=how.then)
     outcome(lease.renew, TTL / 2)
     fault.wait()
+    assert lease.deadline == before
     assert view.remaining() >= lease.remaining()
-    assert lease.remaining() <= TTL / 2
     outcome(lock.release)
     view.until_free(UNDONE_SECONDS)
 

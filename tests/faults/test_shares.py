@@ -1,4 +1,4 @@
-"""Holders and waiters of semaphores and reader/writer locks die or freeze (I7, S3, S6).
+"""Holders and waiters of semaphores and reader/writer locks die or freeze (I7).
 
 A side of a reader/writer lock belongs to the thread or task that acquired it. What a child is asked
 for runs in one of its own, so nothing releases it here: the child is killed, and its lease ends.

@@ -21,9 +21,19 @@ def wait_until(true, seconds=SOON, what="the state"):
     return until(true, what, seconds)
 
 
+class Ending(concurrent.futures.Future):
+    """What a call gave, waited for as ``until`` waits for a state."""
+
+    def result(self, timeout=None):
+        """Return or raise what came out of it."""
+        if timeout is not None:
+            until(self.done, "the end of a call", timeout)
+        return super().result()
+
+
 def spawn(function, *args, **options):
     """Run in a daemon thread; return a future."""
-    future = concurrent.futures.Future()
+    future = Ending()
 
     def run():
         try:

@@ -36,7 +36,7 @@ def release(space, who, client_channel=HOME, name=A):
 
 def alive(space, *names, client_channel=HOME):
     """Prove that the waiters of a client live; each name is (keys, entries)."""
-    words = [word for _, entries in names for word in (len(entries), *entries)]
+    words = [word for _, entries in names for word in (len(entries), *entries, 0)]
     return space.run(
         scripts.HEARTBEAT, [key for name, _ in names for key in name[:5]], client_channel, *words
     )

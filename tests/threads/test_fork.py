@@ -10,7 +10,7 @@ import pytest
 from fencelock._core.keys import LockKeys
 from tests.patience import PATIENT
 from tests.threads.state import connections, program
-from tests.waiting import SOON, until
+from tests.waiting import until
 
 HEAD = (
     f"""
@@ -476,7 +476,7 @@ def test_fork(server, prefix, story, kind):
     if story is BUSY_THREADS and not getattr(sys, "_is_gil_enabled", lambda: True)():
         pytest.skip("without the GIL Python's own locks may be taken in a child for ever")
     with program(HEAD + story, server.url, prefix, kind) as running:
-        out, err = running.communicate(timeout=SOON * 3)
+        out, err = running.communicate()
     assert running.returncode == 0, out + err
     left = [key for key in server.command("KEYS", f"{prefix}*") if "~" not in key]
     assert left == []
@@ -555,7 +555,7 @@ def test_a_child_that_ends_disturbs_no_connection_of_the_parent(server, prefix):
         while server.command("ZCARD", line) == 0:
             assert running.poll() is None
         entry = server.command("ZRANGE", line, 0, 0)[0]
-        out, err = running.communicate("go\n", timeout=SOON * 2)
+        out, err = running.communicate("go\n")
     assert running.returncode == 0, out + err
     assert "Traceback" not in err
     record = server.command("GET", LockKeys(prefix, "a").grant[1])
@@ -664,5 +664,5 @@ go.set()
 def test_a_child_does_not_look_like_an_embedded_server(tmp_path):
     """Its parent was looking whether one lives: that takes the server's own lock for a moment."""
     with program(EMBEDDED, tmp_path / "alive") as running:
-        out, err = running.communicate(timeout=SOON)
+        out, err = running.communicate()
     assert (out, err) == ("0\n", "")

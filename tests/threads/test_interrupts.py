@@ -8,7 +8,7 @@ import pytest
 from fencelock._core.keys import SignalKeys
 from tests.patience import PATIENT
 from tests.threads.state import program, waiting
-from tests.waiting import SOON, until
+from tests.waiting import until
 
 HEAD = (
     f"""
@@ -102,7 +102,7 @@ def test_ctrl_c_ends_a_wait_and_leaves_nothing(client, server, prefix, call):
             assert running.stdout.readline() == "asks\n"
             until(lambda: WAITING[call](server, prefix) == 1)
             running.send_signal(signal.SIGINT)
-            out, err = running.communicate(timeout=SOON)
+            out, err = running.communicate()
         assert (running.returncode, out) == (0, "interrupted\n"), err
         until(lambda: WAITING[call](server, prefix) == 0)
 
@@ -124,7 +124,7 @@ def test_signals_that_come_often_put_off_no_timeout(client, server, prefix, case
     with client.lock("a"):
         with program(text, server.url, prefix, str(server.pid)) as running:
             try:
-                out, err = running.communicate(timeout=SOON * 3)
+                out, err = running.communicate()
             finally:
                 server.resume()
         assert (running.returncode, out) == (0, f"{outcome}\n"), err
@@ -136,7 +136,7 @@ def test_ctrl_c_in_a_body_releases(server, prefix):
         assert running.stdout.readline() == "inside\n"
         assert server.command("EXISTS", f"{prefix}a") == 1
         running.send_signal(signal.SIGINT)
-        out, err = running.communicate(timeout=SOON)
+        out, err = running.communicate()
     assert (running.returncode, out) == (0, "interrupted\n"), err
     assert server.command("EXISTS", f"{prefix}a") == 0
 
@@ -145,7 +145,7 @@ def test_ctrl_c_in_a_body_releases(server, prefix):
 def test_the_interpreter_may_end_while_holding(server, prefix, story):
     """It ends at once, and names what it held; what it held ends by its ttl."""
     with program(HEAD + story, server.url, prefix) as running:
-        out, err = running.communicate(timeout=SOON)
+        out, err = running.communicate()
     assert (running.returncode, out) == (0, ""), err
     assert re.fullmatch(r"the process ends while it holds \d+ lease\(s\), which .*\n", err)
     assert re.search(r": '(a|0)'", err)

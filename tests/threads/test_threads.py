@@ -232,7 +232,7 @@ def test_on_lost_may_use_the_lock(client, server, prefix):
 
 
 def test_a_slow_on_lost_holds_up_no_renewal(client):
-    """I8, N1: the thread that tells losses must not let other leases expire meanwhile."""
+    """I8: the thread that tells losses must not let other leases expire meanwhile."""
     entered, leave = threading.Event(), threading.Event()
 
     def slow(_lease):

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from fencelock._core.look.history import Recorder
 
 Method = TypeVar("Method", bound=Callable[..., Any])
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 # A callback may be a coroutine function, and a lost lease may cancel the body that relies on it.
 ASYNCHRONOUS: Final = True
@@ -48,11 +47,6 @@ def by_caller(method: Method) -> Method:
     if sys.version_info < (3, 12):
         _by_caller.add(id(method.__code__))
     return method
-
-
-def from_first_instruction(function: Function) -> Function:
-    """Return the function: Ctrl-C cancels a task where it waits, and nowhere else."""
-    return function
 
 
 def caller() -> asyncio.Task[Any]:

@@ -72,12 +72,10 @@ class Fleet:
             line.sendall(f"GET {path} HTTP/1.1\r\nHost: here\r\n\r\n".encode())
             until(lambda: self.lines("began"), "it is handled", SOON)
 
-    def tell(self, event: str) -> None:
-        with fencelock.Client(self.server.url) as client:
-            client.event(event).set()
-
     def go(self) -> None:
-        self.tell("go")
+        """Let the handlers end."""
+        with fencelock.Client(self.server.url) as client:
+            client.event("go").set()
 
     def close(self) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -128,27 +126,6 @@ def test_at_shutdown_the_task_ends_and_the_leadership_is_given_up(fleet, server)
     assert len(workers.lines("cancelled")) == len(workers.lines("leads")) >= 1
     assert all(lost == "False" for _, lost in workers.lines("cancelled"))
     assert holder(server, "jobs") is None
-
-
-@pytest.mark.slow
-def test_a_lost_leadership_cancels_the_task(fleet, server):
-    workers = fleet(2)
-    ((pid, _),) = workers.leaders(1)
-    with fencelock.Client(server.url) as client:
-        assert client.revoke("jobs", reason="a test")
-    # The other worker may lead before the cancelled task has said so.
-    cancelled = until(lambda: workers.lines("cancelled"), "the task is cancelled", SOON)
-    assert cancelled[0] == [pid, "True"]
-
-
-@pytest.mark.slow
-def test_a_task_that_fails_runs_on_another_worker(fleet, server):
-    """Which stands in line by then: workers start one after the other."""
-    workers = fleet(2)
-    until(lambda: server.command("ZCARD", "fencelock:{fencelock:jobs}~queue"), "in line", SOON)
-    workers.tell("fails")
-    (failed, _), (other, _) = workers.leaders(2)[:2]
-    assert other != failed
 
 
 # --- requests -------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Web servers and a queue, with more requests than threads; workers are killed or replaced."""
+"""Web servers with more requests than threads, whose workers are killed or replaced meanwhile."""
 
 import sys
 from pathlib import Path
@@ -17,31 +17,9 @@ def gunicorn(load, app, kind, *more):
     return load.start("gunicorn", f"{MODULES}.{app}", *words, *more)
 
 
-def uvicorn(load, app):
-    pytest.importorskip("uvicorn")
-    words = ("--workers", "2", "--uds", str(load.web), "--log-level", "warning")
-    return load.start("uvicorn", f"{MODULES}.{app}", *words)
-
-
-def test_fastapi(load, capsys):
-    pytest.importorskip("fastapi")
-    uvicorn(load, "fastapi_app:app")
-    with load.requests(240, "def", "async", "hold", "blocking"), load.crash():
-        pass
-    load.judge(capsys, processes=2)
-
-
-def test_django_of_coroutines(load, capsys):
-    pytest.importorskip("django")
-    uvicorn(load, "django_app:asgi")
-    with load.requests(160, "async", "thread", "def"), load.crash():
-        pass
-    load.judge(capsys, processes=2)
-
-
-def test_django(load, capsys):
-    pytest.importorskip("django")
-    gunicorn(load, "django_app:wsgi", "gthread", "--threads", "4", *RECYCLES)
+def test_flask(load, capsys):
+    pytest.importorskip("flask")
+    gunicorn(load, "flask_app:app", "gthread", "--threads", "4", *RECYCLES)
     with load.requests(160, "def", "async"):
         pass
     load.judge(capsys, processes=4)
@@ -76,15 +54,3 @@ def test_uwsgi(load, capsys):
     with load.requests(120, "def", "async"), load.crash():
         pass
     load.judge(capsys, processes=4)
-
-
-def test_celery(load, capsys):
-    """A queue with more jobs than slots."""
-    pytest.importorskip("celery")
-    words = ("--pool=prefork", "--concurrency=4", "--max-tasks-per-child=12")
-    alone = ("--without-gossip", "--without-mingle")
-    with load.crash():
-        load.send("celery_app", "job.delay(name, number)", 120)
-        load.start("celery", "-A", f"{MODULES}.celery_app", "worker", *words, *alone)
-    load.all_done()
-    load.judge(capsys, processes=6)

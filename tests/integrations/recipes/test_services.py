@@ -40,27 +40,6 @@ def pids(place, pattern):
     return list(dict.fromkeys(re.findall(pattern, said)))
 
 
-def test_apscheduler(place):
-    pytest.importorskip("apscheduler")
-    (recipe,) = recipes("APScheduler")
-    place.put("jobs.py", recipe.replace("ttl=10", "ttl=6"))
-    running = {str((one := place.start("python", "jobs.py")).pid): one for _ in range(3)}
-
-    until(lambda: pids(place, r"tick (\d+)"))
-    with fencelock.Client(place.url) as client:
-        until(lambda: len(client.election("scheduler").candidates()) == 2)
-        (first,) = pids(place, r"tick (\d+)")
-        place.kill(running[first])
-        until(lambda: len(pids(place, r"tick (\d+)")) == 2)
-        _, second = pids(place, r"tick (\d+)")
-        leader = client.election("scheduler").leader()
-
-    assert leader.candidate.endswith(f":{second}")
-    # Between the last job of the first and the first job of the second nothing else ran.
-    order = re.findall(r"tick (\d+)", (place.path / "output").read_text())
-    assert order == sorted(order, key=[first, second].index)
-
-
 def test_apscheduler_hands_over_at_sigterm(place):
     pytest.importorskip("apscheduler")
     (recipe,) = recipes("APScheduler")

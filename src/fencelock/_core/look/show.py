@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any
 
@@ -324,8 +324,9 @@ class Shown(NamedTuple):
 
 def describe(name: str, shown: Shown) -> LockStatus:
     """Return what one server shows as the status of a lock, semaphore or reader/writer lock."""
-    now_us, (kind, holder, pttl_ms, record, waiting, line, *shares) = shown
-    status = LockStatus(name=name, waiters=_line(line, now_us), waiting=waiting)
+    now_us, (kind, holder, pttl_ms, record, waiting, line, *shares, counts) = shown
+    waiters = _line(line, now_us, dict(zip(counts[::2], counts[1::2], strict=True)))
+    status = LockStatus(name=name, waiters=waiters, waiting=waiting)
     holders: list[HolderStatus] = []
     if is_shares(record) and kind in {b"zset", b"none"}:
         taken, holding, holds = shares
@@ -404,12 +405,17 @@ def _holder(words: dict[str, bytes], now_us: int, remaining: float | None) -> Ho
     )
 
 
-def _line(line: Sequence[bytes], now_us: int) -> tuple[WaiterStatus, ...]:
+def _line(
+    line: Sequence[bytes], now_us: int, counts: Mapping[bytes, int]
+) -> tuple[WaiterStatus, ...]:
     waiters: list[WaiterStatus] = []
     for place, (entry, arrived_us) in enumerate(_pairs(line), 1):
         words = words_of("entry", entry)  # in place of `owned` a share's entry has its permits
+        who = person_of(words["info"])
+        if words["waiter"] in counts:
+            who["others"] = counts[words["waiter"]] - 1
         waiter = WaiterStatus(
-            **person_of(words["info"]),
+            **who,
             place=place,
             permits=int(words["owned"][1:]) if words["owned"].startswith(b"p") else 0,
             since=arrived_us / 1e6,

@@ -29,7 +29,7 @@ _THEIRS = _SOCKETS | {
     *("health_check_interval", "legacy_responses", "lib_name", "lib_version", "max_connections"),
     *("protocol", "retry", "retry_on_error", "retry_on_timeout", "timeout"),
 }
-# Who gives these expects that they bound a call.
+# A user who gives these expects that they bound a call.
 _BOUNDS = ("socket_timeout", "socket_connect_timeout")
 _TLS = frozenset(
     f"ssl_{each}"

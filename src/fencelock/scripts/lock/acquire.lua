@@ -96,7 +96,7 @@ local function full_lease()
   if owned then prolong(KEYS[5], ttl) end
 end
 
--- The holder asks again: a repeated request, or an explicit owner that enters again. R2: a full lease.
+-- The holder asks again: a repeated request, or an explicit owner that enters again. It gets a full lease.
 local function reenter()
   if owned then
     if entry ~= '' then call('ZREM', KEYS[3], entry) end

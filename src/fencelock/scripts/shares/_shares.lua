@@ -5,7 +5,7 @@
 --
 -- It guards I1 (one script decides; taken permits never pass the limit), I5 (first come, first
 -- served: no request overtakes the head of the line, so a large one is not starved), I7 (dead waiters
--- are skipped), I10 (each key ends by itself), and S3 (each holder has a lease of its own).
+-- are skipped), I10 (each key ends by itself). Each holder has a lease of its own.
 --
 -- The keys of one name always come together and in this order; `base` is the index of the first:
 --   lock     zset    holder id -> the end of its lease (server microseconds)

@@ -5,14 +5,12 @@ python3 dev.py docs [--to FOLDER]
 ``docs/`` is written for readers of the repository. This makes of it what Zensical takes: a copy
 whose blocks have no words of our tests, and whose links lead to the site, or else to the
 repository. The navigation is that of docs/README.md and docs/zh-CN.md; the first page is the
-beginning of the README; the reference of the API is made of docstrings. Pictures are drawn anew. A
-warning is an error. No network is needed.
+beginning of the README. Pictures are drawn anew. A warning is an error. No network is needed.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import json
 import os
 import re
@@ -25,7 +23,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 INDEX, CHINESE_INDEX = DOCS / "README.md", DOCS / "zh-CN.md"
 WORK = ROOT / "build" / "site"
@@ -125,17 +123,17 @@ def relative(page: str, target: str) -> str:
 
 
 def front_page(page: str, leads: dict[str, str]) -> str:
-    """Return one sentence, one picture, ten lines and three facts of a README."""
-    sentence = first(r"^([^#\[|`\n.。]+[.。])", page, "sentence")
-    picture = first(r"^(!\[[^\n]*)$", page, "picture")
-    lines = first(r"^(```python\n.*?^```)$", page, "ten lines")
+    """Return the first screen of a README, and the three facts that it gives."""
+    screen = first(r"\A# [^\n]*\n(.*?)^## ", page, "first screen")
+    sentence = first(r"^([^#\[|`\n.。]+[.。])", screen, "sentence")
+    rest = screen.partition(sentence)[2].strip()
     section = first(r"^(## (?:(?!^## ).)*?^- \*\*(?:(?!^## ).)*)", page, "three facts")
     claim, *facts = section.rstrip().split("\n- ")
     buttons = " ".join(f"[{words}]({place}){{ .md-button }}" for words, place in leads.items())
     cards = "\n\n".join(f"- {indented(fact)}" for fact in facts)
     return (
         "---\nhide:\n  - navigation\n  - toc\n---\n\n# fencelock\n\n"
-        f"{sentence}\n{{ .sentence }}\n\n{buttons}\n\n{picture}\n\n{lines}\n\n{claim}\n"
+        f"{sentence}\n{{ .sentence }}\n\n{buttons}\n\n{rest}\n\n{claim}\n"
         f'<div class="grid cards" markdown>\n\n{cards}\n\n</div>\n'
     )
 
@@ -195,8 +193,6 @@ def groups(index: Path, own: dict[Path, str]) -> Iterator[dict[str, Any]]:
                 group.append({label: part})
             elif path in own:
                 part.append({words: own[path]})
-        if title == "Reference":
-            group += [{words: place} for place, (words, _) in API.items()]
         if group:
             yield {title: group}
 
@@ -221,47 +217,6 @@ def as_toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-# --- the reference of the API ---------------------------------------------------------------------
-
-# The pages of it, and the page that has what docstrings lack.
-USES = "[Python](python.md) says when to use which."
-API = {
-    "reference/api-threads.md": ("API for threads", USES),
-    "reference/api-asyncio.md": ("API for asyncio", USES),
-    "reference/api-errors.md": ("API of errors", "[Errors](errors.md) says what to do about each."),
-}
-# Classes that users call; all others are made by these.
-CALLED = {"AsyncClient", "Client", "Cohort", "History", "Poll", "Queue"}
-
-
-def public_names() -> dict[str, list[str]]:
-    """Return the public names for threads, for asyncio, and of errors, without importing them."""
-    package = ROOT / "src" / "fencelock"
-    every, errors = (exported(package / name) for name in ("__init__.py", "errors.py"))
-    asyncio = [name for name in every if name.startswith("Async") or name == "ashutdown"]
-    threads = [name for name in every if name not in asyncio]
-    return dict(zip(API, (threads, asyncio, errors), strict=True))
-
-
-def exported(module: Path) -> list[str]:
-    """Return what a module's ``__all__`` lists."""
-    for node in ast.parse(module.read_text(encoding="utf-8")).body:
-        match node:
-            case ast.Assign(targets=[ast.Name("__all__")], value=ast.List() as names):
-                return sorted(ast.literal_eval(names), key=str.lower)
-    raise Incomplete(f"{module.name} has no __all__ that is a list")
-
-
-def api_page(place: str, names: list[str]) -> str:
-    """Return a page of names: mkdocstrings puts signatures and docstrings in their places."""
-    title, beside = API[place]
-    made_by_calling = "    options:\n      merge_init_into_class: true\n"
-    blocks = "\n".join(
-        f"::: fencelock.{name}\n{made_by_calling if name in CALLED else ''}" for name in names
-    )
-    return f"# {title}\n\nWhat the docstrings say. {beside}\n\n{blocks}"
-
-
 # --- the build ------------------------------------------------------------------------------------
 
 
@@ -277,8 +232,6 @@ def prepare(work: Path) -> None:
     }
     for place, (readme, leads) in FRONT.items():
         written[place] = front_page(written[BESIDE[readme]], leads)
-    for place, names in public_names().items():
-        written[place] = api_page(place, names)
     shutil.rmtree(work, ignore_errors=True)
     for path, place in places.items():
         target = work / "docs" / place
