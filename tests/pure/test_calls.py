@@ -85,25 +85,6 @@ def test_an_option_of_another_library_is_refused_with_ours(face, make, options, 
 
 @FACES
 @pytest.mark.parametrize(
-    ("options", "hint"),
-    [
-        ({"host": "localhost", "port": 6379}, "redis://"),
-        ({"masters": []}, "first argument"),
-        ({"connection_details": []}, "first argument"),
-        ({"redis_connections": []}, "first argument"),
-        ({"lock_prefix": "x"}, "key_prefix="),
-        ({"socket_timeout": 1}, "server_timeout=, in seconds"),
-        ({"prefix": "x"}, "key_prefix="),
-    ],
-)
-def test_an_option_of_another_client_is_refused_with_ours(face, options, hint):
-    with pytest.raises(TypeError, match=rf"^{face.__name__}\(\) has no option") as raised:
-        face(**options)
-    assert hint in str(raised.value)
-
-
-@FACES
-@pytest.mark.parametrize(
     ("option", "hint"),
     [
         ("blocking_timeout", "how long to wait is timeout="),
