@@ -56,7 +56,7 @@ INSTRUMENTS = tuple(f"verification/{of}" for of in ("simulator", "runs", "soak.p
 LINTS = (
     ("ruff", "check"),
     ("ruff", "format", "--check"),
-    ("generate_blocking", "--check"),
+    ("tools.generate_blocking", "--check"),
     ("tools.generate_reference", "--check"),
     ("mypy", "--strict", "src", "tests/typing", *INSTRUMENTS),
     ("basedpyright",),  # its settings name what it reads
@@ -85,6 +85,8 @@ EARLY = 0.7
 # Tests of deadlines and failovers want a machine that is not busy.
 CALM = ("tests/scale", "tests/cluster", "tests/verification", "tests/faults", "tests/cli")
 CALM_PROCESSES, PROCESSES, DAILY_PROCESSES = 3, 4, 5
+# And these few want it for themselves; the file says why.
+CALM_TESTS, CALM_PART = ROOT / "tests" / "calm.txt", "--part=calm"
 # tests/daily.py says which test belongs to which part.
 DAILY, REST = "--part=daily", "--part=rest"
 NEWER = "3.13"  # the Python that ``nightly`` tests beside the one that runs it
@@ -171,12 +173,15 @@ def rest() -> int:
     first = spread(PROCESSES, REST, *in_order(LONG, without=CALM))
     if first in INTERRUPTED:
         return first
-    return first_failure((first, spread(CALM_PROCESSES, REST, *CALM)))
+    second = spread(CALM_PROCESSES, REST, *CALM)
+    if second in INTERRUPTED:
+        return second
+    return first_failure((first, second, run("-m", "pytest", CALM_PART, *calm_files())))
 
 
 def servers(*args: str) -> int:
-    """Fetch servers of other kinds and versions, and test on each; see server_check.py."""
-    return run("server_check.py", *args)
+    """Fetch servers of other kinds and versions, and test on each; see tools/server_check.py."""
+    return run("-m", "tools.server_check", *args)
 
 
 def nightly() -> int:
@@ -223,19 +228,19 @@ def completeness(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def release_check(*args: str) -> int:
-    """Build the package in clean clones and check it; see release_check.py."""
+    """Build the package in clean clones and check it; see tools/release_check.py."""
     set_up(RELEASE)
-    return run("release_check.py", *args)
+    return run("-m", "tools.release_check", *args)
 
 
 def docs(*args: str) -> int:
-    """Build the site in an environment of its own; see build_site.py."""
+    """Build the site in an environment of its own; see tools/build_site.py."""
     venv = ".venv-docs"
     if VENV.name != venv:
         me = str(Path(__file__))
         return run(me, "docs", *args, python=Path(sys.executable), FENCELOCK_DEV_VENV=venv)
     set_up(SITE)
-    return run("build_site.py", *args)
+    return run("-m", "tools.build_site", *args)
 
 
 COMMANDS = {
@@ -251,6 +256,12 @@ ALONE = ("lint", "rest", "nightly")  # commands that take no arguments
 def spread(processes: int, *args: str) -> int:
     """Run tests in several processes."""
     return run("-m", "pytest", f"--numprocesses={processes}", *SPREAD, *args)
+
+
+def calm_files() -> list[str]:
+    """Name the files of the tests that run alone, each once."""
+    lines = CALM_TESTS.read_text().splitlines()
+    return sorted({line.partition("::")[0] for line in lines if not line.startswith("#")})
 
 
 @contextlib.contextmanager

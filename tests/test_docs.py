@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
@@ -24,8 +23,6 @@ from fencelock._core.keys import LockKeys
 from fencelock._io.wire import ReplyError, server_error
 from fencelock.cli.doctor.acl import MORE, acl_rule
 from fencelock.scripts.layout import LAYOUT
-from tests.local_lines import waiting_locally
-from tests.patience import patient  # noqa: F401 - pytest finds the fixture here
 from tests.replication import replicated
 from tests.servers import Server
 from tools import generate_reference
@@ -137,7 +134,7 @@ def test_no_page_has_readers_install_what_is_not_published():
 
 # --- the index ------------------------------------------------------------------------------------
 
-PROOF = {"capacity", "failovers", "ladder", "mutations", "peers-under-faults"}
+PROOF = {"capacity", "failovers", "ladder", "peers-under-faults"}
 PROOF |= {"performance", "simulator"}
 
 
@@ -320,78 +317,6 @@ def as_user(server: Server, user: str, **more: object) -> fencelock.Client:
     return fencelock.Client(f"redis://{user}:secret@127.0.0.1:{server.port}/0", **more)
 
 
-@pytest.mark.usefixtures("patient")
-def test_the_smallest_permissions_are_enough(server):
-    with as_user(server, "locks") as client:
-        holder, waiter = (client.lock("permitted", ttl=3, cohort=None) for _ in range(2))
-        assert holder.acquire()
-        assert not waiter.acquire(timeout=0.1)
-        taken = threading.Thread(target=waiter.acquire)
-        taken.start()
-        while server.command("ZCARD", "fencelock:{fencelock:permitted}~queue") == 0:
-            pass
-        holder.release()
-        taken.join()
-        assert waiter.owned()
-        assert waiter.lease is not None
-        waiter.lease.renew()
-        waiter.release()
-        _in_turn(client.lock("permitted in turn", cohort=fencelock.Cohort(turns=1)))
-        one, two = (client.rlock("permitted too", owner="job") for _ in range(2))
-        assert one.acquire()
-        assert two.acquire()
-        assert one.release() == 1
-        assert two.release() == 0
-        semaphore, sides = client.semaphore("permitted three", 2), client.rwlock("permitted four")
-        assert semaphore.acquire(permits=2)
-        assert not client.semaphore("permitted three", 2).acquire(timeout=0.1)
-        semaphore.set_limit(3)
-        semaphore.release(2)
-        with sides.write, sides.read as lease:
-            assert sides.read.owned()
-            lease.renew()
-
-    assert server.command("ACL", "LOG") == []
-
-
-def _in_turn(lock: fencelock.Lock) -> None:
-    """Have a thread of the same client take its turn: one command releases and acquires."""
-    turns = []
-
-    def take() -> None:
-        with lock as lease:
-            turns.append(lease.fence)
-
-    with lock as lease:
-        taken = threading.Thread(target=take)
-        taken.start()
-        while not waiting_locally(b"fencelock:permitted in turn"):
-            pass
-    taken.join()
-    assert turns[0] > lease.fence
-
-
-def test_the_smallest_permissions_are_enough_for_what_is_made_of_locks(server):
-    with as_user(server, "locks") as client:
-        with client.multi(["one", "two"]) as lease:
-            lease.renew()
-        assert client.once("draw", within=60).run(lambda: 1).ran
-        assert not client.once("draw", within=60, wait=True).run(lambda: 1).ran
-        assert client.once("draw", within=60).forget()
-        ann, bob = (client.election("lead", candidate=name) for name in ("ann", "bob"))
-        assert ann.campaign()
-        stands = threading.Thread(target=bob.campaign)
-        stands.start()
-        while server.command("ZCARD", "fencelock:{fencelock:lead}~queue") == 0:
-            pass
-        ann.hand_over("bob")
-        stands.join()
-        assert [each.candidate for each in bob.changes(timeout=0.1)] == ["bob"]
-        bob.resign()
-
-    assert server.command("ACL", "LOG") == []
-
-
 def test_the_permissions_for_the_plain_form_are_enough(server):
     with as_user(server, "plain") as client:
         plain = client.lock("plain", wait=fencelock.Poll())
@@ -426,21 +351,6 @@ async def counted(server: Server, user: str, wait: options.Wait) -> None:
         client.lock("counted", wait=wait) as lease,
     ):
         await lease.renew()
-
-
-def test_the_permissions_for_events_and_the_rest_are_enough(server):
-    with as_user(server, "locks") as client:
-        event, latch = client.event("ready"), client.latch("parts", 2)
-        assert not event.wait(0.01)
-        event.set()
-        assert event.wait()
-        assert latch.count_down() == 1
-        assert not latch.wait(0.01)
-        client.barrier("alone", 1).wait()
-        with pytest.raises(fencelock.BarrierBroken):
-            client.barrier("two", 2).wait(0.01)
-
-    assert server.command("ACL", "LOG") == []
 
 
 def test_the_page_of_keys_and_the_doctor_give_the_same_rule():

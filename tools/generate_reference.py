@@ -23,7 +23,7 @@ import fencelock
 from fencelock import options
 from fencelock._runtime.hints import Elsewhere
 from fencelock._runtime.must_await import MustAwait
-from generate_blocking import OF_ASYNCIO
+from tools.generate_blocking import OF_ASYNCIO
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "reference" / "python"

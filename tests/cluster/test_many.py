@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencelock import OutcomeUnknown, ServerUnreachable
+from fencelock import OutcomeUnknown
 from fencelock._core.keys import LockKeys
 from fencelock._runtime.clock import now
 from fencelock._topology import cluster
@@ -36,22 +36,6 @@ def test_a_thousand_leases_over_all_slots(shared, connect, face):
     if face is Threads:
         with client.port.mutex:
             assert client.port.renewals.holds + len(client.port.renewals.under_way) == LEASES
-    for lock in locks:
-        lock.release()
-
-
-@pytest.mark.slow
-def test_leases_of_one_slot_share_their_renewals(shared, connect):
-    client = connect(shared.url)
-    locks = [client.lock(f"{{one}} {number}", ttl=6) for number in range(100)]
-    assert all(lock.acquire() for lock in locks)
-    before, first = shared.commandstats(), [lock.lease.deadline for lock in locks]
-    wait_until(
-        lambda: all(lock.lease.deadline > old for lock, old in zip(locks, first, strict=True)),
-        TTL,
-        "all renewed",
-    )
-    assert sent(shared, before) <= 40
     for lock in locks:
         lock.release()
 
@@ -104,8 +88,7 @@ def spread(own):
 
 @pytest.mark.slow
 @pytest.mark.either_face
-@pytest.mark.parametrize("ttl", [200, 30])
-def test_a_silent_node_holds_up_no_other_renewal_of_a_multi(own, connect, ttl):
+def test_a_silent_node_holds_up_no_other_renewal_of_a_multi(own, connect):
     """What lies elsewhere is renewed while the call still waits for the silent node."""
     keys, silent, elsewhere = spread(own)
     client = connect(own.url, server_timeout=9)
@@ -113,48 +96,21 @@ def test_a_silent_node_holds_up_no_other_renewal_of_a_multi(own, connect, ttl):
     assert multi.acquire()
     lease = multi.lease
     silent.pause()
-    renewed = spawn(lease.renew, ttl)
+    renewed = spawn(lease.renew, 200)
     wait_until(
         lambda: all(
-            ttl * 900 < owner.command("PTTL", keys[name]) <= ttl * 1000
+            180_000 < owner.command("PTTL", keys[name]) <= 200_000
             for name, owner in elsewhere.items()
         ),
         6,
         "what lies elsewhere is renewed",
     )
     assert not renewed.done()
-    # To shorten a lease asks for the server's clock first: then nothing was sent that changes it.
-    assert isinstance(renewed.exception(30), ServerUnreachable if ttl < 100 else OutcomeUnknown)
+    assert isinstance(renewed.exception(30), OutcomeUnknown)
     assert lease.remaining() <= 100  # that of the silent node
     silent.resume()
-    lease.renew(150)
-    assert 135 < lease.remaining() <= 150
-    multi.release()
-
-
-@pytest.mark.slow
-def test_a_silent_node_holds_up_no_other_lock_of_a_multi(own, connect):
-    """What lies elsewhere is given back while the release still waits for the silent node."""
-    keys, silent, elsewhere = spread(own)
-    there = keys.keys() - elsewhere.keys()
-    client = connect(own.url, server_timeout=9)
-    multi = client.multi(list(keys), ttl=60)
-    assert multi.acquire()
-    silent.pause()
-    released = spawn(multi.release)
-    wait_until(
-        lambda: not any(owner.command("EXISTS", keys[name]) for name, owner in elsewhere.items()),
-        6,
-        "what lies elsewhere is free",
-    )
-    assert not released.done()
-    silent.resume()
-    wait_until(
-        lambda: not any(silent.command("EXISTS", keys[name]) for name in there),
-        what="the rest is free",
-    )
-    released.exception(30)  # it may have given up a moment before
-    assert multi.acquire(timeout=20)
+    lease.renew(300)
+    assert 285 < lease.remaining() <= 300
     multi.release()
 
 

@@ -268,8 +268,8 @@ async def test_a_ttl_is_an_instant(world):
     for zone in (UTC, None):
         instant = datetime.now(UTC).astimezone(zone) + timedelta(seconds=9)
         async with world.client().lock("a", ttl=instant) as lease:
-            assert 8_000 < world.pttl("a") <= 9_000
-            assert abs(lease.expires_at() - instant.timestamp()) < 0.5
+            assert 5_000 < world.pttl("a") <= 9_000
+            assert lease.expires_at() < instant.timestamp() + 0.1
 
 
 def made_until(client, kind, instant=None):

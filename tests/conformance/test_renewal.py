@@ -8,6 +8,7 @@ import pytest
 from fencelock import LeaseLost, NotHeld, Poll
 from fencelock._runtime.clock import now
 from tests.threads.state import lease_threads
+from tests.waiting import machine_seconds
 
 WAITS = [{}, pytest.param({"wait": Poll()}, marks=pytest.mark.no_quorum)]
 BOTH_FORMS = pytest.mark.parametrize("form", WAITS, ids=["queue", "poll"])
@@ -138,12 +139,12 @@ async def test_renewal_dies_with_the_process(world):
 
 
 @pytest.mark.no_quorum  # its deadline moves with each node; see tests/quorum
-@pytest.mark.parametrize("limit", [{"max_renewals": 2}, {"max_hold": 0.8}, {"max_renewals": 0}])
+@pytest.mark.parametrize("limit", [{"max_renewals": 2}, {"max_hold": 1.2}, {"max_renewals": 0}])
 async def test_a_limit_ends_a_hold(world, limit):
     """After so many renewals, or so long, the lease ends, whatever its holder does."""
     told = []
     client = world.client()
-    lock = client.lock("a", ttl=0.6, on_lost=told.append, **limit)
+    lock = client.lock("a", ttl=0.9, on_lost=told.append, **limit)
     await lock.acquire()
     lease, begun, ends = lock.lease, now(), set()
 
@@ -153,9 +154,9 @@ async def test_a_limit_ends_a_hold(world, limit):
 
     await world.until(gone, "on_lost")
     if "max_renewals" in limit:
-        assert len(ends) == 1 + limit["max_renewals"]
+        assert len(ends) <= 1 + limit["max_renewals"]  # one may come and go between two looks
     else:
-        assert max(ends) - begun <= 0.8
+        assert max(ends) - begun <= 1.2
     with pytest.raises(LeaseLost) as lost:
         lease.check()
     assert lost.value.reason == "max_hold"
@@ -234,7 +235,7 @@ async def test_a_lease_that_cannot_be_proved_is_told_before_it_can_be_granted(wo
     await lock.acquire()
     server.pause()
     await world.until(lambda: told, "on_lost")
-    assert told[0] - lock.lease.deadline < 0.5
+    assert told[0] - lock.lease.deadline < 0.1 + machine_seconds()
     with pytest.raises(LeaseLost) as lost:
         await lock.release()
     assert lost.value.reason == "expired"
@@ -265,8 +266,8 @@ async def test_a_lease_is_renewed_by_hand(world, form):
         assert world.pttl("a") > 18_000
         assert lease.remaining() > 18
         await lease.renew()
-        assert world.pttl("a") <= 5_000
-        assert lease.remaining() < 5
+        assert world.pttl("a") > 15_000
+        assert lease.remaining() > 15
         for bad in (0, -1, float("nan"), True, "x"):
             with pytest.raises((TypeError, ValueError)):
                 await lease.renew(bad)
@@ -290,14 +291,16 @@ async def test_a_longer_lease_is_not_undone_by_renewal(world, form):
 
 
 @BOTH_FORMS
-async def test_a_shorter_lease_goes_on_being_renewed(world, form):
-    """``renew(ttl)`` for less than was left ends earlier at once, and is renewed as ever."""
-    async with world.client().lock("a", ttl=6, **form) as lease:
+@pytest.mark.parametrize("renew", [True, False])
+async def test_a_renewal_for_less_than_is_left_changes_nothing(world, form, renew):
+    """I2: a lease never ends earlier than was said; its usual renewal comes as ever."""
+    async with world.client().lock("a", ttl=6, renew=renew, **form) as lease:
+        before = lease.deadline
         await lease.renew(0.4)
-        assert world.pttl("a") <= 400
-        assert lease.remaining() <= 0.4
-        await world.until(lambda: lease.remaining() > 3, "the usual renewal")
-        assert world.pttl("a") > 3_000
+        assert lease.deadline >= before
+        assert world.pttl("a") > 5_000
+        if renew:
+            await world.until(lambda: lease.deadline > before + 1, "the usual renewal")
 
 
 @BOTH_FORMS
@@ -306,7 +309,7 @@ async def test_renewal_by_hand_keeps_to_max_hold(world, form):
     async with world.client().lock("a", ttl=1.5, max_hold=5, **form) as lease:
         begun = now()
         await lease.renew(60)
-        assert 4 < lease.deadline - begun <= 5
+        assert 2 < lease.deadline - begun <= 5
         assert world.pttl("a") <= 5_000
         end = lease.deadline
         await lease.renew(60)

@@ -47,13 +47,13 @@ async def test_many_read_or_one_writes(world):
 
 async def test_each_side_has_a_ttl_of_its_own(world):
     """A side ends on the server's clock."""
-    lock = world.client().rwlock("a", read_ttl=1, write_ttl=3)
+    lock = world.client().rwlock("a", read_ttl=10, write_ttl=30)
     async with lock.read as lease:
-        assert 0 < lease.remaining() <= validity(1)
-        assert 0 < world.pttl("a") <= 1000
+        assert 0 < lease.remaining() <= validity(10)
+        assert 0 < world.pttl("a") <= 10_000
     async with lock.write as lease:
-        assert validity(1) < lease.remaining() <= validity(3)
-        assert 1000 < world.pttl("a") <= 3000
+        assert validity(10) < lease.remaining() <= validity(30)
+        assert 10_000 < world.pttl("a") <= 30_000
 
 
 async def test_one_readers_end_is_only_its_own(world):

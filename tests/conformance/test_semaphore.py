@@ -17,6 +17,7 @@ async def test_no_more_permits_than_the_limit(world):
     assert await second.acquire()
     assert await third.acquire(blocking=False) is False
     assert (await third.locked(), await third.available()) == (True, 0)
+    assert "limit=2 held=1" in repr(getattr(first, "inner", first))
     waits = world.start(third.acquire())
     await world.in_line("a", 1)
     await first.release()

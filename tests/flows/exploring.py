@@ -21,6 +21,7 @@ FURTHER = {
     "cluster: 2 working 1 s, handed over, 1 freeze": 1000,
     "quorum: 1 alone, working 0.5 s, 1 late+1 down": 1000,
     "quorum: 1 alone, working 4 s, renewed, 1 late": 1000,
+    "quorum: 1 alone, renewing by hand, 2 late": 600,
     "quorum: 2 in line, 1 late": 1000,
 }
 

@@ -1,6 +1,6 @@
 """Sow every defect and see it found: ``python -m verification.mutations [--write] [--only TEXT]``.
 
-Ends with 1 when a defect was not found. ``--write`` makes the page docs/explanation/mutations.md.
+Ends with 1 when a defect was not found. ``--write`` makes the page DEFECTS.md.
 ``--daily``: those that a daily test must find without help, each by that test.
 """
 
@@ -17,7 +17,7 @@ from verification.mutations.daily import defects, seeds
 from verification.mutations.real import tried
 from verification.mutations.sown import SOWN
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "mutations.md"
+PAGE = Path(__file__).resolve().parent / "DEFECTS.md"
 HEAD = """\
 # Defects sown on purpose
 

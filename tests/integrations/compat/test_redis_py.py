@@ -341,48 +341,12 @@ def test_a_token_of_one_s_own_is_refused(face):
         face.lock().acquire(token="mine")
 
 
-def test_a_thread_sees_its_own_token_only(face):
-    bound, shared = face.lock("bound", timeout=10), face.lock("shared", thread_local=False)
-    assert bound.acquire()
-    assert shared.acquire()
-    seen = []
-
-    def look():
-        seen.extend(getattr(lock.local, "token", None) for lock in (bound, shared))
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    thread.join()
-    assert seen == [None, shared.local.token]
-    bound.release()
-    shared.release()
-
-
 def test_clients_that_decode_and_names_in_bytes(face):
     client = face.client(decode_responses=True)
     lock = face.lock(b"report", client, timeout=10)
     assert lock.acquire()
     assert lock.owned()
     lock.release()
-
-
-def test_the_locks_of_a_client_share_one_connection_pool(face, server):
-    client = face.client()
-    locks = face.lock("a", client), face.lock("b", client), face.lock("c", face.client())
-    made, known = [], connected(server)
-    for each in locks:
-        assert each.acquire()
-        made.append(bool(connected(server) - known))
-        known |= connected(server)
-    for each in locks:
-        each.release()
-    assert made == [True, False, True]
-
-
-def connected(server):
-    """Return the connections of this server, without the one that asks."""
-    lines = server.command("CLIENT", "LIST").splitlines()
-    return {line.split()[0] for line in lines if "cmd=client" not in line}
 
 
 def test_a_lock_that_is_dropped_keeps_its_timeout_and_says_nothing(face, server):

@@ -158,8 +158,15 @@ def show_command(argv: list[str]) -> int:
     elif info.kind == "other":
         raise ServerUnsuitable(f"the key of {args.name!r} holds something that is not a lock")
     elif args.json:
-        last = {"done": _finished(done), "last": _last_run(done, failed)}
-        shown = {"key": key, **_inside(info), **last, "waits": [*map(wait_tree.summary, found)]}
+        line = [_waiter(who) for who in info.listed_waiters]
+        finished = done and {"by": done.who, "fence": done.fence} | {
+            name: round(getattr(done, name), 3) for name in ("started", "ended")
+        }
+        waits = [*map(wait_tree.summary, found)]
+        last = _last_run(done, failed)
+        shown = {"key": key, "waiters": line, "done": finished, "last": last, "waits": waits}
+        if info.limit:
+            shown["holders"] = [_holding(info, each) for each in info.holders]
         json_line(_lock_summary(info) | shown)
     else:
         _print_lock(info, key, done, _last_run(done, failed))
@@ -171,28 +178,9 @@ def show_command(argv: list[str]) -> int:
     return 0
 
 
-def _inside(info: LockStatus) -> dict[str, Any]:
-    """Return what ``--json`` prints of waiters, and of several holders."""
-    line = [
-        {
-            "place": who.place,
-            **_person(who),
-            **_others_of(who),
-            "since": round(who.since, 3),
-            "waited": round(who.waited, 3),
-        }
-        for who in info.listed_waiters
-    ]
-    holders = {"holders": [_holding(info, each) for each in info.holders]} if info.limit else {}
-    return {"waiters": line, **holders}
-
-
-def _finished(done: FinishedOnce | None) -> dict[str, Any] | None:
-    """Return what ``--json`` prints of a run of ``once`` that is done."""
-    if done is None:
-        return None
-    times = {name: round(getattr(done, name), 3) for name in ("started", "ended")}
-    return {"by": done.who, "fence": done.fence, **times}
+def _waiter(who: WaiterStatus) -> dict[str, Any]:
+    times = {"since": round(who.since, 3), "waited": round(who.waited, 3)}
+    return {"place": who.place, **_person(who), **_others_of(who), **times}
 
 
 def _waits(client: Client, info: LockStatus) -> list[Block]:

@@ -25,7 +25,7 @@ from email.parser import Parser
 from hashlib import sha256
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PLACEHOLDER = "OWNER"  # in lines that the owner fills in
 METADATA_VERSION = "2.4"  # newer ones are refused by some tools for uploading

@@ -1,7 +1,7 @@
 """Write the face for threads, src/fencelock/blocking, from the one for asyncio.
 
-python generate_blocking.py            write the files that differ
-python generate_blocking.py --check    only name them, and fail if there are any; dev.py lint does
+python -m tools.generate_blocking          write the files that differ
+python -m tools.generate_blocking --check  only name them, and fail if there are any
 
 An await of a method of the face becomes a call of it, and one of a flow ``run_blocking(flow)``.
 The syntax tree says where they are; the text between stays, with its comments and layout, but for
@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parents[1]
 FACES = ROOT / "src" / "fencelock"
 BY_HAND = {
     "caller.py",  # what truly differs: who calls, what can be cancelled, how a port is opened

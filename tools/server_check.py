@@ -28,7 +28,7 @@ from xml.etree import ElementTree as ET
 
 from fencelock.embedded.binaries import Binary, probe
 
-ROOT = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".servers"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 PROBE_SECONDS = 30.0

@@ -23,7 +23,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 INDEX, CHINESE_INDEX = DOCS / "README.md", DOCS / "zh-CN.md"
 WORK = ROOT / "build" / "site"
@@ -123,17 +123,17 @@ def relative(page: str, target: str) -> str:
 
 
 def front_page(page: str, leads: dict[str, str]) -> str:
-    """Return one sentence, one picture, ten lines and three facts of a README."""
-    sentence = first(r"^([^#\[|`\n.。]+[.。])", page, "sentence")
-    picture = first(r"^(!\[[^\n]*)$", page, "picture")
-    lines = first(r"^(```python\n.*?^```)$", page, "ten lines")
+    """Return the first screen of a README, and the three facts that it gives."""
+    screen = first(r"\A# [^\n]*\n(.*?)^## ", page, "first screen")
+    sentence = first(r"^([^#\[|`\n.。]+[.。])", screen, "sentence")
+    rest = screen.partition(sentence)[2].strip()
     section = first(r"^(## (?:(?!^## ).)*?^- \*\*(?:(?!^## ).)*)", page, "three facts")
     claim, *facts = section.rstrip().split("\n- ")
     buttons = " ".join(f"[{words}]({place}){{ .md-button }}" for words, place in leads.items())
     cards = "\n\n".join(f"- {indented(fact)}" for fact in facts)
     return (
         "---\nhide:\n  - navigation\n  - toc\n---\n\n# fencelock\n\n"
-        f"{sentence}\n{{ .sentence }}\n\n{buttons}\n\n{picture}\n\n{lines}\n\n{claim}\n"
+        f"{sentence}\n{{ .sentence }}\n\n{buttons}\n\n{rest}\n\n{claim}\n"
         f'<div class="grid cards" markdown>\n\n{cards}\n\n</div>\n'
     )
 
