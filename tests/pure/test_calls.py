@@ -193,3 +193,20 @@ def test_what_is_to_be_awaited_can_be_asked_for_before_a_loop_runs():
     for question in (barrier.n_waiting, barrier.broken):
         assert inspect.isawaitable(question)
         question.close()
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+def test_what_is_not_awaited_is_no_condition():
+    """Any coroutine is true: a body behind it would run without the lock."""
+    asked = ("acquire", "campaign", "is_set", "locked", "owned")
+    methods = [
+        getattr(each, name)
+        for each in objects(fencelock.AsyncClient)[1:]
+        for name in asked
+        if hasattr(each, name)
+    ]
+    assert len(methods) >= 20
+    for method in methods:
+        assert inspect.iscoroutinefunction(method)
+        with pytest.raises(TypeError, match=r"\(\) has no answer yet: await it$"):
+            bool(method())
