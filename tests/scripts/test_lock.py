@@ -146,34 +146,6 @@ def test_a_waiter_of_another_client_than_the_releasing_one_starts_with_a_short_l
     assert space.command(b"GET", LAST) == b"%d %s" % (space.now, said)
 
 
-def test_a_waiter_that_asks_when_the_lease_has_ended_is_granted_in_its_turn(space):
-    acquire(space, b"h", ttl=1000)
-    acquire(space, b"x")
-    acquire(space, b"y")
-    space.wait(2)
-    assert int(acquire(space, b"x")) == space.now
-    assert space.ttls(LOCK) == [9000]
-    assert space.heard == []
-    assert acquire(space, b"z")[2] == 1
-
-
-def test_who_comes_to_a_free_lock_with_a_line_comes_last(space):
-    acquire(space, b"h", ttl=1000)
-    acquire(space, b"x")
-    space.wait(2)
-    assert acquire(space, b"y") == [space.now, 9000, 0, 0, whose(space)]
-    assert space.heard == [(b"c-x", b"granted x %d %d 9000" % (space.now, space.now))]
-    assert space.line(QUEUE) == [entry(b"y")]
-
-
-def test_who_does_not_wait_leaves_nothing_in_the_line(space):
-    acquire(space, b"h", ttl=1000)
-    acquire(space, b"x")
-    space.wait(2)
-    assert acquire(space, b"t", line=False) == [space.now, 9000, -1, 0, whose(space)]
-    assert space.line(QUEUE) == []
-
-
 @pytest.mark.parametrize("mark", [b"", b"!", b"+"])
 def test_a_grant_that_nobody_would_hear_here_is_published_on_no_kind_of_channel(space, mark):
     """Replicas and other nodes would pass it on, to a client that listens there."""
@@ -412,21 +384,6 @@ def test_giving_up_moves_a_line_whose_holder_is_gone(space):
     assert space.command(b"GET", LOCK) == b"y"
 
 
-def test_an_operator_s_request_that_comes_again_takes_nothing_from_the_next_holder(space):
-    acquire(space, b"h", ttl=900_000)
-    acquire(space, b"x", ttl=900_000)
-    assert take_away(space, A, b"1") == [1, b"h", b"{}"]
-    assert space.ttls(ALIVE) == [MINUTE]
-    assert take_away(space, A, b"1") == [1, b"h", b""]
-    assert space.command(b"GET", LOCK) == b"x"
-    assert space.heard.count((HOME, b"revoked h a word")) == 1
-    assert take_away(space, A, b"2") == [1, b"x", b"{}"]
-    assert take_away(space, A, b"3") == [0, b"", b""]
-    acquire(space, b"y")
-    assert take_away(space, A, b"3") == [0, b"", b""]
-    assert space.command(b"GET", LOCK) == b"y"
-
-
 def test_an_operator_takes_the_lock_from_its_holder(space):
     assert take_away(space, A) == [0, b"", b""]
     acquire(space, b"h")
@@ -509,24 +466,6 @@ def test_several_locks_are_taken_each_by_its_own_arguments(space):
     assert space.ttls(A[0], B[0]) == [-2, 8000]
     assert space.run(scripts.MULTI_RELEASE, [*A, *B], HOME, b"x", b"y") == [None, 1]
     assert space.ttls(A[0], B[0]) == [-2, -2]
-
-
-def test_several_locks_are_taken_all_or_none(space):
-    acquire(space, b"h", B, ttl=1000)
-    acquire(space, b"w", B)
-    both = ((A, b"x", 5000), (B, b"y", 8000))
-    told = [space.now, b"%d %b" % (fence(space, B), options(1000).split(b" ", 4)[4])]
-    assert take(space, *both) == [2, *told]
-    assert take(space, *both[::-1]) == [1, *told]
-    space.wait(2)
-    assert take(space, *both) == [-2]
-    assert take(space, *both[::-1]) == [-1]
-    assert space.ttls(*A) == [-2] * 6
-    space.command(b"DEL", *B)
-    space.command(b"SADD", B[0], b"x")
-    with pytest.raises(CommandError, match=r"WRONGTYPE.*b~lock"):
-        take(space, *both)
-    assert space.ttls(*A) == [-2] * 6
 
 
 def test_several_locks_go_each_to_its_own_next_waiter(space):

@@ -19,7 +19,7 @@ from tests.scripts.shares import (
 )
 from verification.simulator.keyspace import CommandError
 
-LOCK, LAST, QUEUE, ALIVE, HOLDS, REVOKED = A = keys(b"a")
+LOCK, LAST, QUEUE, _, HOLDS, REVOKED = A = keys(b"a")
 B = keys(b"b")
 
 
@@ -105,69 +105,12 @@ def test_permits_of_the_usual_case_are_counted_like_all_others(space):
             assert taken(space)[1:] == (LIMIT, left)
 
 
-def test_a_release_beside_others_leaves_their_holds_and_the_time_of_the_keys(space):
-    fences = {who: acquire(space, who) for who in (b"x", b"y", b"z")}
-    space.wait(1)
-    for who in (b"y", b"x"):
-        assert release(space, who) == 1
-        del fences[who]
-        assert holds_of(space) == {each: b"1 %s %s" % (fences[each], options()) for each in fences}
-        assert space.ttls(*A) == [8000, RECORD + 8000, -2, -2, -2, -2]
-
-
-@pytest.mark.parametrize("then", [acquire, release])
-def test_a_lease_that_has_ended_beside_others_counts_no_more(space, then):
-    acquire(space, b"x", ttl=1000)
-    acquire(space, b"y")
-    space.wait(1)
-    then(space, b"y" if then is release else b"z")
-    left = [] if then is release else [b"y", b"z"]
-    assert holders(space) == left
-    assert taken(space)[2] == len(left)
-
-
-def test_a_release_beside_a_lease_that_has_ended_takes_that_out_too(space):
-    acquire(space, b"x", ttl=1000)
-    for who in (b"y", b"z"):
-        acquire(space, who)
-    space.wait(1)
-    assert release(space, b"y") == 1
-    assert holders(space) == [b"z"]
-    assert taken(space)[2] == 1
-
-
 def test_a_free_name_keeps_the_limit_that_was_set(space):
     acquire(space, b"x")
     limited(space, 5)
     release(space, b"x")
     acquire(space, b"y")
     assert taken(space)[1:] == (5, 1)
-
-
-def test_a_grant_beside_a_hold_that_is_gone_is_none_though_permits_are_free(space):
-    assert acquire(space, b"x", nested_under=b"gone", line=False)[2:] == [-1, 0, b""]
-
-
-def test_a_holder_whose_lease_has_ended_gives_nothing_back(space):
-    acquire(space, b"x", ttl=1000)
-    acquire(space, b"y")
-    release(space, b"y")
-    space.wait(1)
-    assert release(space, b"x") == [-1, None]
-
-
-def test_leases_that_have_ended_hold_nothing(space):
-    for number, ttl in enumerate((1000, 2000, 30_000), 1):
-        acquire(space, b"h%d" % number, ttl=ttl)
-    space.wait(2)
-    assert show(space, 9, b"h1", b"h2", b"h3")[:2] == (1, 1)
-    fence = int(acquire(space, b"x", permits=2))
-    assert holders(space) == [b"x", b"h3"]
-    assert taken(space) == (fence, LIMIT, 3)
-    space.wait(29)
-    assert int(acquire(space, b"y", permits=3)) == space.now
-    assert holders(space) == [b"y"]
-    assert taken(space) == (space.now, LIMIT, 3)
 
 
 @pytest.mark.parametrize("ahead", [0, 1, 5_000_000])
@@ -212,36 +155,6 @@ def test_a_look_comes_not_later_than_the_end_that_it_waits_for(space):
     assert acquire(space, b"y", permits=15, limit=15)[1] >= 9000
 
 
-def test_permits_go_to_as_many_waiters_as_fit_in_their_order(space):
-    acquire(space, b"h", LIMIT)
-    for who, permits in ((b"v", 1), (b"w", 2), (b"x", 1), (b"y", 1)):
-        acquire(space, who, permits)
-    assert release(space, b"h") == 1
-    first = taken(space)[0] - 1
-    assert space.heard == [
-        (b"c-v", b"granted v %d %d 9000" % (first, space.now)),
-        (b"c-w", b"granted w %d %d 9000" % (first + 1, space.now)),
-    ]
-    assert holders(space) == [b"v", b"w"]
-    assert taken(space)[1:] == (LIMIT, LIMIT)
-    assert space.line(QUEUE) == [entry(b"x"), entry(b"y")]
-    assert release(space, b"w") == 1
-    assert holders(space) == [b"v", b"x", b"y"]
-
-
-def test_nobody_overtakes_the_head_of_the_line_that_does_not_fit(space):
-    acquire(space, b"h", 2)
-    acquire(space, b"w", LIMIT)
-    assert acquire(space, b"x")[2] == 1
-    assert acquire(space, b"t", line=False)[2] == -1
-    assert holders(space) == [b"h"]
-    assert release(space, b"h", keep=1) == 1
-    assert holders(space) == [b"h"]
-    assert taken(space)[2] == 1
-    assert release(space, b"h") == 1
-    assert holders(space) == [b"w"]
-
-
 @pytest.mark.parametrize("client_channel", [HOME, b"other"])
 def test_a_waiter_of_another_client_than_the_releasing_one_starts_with_a_short_lease(
     space, client_channel
@@ -252,19 +165,6 @@ def test_a_waiter_of_another_client_than_the_releasing_one_starts_with_a_short_l
     lease = 9000 if client_channel == HOME else SHORT
     assert space.ttls(LOCK, LAST, HOLDS) == [lease, RECORD + lease, lease]
     assert space.heard == [(b"c-x", b"granted x %d %d %d" % (taken(space)[0], space.now, lease))]
-
-
-def test_who_does_not_listen_holds_up_nobody_and_keeps_its_place(space):
-    acquire(space, b"h", 2)
-    acquire(space, b"x", 2)
-    acquire(space, b"y", 2)
-    space.deaf = {b"c-x", b"c-y"}
-    assert int(acquire(space, b"z"))
-    assert holders(space) == [b"h", b"z"]
-    assert space.line(QUEUE) == [entry(b"x", 2), entry(b"y", 2)]
-    space.deaf = set()
-    release(space, b"h")
-    assert holders(space) == [b"x", b"z"]
 
 
 def test_a_dead_waiter_holds_up_no_other_where_the_user_may_not_count_subscribers(space):
@@ -301,17 +201,6 @@ def test_each_kind_of_channel_of_a_cluster_is_heard_and_known_to_be_silent(space
     assert [channel for channel, _ in space.heard] == channels[1:]
 
 
-def test_those_behind_who_do_not_listen_are_granted_in_their_order(space):
-    acquire(space, b"h", LIMIT)
-    for who, permits in ((b"x", 3), (b"y", 2), (b"v", 1), (b"w", 1)):
-        acquire(space, who, permits)
-    space.deaf = {b"c-x", b"c-y"}
-    for keep, granted in ((2, [b"v"]), (1, [b"v", b"w"])):
-        release(space, b"h", keep)
-        assert sorted({*holders(space)} - {b"h"}) == granted
-    assert space.line(QUEUE) == [entry(b"x", 3), entry(b"y", 2)]
-
-
 def test_so_many_are_granted_by_one_script_that_it_holds_up_nobody_and_the_next_goes_on(space):
     crowd = [b"w%03d" % number for number in range(520)]
     acquire(space, b"h", 600, limit=600)
@@ -324,36 +213,6 @@ def test_so_many_are_granted_by_one_script_that_it_holds_up_nobody_and_the_next_
     assert space.heard[count:] == [(b"c-" + crowd[count], b"again " + crowd[count])]
     assert int(acquire(space, crowd[count], limit=600))
     assert holders(space) == crowd
-
-
-def test_an_attempt_that_does_not_wait_gets_what_the_line_leaves(space):
-    acquire(space, b"h", 2)
-    assert int(acquire(space, b"x", line=False)) == space.now + FENCE_ROOM
-    assert acquire(space, b"y", line=False)[2:4] == [-1, 0]
-    assert space.ttls(QUEUE) == [-2]
-
-
-def test_beside_a_hold_of_the_same_thread_a_grant_comes_at_once_and_without_one_it_does_not(space):
-    acquire(space, b"h", LIMIT)
-    acquire(space, b"w")
-    fence = int(acquire(space, b"x", nested_under=b"h"))
-    assert taken(space) == (fence, LIMIT, LIMIT + 1)
-    assert holders(space) == [b"h", b"x"]
-    assert acquire(space, b"y", nested_under=b"gone")[2:4] == [-1, 0]
-    assert holders(space) == [b"h", b"x"]
-
-
-def test_only_a_holder_gives_back_and_a_part_only_once(space):
-    fence = acquire(space, b"h", LIMIT)
-    for keep, left in ((2, 2), (2, 2), (3, 2), (1, 1)):
-        assert release(space, b"h", keep) == 1
-        assert taken(space)[2] == left
-        assert holds_of(space) == {b"h": b"%d %s %s" % (left, fence, options(LIMIT))}
-    assert release(space, b"x") == [-1, None]
-    assert release(space, b"h") == 1
-    assert release(space, b"h") == [-1, None]
-    assert taken(space)[2] == 0
-    assert space.ttls(*A) == [-2, RECORD + 9000, -2, -2, -2, -2]
 
 
 def test_a_limit_is_named_by_all_who_use_it(space):
@@ -375,20 +234,6 @@ def limited(space, limit, named=LIMIT, number=None):
     space.wait(0.001)
     number = b"%d" % space.now if number is None else number
     return space.run(scripts.SHARES_LIMIT, A[:5], b"semaphore", named, limit, HOME, number)
-
-
-def test_a_change_of_the_limit_that_comes_again_changes_nothing(space):
-    acquire(space, b"h", ttl=900_000)
-    limited(space, 5, number=b"1")
-    assert space.ttls(ALIVE) == [MINUTE]
-    space.wait(59)
-    assert limited(space, 5, number=b"1") == [1, LIMIT]  # asked again for want of an answer
-    limited(space, 2, number=b"2")
-    space.wait(59)
-    limited(space, 5, number=b"1")
-    assert taken(space)[1] == 2
-    limited(space, 5, number=b"3")
-    assert taken(space)[1] == 5
 
 
 def test_a_limit_may_be_changed_while_it_is_in_use(space):
@@ -514,18 +359,6 @@ def test_a_look_grants_what_ended_leases_left(space, client_channel):
         assert taken(space, name)[2] == LIMIT
 
 
-def test_a_look_that_can_grant_to_nobody_drops_what_has_ended(space):
-    acquire(space, b"h", 2, ttl=1000)
-    acquire(space, b"k", 1)
-    acquire(space, b"x", LIMIT)
-    space.wait(2)
-    alive(space, (A, [entry(b"x", LIMIT)]))
-    assert taken(space)[2] == 1
-    assert holders(space) == [b"k"]
-    release(space, b"k")
-    assert holders(space) == [b"x"]
-
-
 def test_a_name_with_a_line_is_in_use_though_all_leases_have_ended(space):
     acquire(space, b"h", LIMIT, ttl=1000)
     acquire(space, b"x", LIMIT)
@@ -583,25 +416,6 @@ def test_a_name_in_another_layout_of_the_keys_is_refused_as_that(space):
     assert space.keyspace.freeze() == before
 
 
-def test_a_request_that_is_given_up_leaves_the_line_or_gives_back(space):
-    def abandon(who, line=b""):
-        return space.run(scripts.SHARES_ABANDON, A[:5], who, line, HOME)[:2]
-
-    assert abandon(b"x", entry(b"x")) == [0, 0]
-    assert space.ttls(*A) == [-2] * 6
-    acquire(space, b"h", 2)
-    acquire(space, b"x", 2)
-    acquire(space, b"y")
-    assert abandon(b"x") == [0, 0]
-    assert abandon(b"x", entry(b"x", 2)) == [1, 0]
-    assert holders(space) == [b"h", b"y"]
-    acquire(space, b"z", 2)
-    assert abandon(b"h") == [0, 1]
-    assert abandon(b"h") == [0, 0]
-    assert holders(space) == [b"y", b"z"]
-    assert taken(space)[2] == LIMIT
-
-
 def test_an_operator_takes_permits_from_some_or_all(space):
     def broken(text=b"", number=None):
         space.wait(0.001)
@@ -624,30 +438,6 @@ def test_an_operator_takes_permits_from_some_or_all(space):
     assert {(b"hx", b"revoked x a word"), (HOME, b"revoked w a word")} <= set(space.heard)
     assert holders(space) == []
     assert [release(space, who) for who in (b"x", b"w")] == [[-1, b"a word"]] * 2
-
-
-def test_an_operator_s_request_that_comes_again_takes_nothing_from_the_next_holders(space):
-    def broken(number):
-        return space.run(scripts.SHARES_BREAK, A, b"a word", 5000, b"", number)
-
-    for who in (b"x", b"y", b"z", b"v"):
-        acquire(space, who, 1 if who < b"z" else LIMIT, ttl=900_000)
-    before = holders(space)
-    assert broken(b"1") == [len(before)]
-    assert space.ttls(ALIVE) == [MINUTE]
-    held = holders(space)
-    assert held
-    assert not set(held) & set(before)
-    space.wait(1)
-    assert broken(b"1") == [len(before)]
-    assert holders(space) == held
-    assert broken(b"2") == [len(held)]
-    for each in holders(space):
-        release(space, each)
-    assert broken(b"3") == [0]
-    acquire(space, b"w")
-    assert broken(b"3") == [0]
-    assert holders(space) == [b"w"]
 
 
 @pytest.mark.parametrize("most", [0, 1, 2, 3, 9])
