@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator
 
 from tests.flows.exploring import both, under, worlds_in
+from tests.flows.registry import WORLDS
 from tests.flows.worlds import (
     acknowledged,
     barriers,
@@ -103,6 +104,8 @@ def plan() -> Iterator[Scenario]:
     several = (clusters, cluster_multis, sentinels, quorums)
     for module in (cohorts, signals, barriers, acknowledged, *several):
         yield from module.plan()
+    # What the tests explore with one face only.
+    yield from (each for of in WORLDS.values() for each in of.worlds() if each.budgets)
 
 
 @functools.cache

@@ -93,11 +93,12 @@ def assert_found(seed):
     assert report.schedules <= as_further(seed.scenario), "name it in FURTHER"
 
 
-def day_or_night(explored):
-    """Yield the mark of each world.
+def by_day_and_night(explored):
+    """Yield the cases of a subject's worlds, marked for the day or for the night: tests/daily.py.
 
-    One in which a fault is sown is daily, for the face that meets it. Of all others that are daily,
-    one face is: threads, if they have it. See tests/daily.py.
+    A world in which a fault is sown is daily, for the face that meets it. Of all others that are
+    daily, one face is: threads, if they have it. Under a fault the other face is left to
+    ``explore``.
     """
     sown = {each.scenario.title for each in explored.seeds}
     daily = {each.title for each in explored.daily}
@@ -107,9 +108,10 @@ def day_or_night(explored):
     for each in explored.worlds():
         first = min(faces[each.name] & sown or faces[each.name], key=is_of_tasks)
         if each.title in sown:
-            yield pytest.mark.daily
-        else:
-            yield () if each.title in daily and each.title == first else pytest.mark.nightly
+            yield pytest.param(each, marks=pytest.mark.daily, id=each.title)
+        elif each.title == first or not each.budgets:
+            mark = () if each.title in daily and each.title == first else pytest.mark.nightly
+            yield pytest.param(each, marks=mark, id=each.title)
 
 
 def is_of_tasks(title):
@@ -119,12 +121,8 @@ def is_of_tasks(title):
 def explores(explored):
     """Return the test that nothing breaks in the worlds of a subject."""
     daily = {each.title for each in explored.daily}
-    cases = [
-        pytest.param(each, marks=mark, id=each.title)
-        for each, mark in zip(explored.worlds(), day_or_night(explored), strict=True)
-    ]
 
-    @pytest.mark.parametrize("scenario", cases)
+    @pytest.mark.parametrize("scenario", list(by_day_and_night(explored)))
     def test(scenario):
         at_night = None if scenario.title in daily else explored.at_night(scenario)
         assert_nothing_breaks(scenario, at_night)
