@@ -17,6 +17,7 @@ from fencelock._core import events
 from fencelock._core.deadlines import validity
 from fencelock._core.keys import LockKeys, SignalKeys
 from fencelock._core.lock.hold import Hold, Observer
+from fencelock._core.lock.release import leave as leave_one
 from fencelock._core.lock.release import retire
 from fencelock._core.retry import persist
 from fencelock._core.seat import Seat
@@ -234,6 +235,19 @@ def abandon(lease: Lease) -> None:
     hold = cast("BlockingHold", lease)
     if hold.port is not None and not hold.released:
         retire(hold.port, hold)
+
+
+def leave(lease: Lease, seconds: float) -> None:
+    """Release a lease so long from now, within its limits; raises as a release."""
+    hold = cast("BlockingHold", lease)
+    port = cast("Any", hold.held_by())
+    seconds = hold.within_limits(seconds, port.now())
+    if hold.parts:
+        from fencelock._core.quorum.lease import leave as leave_nodes
+
+        run_blocking(leave_nodes(port, hold, seconds))
+    else:
+        run_blocking(leave_one(port, hold, seconds))
 
 
 def loss_of(lease: Lease) -> LeaseLost:

@@ -292,7 +292,7 @@ class LeaseOptions(NamedTuple):
     def unlimited(self) -> bool:
         """Return True if a lease is renewed for as long as it is held, each time for its ttl."""
         limited = self.max_hold is not None or self.max_renewals is not None
-        return self.renew and not limited and not self.plain
+        return self.renew and not limited
 
 
 # Below any timeout: one try, however long its answer takes.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencelock import OutcomeUnknown, ServerUnreachable
+from fencelock import OutcomeUnknown
 from fencelock._core.keys import LockKeys
 from fencelock._runtime.clock import now
 from fencelock._topology import cluster
@@ -88,8 +88,7 @@ def spread(own):
 
 @pytest.mark.slow
 @pytest.mark.either_face
-@pytest.mark.parametrize("ttl", [200, 30])
-def test_a_silent_node_holds_up_no_other_renewal_of_a_multi(own, connect, ttl):
+def test_a_silent_node_holds_up_no_other_renewal_of_a_multi(own, connect):
     """What lies elsewhere is renewed while the call still waits for the silent node."""
     keys, silent, elsewhere = spread(own)
     client = connect(own.url, server_timeout=9)
@@ -97,22 +96,21 @@ def test_a_silent_node_holds_up_no_other_renewal_of_a_multi(own, connect, ttl):
     assert multi.acquire()
     lease = multi.lease
     silent.pause()
-    renewed = spawn(lease.renew, ttl)
+    renewed = spawn(lease.renew, 200)
     wait_until(
         lambda: all(
-            ttl * 900 < owner.command("PTTL", keys[name]) <= ttl * 1000
+            180_000 < owner.command("PTTL", keys[name]) <= 200_000
             for name, owner in elsewhere.items()
         ),
         6,
         "what lies elsewhere is renewed",
     )
     assert not renewed.done()
-    # To shorten a lease asks for the server's clock first: then nothing was sent that changes it.
-    assert isinstance(renewed.exception(30), ServerUnreachable if ttl < 100 else OutcomeUnknown)
+    assert isinstance(renewed.exception(30), OutcomeUnknown)
     assert lease.remaining() <= 100  # that of the silent node
     silent.resume()
-    lease.renew(150)
-    assert 135 < lease.remaining() <= 150
+    lease.renew(300)
+    assert 285 < lease.remaining() <= 300
     multi.release()
 
 

@@ -174,6 +174,23 @@ async def test_a_permission_that_lacks(world, trouble, rules):
     assert world.holder("a") is None
 
 
+@pytest.mark.one_server
+async def test_the_plain_form_needs_little(world):
+    """Poll works for a user with SET and one script on one key, and no channel."""
+    server = world.alone()
+    rules = ["~t*", "resetchannels", "-@all", "+hello", "+auth", "+set", "+eval", "+evalsha"]
+    rules += ["+get", "+del", "+pexpire"]
+    server.command("ACL", "SETUSER", "app", "reset", "on", ">x", *rules)
+    client = world.client(server.tcp_url.replace("redis://", "redis://app:x@"))
+    error = await refused(client.lock("a", wait=Poll()), ServerDenied)
+    assert "pttl" in str(error)  # before it holds what it could not renew
+    assert world.holder("a") is None
+    server.command("ACL", "SETUSER", "app", "+pttl")
+    async with client.lock("a", wait=Poll()) as lease:
+        await lease.renew()
+    assert world.holder("a") is None
+
+
 # --- a server that cannot -------------------------------------------------------------------------
 
 
@@ -535,11 +552,6 @@ async def several_timed_out(client, _world):
         await entered(client.multi(["a", "b"], timeout=0.05))
 
 
-async def several_tried(client, _world):
-    async with client.lock("a"):
-        await entered(client.multi(["a", "b"], timeout=0))
-
-
 async def locked_twice(client, _world):
     lock = client.lock("a", strict=True)
     async with lock:
@@ -571,10 +583,6 @@ async def nothing():
 
 async def released_twice(client, _world):
     await client.lock("a").release()
-
-
-async def several_released_twice(client, _world):
-    await client.multi(["a", "b"]).release()
 
 
 async def too_many_permits(client, _world):
@@ -624,10 +632,10 @@ async def broken(client, _world):
 
 
 HELD = {
-    AcquireTimeout: (timed_out, several_timed_out, several_tried, not_done),
+    AcquireTimeout: (timed_out, several_timed_out, not_done),
     NotAcquired: (not_in_one_try, locked_twice, reads_and_writes, called_within_itself),
     NotHeld: (
-        *(released_twice, several_released_twice, too_many_permits, resigned_twice),
+        *(released_twice, too_many_permits, resigned_twice),
         *(checked_after_release, renewed_after_release),
     ),
     LeaseLost: (taken_at_renewal, taken_at_release, taken_and_checked),

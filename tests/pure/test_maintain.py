@@ -12,9 +12,8 @@ from fencelock._core.engine import Engine
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.maintain import LEASES_PER_CALL
+from fencelock._core.lock.maintain import LEASES_PER_CALL, apply_renewal
 from fencelock._core.lock.release import retire
-from fencelock._core.lock.renew import reserve
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import Lines
@@ -109,7 +108,7 @@ def test_leases_that_one_command_renewed_are_renewed_by_the_same_command():
     assert {each.renewals for each in port.holds} == {3}
 
 
-@pytest.mark.parametrize("how", ["released", "dropped", "reserved", "moved", "observed"])
+@pytest.mark.parametrize("how", ["released", "dropped", "renewed", "moved", "observed"])
 def test_a_command_that_is_kept_renews_no_lease_that_left_it(how):
     """Another lease of the batch is renewed as before; an observer hears of each deadline."""
     port, seen = Together(2), []
@@ -119,8 +118,8 @@ def test_a_command_that_is_kept_renews_no_lease_that_left_it(how):
         retire(port, one)
     elif how == "dropped":
         one.drop()
-    elif how == "reserved":
-        asyncio.run(reserve(port, one, None, NOW + 60, shortens=False))
+    elif how == "renewed":
+        apply_renewal(port, [one], [60.0], port.clock, {})
     elif how == "moved":
         port.renewals.move([one], NOW + 15)
     else:

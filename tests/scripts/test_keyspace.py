@@ -61,6 +61,8 @@ class Sequence:
 
     def release(self):
         waiter, holder, _, owned = self.who()
+        if self.random.random() < 0.1:
+            return scripts.LEAVE, KEYS, (holder, 60000)
         args = (holder, self.client_channel())
         return scripts.RELEASE, KEYS, (*args, waiter, b"") if owned == b"1" else args
 
@@ -76,7 +78,7 @@ class Sequence:
     def renew(self):
         _, holder, _, owned = self.who()
         keys = [LOCK, RECORD, HOLDS][: 2 + int(owned)]
-        return scripts.RENEW, keys, (len(keys), 1, holder, 80000)
+        return scripts.RENEW, keys, (len(keys), holder, 80000)
 
     def revoked(self):
         return scripts.REVOKED, [REVOKED], ()
@@ -111,7 +113,7 @@ class Sequence:
         return self.random.choice([
             (scripts.REDISSON_ACQUIRE, [lock, *fenced], (field, 60000)),
             (scripts.REDISSON_COUNT, [lock, *beside], count),
-            (scripts.REDISSON_RENEW, [lock], (1, self.random.choice([0, 1]), field, 80000)),
+            (scripts.REDISSON_RENEW, [lock], (1, field, 80000)),
             (scripts.REDISSON_LOOK, [lock], (HOME, 2, b"x", b"y")),
             (scripts.SHOW, [lock, *KEYS[1:5]], (2,)),
             (None, (), (b"HINCRBY", lock, field, 1)), (None, (), (b"HKEYS", lock)),
@@ -190,6 +192,8 @@ class ShareSequence(Sequence):
         return scripts.SHARES_ACQUIRE, KEYS[:5], args
 
     def release(self):
+        if self.random.random() < 0.1:
+            return scripts.SHARES_LEAVE, KEYS, (self.who()[0], 60000)
         args = (self.who()[0], self.client_channel(), self.random.choice([0, 0, 1]))
         return scripts.SHARES_RELEASE, KEYS, args
 
@@ -202,7 +206,7 @@ class ShareSequence(Sequence):
         return scripts.SHARES_HEARTBEAT, KEYS[:5], (HOME, len(entries), *entries)
 
     def renew(self):
-        return scripts.SHARES_RENEW, [LOCK, RECORD, HOLDS], (3, 1, self.who()[0], 80000)
+        return scripts.SHARES_RENEW, [LOCK, RECORD, HOLDS], (3, self.who()[0], 80000)
 
     def broken(self):
         return (

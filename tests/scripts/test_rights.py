@@ -113,7 +113,7 @@ def watched():
 
 
 # What is not simulated, or writes once at the most.
-ELSEWHERE = {"add_history", "answer", "ask", "clock", "note_locks", "orders", "probe"}
+ELSEWHERE = {"add_history", "answer", "ask", "note_locks", "orders", "probe"}
 
 
 def table(watch):

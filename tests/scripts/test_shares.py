@@ -64,6 +64,19 @@ def test_holds_are_moved_out_of_the_record_where_it_is_not_the_usual_case(space)
     assert taken(space)[2] == 1
 
 
+def test_permits_that_are_released_later_end_then_whatever_renews_them(space):
+    fences = [acquire(space, who, ttl=5000) for who in (b"x", b"y")]
+    for _ in range(2):
+        assert space.run(scripts.SHARES_LEAVE, A, b"x", 7000) == 1
+    assert space.run(scripts.SHARES_RENEW, [LOCK, LAST, HOLDS], 3, b"x", 60_000) == [1, b"expired"]
+    assert release(space, b"x") == [-1, None]
+    assert taken(space)[2] == 2
+    assert space.command(b"HGET", HOLDS, b"x~left") == b"1 %s %s" % (fences[0], options(ttl=5000))
+    space.wait(7)
+    assert acquire(space, b"z", permits=LIMIT, line=False) > fences[1]
+    assert space.run(scripts.SHARES_LEAVE, A, b"x", 7000) == [-1, None]
+
+
 def test_a_record_never_has_many_holds(space):
     """Else each acquire and release would read and write them all."""
     names = [b"%03d" % number for number in range(200)]
@@ -428,7 +441,7 @@ def test_leases_are_renewed_each_with_its_own_ttl(space):
     wanted = [name[i] for name in (A, B, A, c, d) for i in (0, 1, 4)]
     renewed = ((b"x", 20_000), (b"z", 40_000), (b"y", 30_000), (b"v", 50_000), (b"w", 60_000))
     words = [word for each in renewed for word in each]
-    reply = space.run(scripts.SHARES_RENEW, wanted, 3, b"0", *words)
+    reply = space.run(scripts.SHARES_RENEW, wanted, 3, *words)
     assert reply == [4, b"expired", 5, b"expired"]
     assert space.ttls(*A) == [30_000, RECORD + 30_000, -2, -2, -2, -2]
     assert space.ttls(*B) == [40_000, RECORD + 40_000, -2, -2, -2, -2]
@@ -443,16 +456,14 @@ def test_the_keys_of_a_name_stay_as_long_as_the_longest_renewal_in_any_order(spa
     acquire(space, b"x", ttl=5000)
     acquire(space, b"y", ttl=5000)
     words = (b"x", first, b"y", 50_000 - first)
-    assert space.run(scripts.SHARES_RENEW, [LOCK, LAST, HOLDS] * 2, 3, b"0", *words) == []
+    assert space.run(scripts.SHARES_RENEW, [LOCK, LAST, HOLDS] * 2, 3, *words) == []
     assert space.ttls(*A) == [30_000, RECORD + 30_000, -2, -2, -2, -2]
 
 
-@pytest.mark.parametrize(("left", "lease"), [(None, 9000), (0, 9000), (1, 4000)])
-def test_a_renewal_shortens_a_lease_only_while_it_may(space, left, lease):
+def test_a_renewal_shortens_no_lease(space):
     acquire(space, b"x")
-    until = 0 if left is None else int(space.run(scripts.CLOCK, [LOCK])) + left
-    assert space.run(scripts.SHARES_RENEW, [LOCK, LAST, HOLDS], 3, until, b"x", 4000) == []
-    assert space.score(LOCK, b"x") == space.now + lease * 1000
+    assert space.run(scripts.SHARES_RENEW, [LOCK, LAST, HOLDS], 3, b"x", 4000) == []
+    assert space.score(LOCK, b"x") == space.now + 9_000_000
     assert space.ttls(LOCK, LAST, HOLDS) == [9000, RECORD + 9000, -2]
 
 

@@ -133,8 +133,9 @@ def test_others_come_while_one_takes_and_releases(server, prefix, options, act):
     every_point(server, prefix, story)
 
 
+@pytest.mark.parametrize("ttl", [0.5, 60])
 @pytest.mark.parametrize("options", [OPTIONS["turns"], OPTIONS["kept"]], ids=["turns", "kept"])
-def test_a_turn_ends_while_its_lease_is_renewed_for_less(server, prefix, options):
+def test_a_turn_ends_while_its_lease_is_renewed(server, prefix, options, ttl):
     """As found: the renewal was sent for the next turn, whose holder id is the same (I1)."""
 
     def story(client, other, tried):
@@ -149,7 +150,7 @@ def test_a_turn_ends_while_its_lease_is_renewed_for_less(server, prefix, options
         turn = Meanwhile(next_turn)
         strike = Strike(tried, turn)
         with strike, contextlib.suppress(FencelockError):
-            lease.renew(0.5)
+            lease.renew(ttl)
         turn.end()
         deadline = second.lease.deadline  # first: a renewal may come in between
         left = other.status("a").remaining

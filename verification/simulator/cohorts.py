@@ -212,6 +212,16 @@ class CohortMonitor(TurnsMonitor):
         believed[tenure] = hold
         if hold.turn and (client.number, tenure) in self._heard:
             raise Violation("I8", f"a turn of {tenure!r} goes on, and its process knows better")
+        if hold.turn and not hold.last:
+            self._as_asked(hold)
+
+    def _as_asked(self, hold: Hold) -> None:
+        """See that a turn inherits no longer lease on the server than its holder asked for."""
+        view, most = self.view(), hold.terms.options.ttl
+        left = (view.end_us - self._server.now_us) / 1e6
+        moved = not self._world.budgets.keys().isdisjoint({"back", "jump"})
+        if view.holder == hold.holder_id and left > most + LEAST_SLACK and not moved:
+            raise Violation("L", f"a turn of {hold.holder_id!r} has its lease for {left} s")
 
     def _within_bound(self, client: Client, hold: Hold) -> None:
         """See that a turn is passed on in time, and with enough of the lease."""

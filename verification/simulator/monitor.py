@@ -28,15 +28,16 @@ PATIENCE_US = 7_000_000
 GIVING_UP = frozenset(
     {
         *("release", "abandon", "break", "once_finish", "multi_release", "election_hand_over"),
-        "acquire_next",
+        *("acquire_next", "leave"),
     }
 )
 # Requests that may put their sender in line and grant to it.
 ASKING = frozenset({"acquire", "acquire_next", "once_start"})
 # The plain form knows no line: it overtakes, and hands over to nobody.
 PLAIN = frozenset({"SET", "poll_release"})
-# Sends home who waits for a result, and grants to whom the holder names: nobody is passed over.
-DISMISSING = frozenset({"once_finish", "election_hand_over"})
+# Sends home who waits for a result, grants to whom the holder names, or for a while to nobody: no
+# waiter is passed over.
+DISMISSING = frozenset({"once_finish", "election_hand_over", "leave"})
 RECORD_SECONDS = 700.0
 # Faults after which a request comes late to the server: its ttl counts from there.
 SLOW = frozenset({"late", "silent", "pause", "expiry", "zombie"})
@@ -100,6 +101,7 @@ class Monitor:
         self._breaking: Any = frozenset()  # an operator's requests that took something
         self._told: dict[int, int] = {}
         self._least: dict[int, float] = {}
+        self._promised: dict[int, float] = {}  # per hold: until when it was proved
         self._asking_to_renew: dict[int, int] = {}
         self._haunted = False  # the server may run what was given up
         self._lagging = False  # everything stood still: nobody could be told in time
@@ -139,8 +141,7 @@ class Monitor:
             raise Violation("I8", "a loss was told twice")
 
     def asks_to_renew(self, hold: Hold) -> None:
-        """Note that a holder asks for another length: what was promised before may end."""
-        self._least.pop(id(hold), None)
+        """Note that a holder asks for another length; what was promised before stays."""
         self._asking_to_renew[id(hold)] = self._asking_to_renew.get(id(hold), 0) + 1
 
     def was_answered(self, hold: Hold) -> None:
@@ -148,13 +149,8 @@ class Monitor:
         self._asking_to_renew[id(hold)] -= 1
 
     def lasts(self, hold: Hold, until: float) -> None:
-        """See that a lease is proved until an instant at least, now and later (L).
-
-        The holder's next wish takes the place of this one, and may have been made already.
-        """
-        if self._asking_to_renew[id(hold)] > 1:
-            return
-        self._least[id(hold)] = until
+        """See that a lease is proved until an instant at least, now and later (L)."""
+        self._least[id(hold)] = max(until, self._least.get(id(hold), 0.0))
         self._long_enough(hold)
 
     def _long_enough(self, hold: Hold) -> None:
@@ -304,9 +300,18 @@ class Monitor:
                     f"{hold.holder_id!r} proves a lease, but {view.holder!r} has the lock",
                 )
             self._ends_in_time(client, hold, view.end_us)
+            self._only_grows(hold)
             self._within_limits(hold)
             if not self._world.faulty:
                 self._long_enough(hold)
+
+    def _only_grows(self, hold: Hold) -> None:
+        """See that a deadline that a body may have seen comes no nearer."""
+        promised = self._promised.get(id(hold), hold.deadline)
+        if hold.deadline < promised:
+            nearer = promised - hold.deadline
+            raise Violation("I15", f"the lease of {hold.holder_id!r} ends {nearer} s earlier")
+        self._promised[id(hold)] = hold.deadline
 
     def _within_limits(self, hold: Hold) -> None:
         if hold.deadline > hold.terms.ends:

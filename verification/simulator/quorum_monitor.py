@@ -67,7 +67,6 @@ class QuorumMonitor(Monitor):
         self._generations = [0] * len(world.servers)
         self._before: tuple[View, ...] = tuple(self._read(server) for server in world.servers)
         # Hold -> the latest deadline that its body may have seen.
-        self._promised: dict[int, float] = {}
         # Node and hold -> until when the node had the lock for it, before it forgot.
         self._forgotten: dict[tuple[int, bytes], int] = {}
 
@@ -194,9 +193,8 @@ class QuorumMonitor(Monitor):
         self._generations = [server.generation for server in self._world.servers]
 
     def _promise(self, hold: Hold) -> None:
-        """Note the deadline that a body may see; only its own wish may bring it nearer."""
-        before = 0.0 if self._asking_to_renew.get(id(hold)) else self._promised.get(id(hold), 0.0)
-        self._promised[id(hold)] = max(before, hold.deadline)
+        """Note the deadline that a body may have seen."""
+        self._promised[id(hold)] = max(self._promised.get(id(hold), 0.0), hold.deadline)
 
     def _relied_on(self, client: Client, hold: Hold) -> bool:
         """Return True while a body may rely on its lease, though it may be lost by now."""

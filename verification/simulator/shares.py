@@ -166,7 +166,7 @@ class SharesMonitor(Monitor):
     def _last_as_wanted(self, call: Request, before: ShareView, after: ShareView) -> None:
         """See that each lease that this request began or renewed is as long as was wanted."""
         now_us = self._world.server.now_us
-        renewed = dict(zip(call.args[2::2], call.args[3::2], strict=False))
+        renewed = dict(zip(call.args[1::2], call.args[2::2], strict=False))
         for who, lease in after.leases.items():
             old = before.leases.get(who)
             if old is not None and old.end_us == lease.end_us:

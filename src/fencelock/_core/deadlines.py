@@ -54,11 +54,6 @@ def validity(ttl: float) -> float:
     return ttl - ttl * DRIFT_RATE - DRIFT_SECONDS
 
 
-def ttl_for(left: float) -> float:
-    """Return the shortest ttl of which ``left`` seconds may be relied on."""
-    return (left + DRIFT_SECONDS) / (1 - DRIFT_RATE)
-
-
 def handoff_deadline(
     asked_at: float, answered_us: int, granted_us: int, lease: float, now: float
 ) -> float:

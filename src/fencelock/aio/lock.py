@@ -174,7 +174,7 @@ class AsyncLockBase(AsyncHandle):
             holds.answered(port, attempt, hold)
             return hold
         if not hold.terms.options.renew:
-            await renew_now(port, hold, None, shortens=False)
+            await renew_now(port, hold, None)
         # Together: a signal handler may run between any two calls.
         hold.count, body.held = hold.count + 1, hold
         return hold

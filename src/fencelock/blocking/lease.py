@@ -26,9 +26,8 @@ class Lease(BaseLease):
     def renew(self, ttl: Seconds | None = None) -> None:
         """Renew the lease now, for ``ttl`` seconds or for as long as usual, within ``max_hold``.
 
-        A shorter ttl may make it end earlier: then it counts for no longer than this request can
-        leave it, from the instant that it is sent. If no answer comes, that ends with the first
-        automatic renewal after the call, because the server lets a later request shorten nothing.
+        It never makes the lease end earlier: where more is left, that stays. To give a lease back
+        sooner, release it.
 
         Raises:
             LeaseLost: it was lost before, or the server refuses it.
@@ -62,8 +61,6 @@ class MultiLease(BaseMultiLease):
 
     def renew(self, ttl: Seconds | None = None) -> None:
         """Renew all leases now, for ``ttl`` seconds or for as long as usual; one command each.
-
-        A lease that this makes end earlier takes a second command.
 
         In a Cluster all nodes are asked at once: a silent one holds up only its own leases.
 

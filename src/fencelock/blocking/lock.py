@@ -170,7 +170,7 @@ class LockBase(Handle):
             holds.answered(port, attempt, hold)
             return hold
         if not hold.terms.options.renew:
-            run_blocking(renew_now(port, hold, None, shortens=False))
+            run_blocking(renew_now(port, hold, None))
         # Together: a signal handler may run between any two calls.
         hold.count, body.held = hold.count + 1, hold
         return hold

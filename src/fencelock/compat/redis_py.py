@@ -216,7 +216,7 @@ class _RedisPyLock:
             with port.mutex:
                 hold.move_deadline(max(hold.deadline, asked_at + validity(left)))
         ttl = max(left, span if replace else left + span, options.TTL_MIN)
-        await renew_now(port, hold, min(ttl, options.TTL_MAX), shortens=False)
+        await renew_now(port, hold, min(ttl, options.TTL_MAX))
 
     def _token_to(self, what: str) -> bytes:
         token = self._token

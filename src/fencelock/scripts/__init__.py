@@ -152,7 +152,6 @@ BARRIER_ARRIVE = Script("signals/barrier_arrive")
 BARRIER_CHANGE = Script("signals/barrier_change")
 BARRIER_CHECK = Script("signals/barrier_check")
 BREAK = Script("lock/break")
-CLOCK = Script("lock/clock")
 ELECTION_ANNOUNCE = Script("lock/election_announce")
 ELECTION_HAND_OVER = Script("lock/election_hand_over")
 ELECTION_WATCH = Script("lock/election_watch")
@@ -163,6 +162,7 @@ POLL_RELEASE = Script("lock/poll_release")
 POLL_RENEW = Script("lock/poll_renew")
 PROBE = Script("lock/probe")
 LATCH = Script("signals/latch")
+LEAVE = Script("lock/leave")
 MULTI_RELEASE = Script("lock/multi_release")
 MULTI_ACQUIRE = Script("lock/multi_acquire")
 NOTE_LOCKS = Script("history/note_locks")
@@ -184,6 +184,7 @@ SHARES_HEARTBEAT = Script("shares/shares_heartbeat")
 SHARES_BREAK = Script("shares/shares_break")
 SHARES_LIMIT = Script("shares/shares_limit")
 SHARES_PROBE = Script("shares/shares_probe")
+SHARES_LEAVE = Script("shares/shares_leave")
 SHARES_RELEASE = Script("shares/shares_release")
 SHARES_RENEW = Script("shares/shares_renew")
 SHARES_SHOW = Script("shares/shares_show")
@@ -194,7 +195,7 @@ QUORUM_VOTE = Script("quorum/quorum_vote")
 BY_DIGEST: dict[bytes, Script] = {}  # those that were used
 
 # What keeps, ends or undoes what a script grants, or what it puts in line.
-_EACH = ("abandon", "answer", "clock", "release", "renew", "revoked")
+_EACH = ("abandon", "answer", "release", "renew", "revoked")
 _FOR_ALL = tuple(f"lock/{each}" for each in _EACH)
 _FOR_LOCKS = (*_FOR_ALL, "lock/acquire_next", "lock/heartbeat", "lock/probe")
 _OF_SHARES = ("abandon", "heartbeat", "probe", "release", "renew")
@@ -202,7 +203,7 @@ _NEEDED = {
     "lock/acquire": _FOR_LOCKS,
     "lock/multi_acquire": (*_FOR_LOCKS, "lock/multi_release"),
     "lock/once_start": (*_FOR_LOCKS, "lock/once_finish"),
-    "lock/poll_release": ("lock/poll_renew",),
+    "lock/poll_renew": ("lock/poll_release",),
     "quorum/quorum_vote": (*_FOR_ALL, "quorum/membership", "quorum/raise_fence"),
     "redisson/redisson_acquire": ("redisson/redisson_count", "redisson/redisson_renew"),
     "shares/shares_acquire": (*_FOR_ALL, *[f"shares/shares_{each}" for each in _OF_SHARES]),

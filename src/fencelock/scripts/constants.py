@@ -39,6 +39,9 @@ NODE_MARK: Final = "#"
 # Before the id of the node, with which a message on such a channel begins.
 NODE_WORD: Final = "@"
 
+# What is added to the id of a holder that has left its lease to itself: no client has such an id.
+LEFT: Final = "~left"
+
 # The record of a semaphore or reader/writer lock gets no further hold when it has so many bytes
 # of them.
 HOLDS_BYTES: Final = 1000

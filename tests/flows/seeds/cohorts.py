@@ -16,19 +16,14 @@ from tests.flows.sowing import (
 )
 from tests.flows.worlds import cohorts as worlds
 
-ENOUGH = "valid * part <= hold.deadline - now <= valid"
+ENOUGH = "valid * part <= hold.deadline - now"
 NOT_THE_HOLDER = "if redis.pcall('GET', KEYS[1]) ~= holder then"
 
 
-def by_copies_alone(_real, _self, _port, hold):
-    """Look at copies of its request alone, and not at renewals."""
-    return not hold.owed and hold.loss is None
-
-
-def without_copies(real, self, port, hold):
+def without_copies(real, hold):
     """Look at everything but copies of its request."""
     with changed(hold, owed=()):
-        return real(self, port, hold)
+        return real(hold)
 
 
 def as_if_it_had_asked(real, port, attempt, asks):
@@ -64,12 +59,6 @@ SEEDS = (
         "L",
     ),
     seed(
-        "a turn while a renewal may still shorten the lease",
-        Fault("tenure.undisturbed", by_copies_alone),
-        worlds.SHORTER.under(zombie=1),
-        "I1 I2",
-    ),
-    seed(
         "a turn while a copy of the request may still come",
         Fault("tenure.undisturbed", without_copies),
         worlds.STRAY.under(late=1, cut=1),
@@ -77,25 +66,9 @@ SEEDS = (
     ),
     seed(
         "a turn that is longer than its holder asked for",
-        Statement(
-            "tenure.may_pass",
-            ENOUGH,
-            ENOUGH.removesuffix(" <= valid"),
-        ),
+        Statement("keeper.begin_renewal", "hold.last or ttl > hold.usual", "hold.last"),
         worlds.LENGTHENED,
         "L",
-    ),
-    seed(
-        "a turn while the server may have the lease for longer",
-        Statement("keeper.track_renewed", "renewal.ttl > hold.ttl", "False"),
-        worlds.LENGTHENED.under(cancel=1),
-        "L",
-    ),
-    seed(
-        "a renewal that is sent for a turn that was passed on",
-        Statement("keeper.reserve", "not hold.open", "False"),
-        worlds.OVERTAKEN,
-        "I1 I2 L",
     ),
     seed(
         "a turn with the fence of the one before",

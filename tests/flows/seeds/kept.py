@@ -2,7 +2,7 @@
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from tests.flows.seeds.locks import seed
-from tests.flows.sowing import Fault, Statement, always, changed, given, nothing, script, several
+from tests.flows.sowing import Fault, Statement, changed, given, nothing, script, several
 from tests.flows.worlds import kept as worlds
 
 
@@ -29,7 +29,7 @@ SEEDS = (
     ),
     seed(
         "a lease is kept while a renewal may run",
-        Fault("tenure.undisturbed", always),
+        Statement("tenure.may_grow", "port.renewals.is_under_way(hold)", "False"),
         worlds.GROWN.under(late=1),
         "I7",
     ),

@@ -4,7 +4,7 @@ Each was a defect once: a pair of the table finds it.
 """
 
 from tests.flows.seeds.locks import seed
-from tests.flows.sowing import Fault, Statement, always, nothing
+from tests.flows.sowing import Fault, Statement, nothing
 from tests.flows.worlds import object_pairs
 from tests.flows.worlds.pairs import ALL, CANCEL, REVOKED_AT_ONCE, worlds_of
 
@@ -41,18 +41,6 @@ SEEDS = (
         "I8",
     ),
     seed(
-        "a renewal by hand beside another one",
-        Statement("keeper.reserve", "self.asked_at < hold.asked_until", "False"),
-        world("renew longer", "renew shorter", "in turns"),
-        "I1 I2 L",
-    ),
-    seed(
-        "a renewal that waited for another one, and is sent for the next turn",
-        Statement("keeper.reserve", "not hold.open", "False"),
-        world("renew", "renew shorter", "released meanwhile"),
-        "I1 I2 L",
-    ),
-    seed(
         "a release that leaves the lease proved while it is sent",
         Statement("keeper.retire", "hold.released = True", "pass"),
         world("renew", "release", "strict"),
@@ -60,13 +48,13 @@ SEEDS = (
     ),
     seed(
         "a lease that is kept while its holder renews it",
-        Fault("tenure.undisturbed", always),
-        world("renew longer", "release", "kept"),
+        Statement("keeper.begin_renewal", "hold.may_grow = True", "pass"),
+        world("renew", "release", "kept"),
         "I7",
     ),
     seed(
         "a lease that is kept while a cancelled renewal may still run",
-        Statement("keeper.track_renewed", "renewal.may_run and not hold.partial", "False"),
+        Statement("keeper.begin_renewal", "hold.may_grow = True", "pass"),
         world("renew", CANCEL, "kept"),
         "I7",
     ),
@@ -78,11 +66,7 @@ SEEDS = (
     ),
     seed(
         "a turn that is longer than its holder asked for",
-        Statement(
-            "tenure.may_pass",
-            "valid * part <= hold.deadline - now <= valid",
-            "valid * part <= hold.deadline - now",
-        ),
+        Statement("keeper.begin_renewal", "hold.last or ttl > hold.usual", "hold.last"),
         world("renew", "renew longer", "in turns"),
         "L",
     ),

@@ -142,7 +142,7 @@ LENGTHENED = scenario(
 )
 OVERTAKEN = scenario(
     "1 task whose lease others renew for more and for less, 1 more",
-    process(holds(MANY, fellows=(2.9, 1.6), work=0.002), holds(MANY, work=1.0)),
+    process(holds(MANY, fellows=(9.0, 1.6), work=0.002), holds(MANY, work=1.0)),
 )
 OVERTAKEN_BESIDE = scenario(
     "1 task whose lease another renews for less, 1 more, 1 operator",

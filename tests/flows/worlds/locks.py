@@ -236,6 +236,27 @@ def renewer():
     return single(renews)
 
 
+def leaving(seconds, *, renewed):
+    """A holder that releases its lease later, while another task renews it; see ``leave``."""
+
+    async def leaves(actor):
+        hold = await actor.acquire(actor.request(RENEWED), None)
+        if hold is None:
+            return
+        actor.world.start(actor.client, _quietly(actor.renew(hold, renewed)))
+        strays = hold.owed  # a copy of the question may be granted anew, and is undone
+        try:
+            await release.leave(actor.port, hold, seconds)
+        except FencelockError:
+            return
+        await actor.port.sleep(actor.port.now() + seconds + 0.1)
+        holder = actor.world.monitor.view().holder or b""
+        if holder.startswith(hold.holder_id) and not strays:
+            raise Violation("I15", "a lease lasts longer than its holder left it for")
+
+    return single(leaves)
+
+
 def renewing(*ttls, options=FIXED, pause=0.3, after=0.3, fellow=(), heard=False, patience=5.0):
     """A holder that renews by hand, for each ttl in turn; ``fellow`` is a task that does so too.
 
@@ -382,6 +403,9 @@ BOTH_RENEW = Scenario("2 tasks renew one lease", (renewing(0.8, fellow=(2.5,)),)
 PLAIN_RENEWED = Scenario(
     "1 polling, by hand for more", (renewing(5.0, options=POLLED, after=2.0, heard=True),)
 )
+LEFT = Scenario(
+    "1 leaving its lease while it is renewed, 1 in line", (leaving(0.5, renewed=6.0), user())
+)
 RETURNED = Scenario("1 using its lease after the release, 1 in line", (returning(), user()))
 RETURNED_BESIDE = Scenario("1 releasing while another task renews", (returning(fellow=True),))
 CHECKED = Scenario("1 asking its lease, 1 in line", (checking(), user()), large=True)
@@ -439,7 +463,7 @@ UNLIKE = Scenario(
 AFTERWARDS = (RETURNED, RETURNED_BESIDE, CHECKED, CHECKED_FIXED)
 BY_HAND_ANEW = (
     *(SHORTER, SHORTER_THEN_LONGER, SHORTER_GIVEN_UP, LONGER, LONGER_SHORTER),
-    *(BOUNDED_LONGER, BOTH_RENEW, PLAIN_RENEWED),
+    *(BOUNDED_LONGER, BOTH_RENEW, PLAIN_RENEWED, LEFT),
 )
 SHORT_PATIENCE = Scenario("2 working 4 s, answers by 0.5 s", users(2, work=4.0, server_timeout=0.5))
 CROWD = Scenario("4 in line", users(4), alike=True)

@@ -120,7 +120,7 @@ class Desk(Actor):
     async def enter_again(self):
         """Renew as a handle does that is entered once more: it never shortens."""
         with self.under_way("enter again"), contextlib.suppress(FencelockError):
-            await renew_now(self.port, self.hold, None, shortens=False)
+            await renew_now(self.port, self.hold, None)
 
     async def background(self):
         """Do nothing: the lease is due for its renewal at this instant; see ``takes``."""

@@ -16,7 +16,6 @@ Rules of this file (I2, I8):
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from math import inf
 from typing import Any, Protocol
 
 from fencelock._core import events
@@ -24,7 +23,6 @@ from fencelock._core.deadlines import (
     GROW_SECONDS,
     align_to_batch,
     renewal_delay,
-    ttl_for,
     validity,
 )
 from fencelock._core.description import HeldBy
@@ -55,10 +53,8 @@ class Keeper(Wire, Protocol):
     def move(self, hold: Hold, when: float) -> None:
         """Schedule a tracked hold for ``when``."""
 
-    async def renew(
-        self, holds: Sequence[Hold], ttl: float | None, /, *, shortens: bool = True
-    ) -> None:
-        """Renew leases together for their holder; with ``shortens`` they may end earlier."""
+    async def renew(self, holds: Sequence[Hold], ttl: float | None, /) -> None:
+        """Renew leases together for their holder; none ends earlier."""
 
 
 def step_down(port: Keeper, one: Any) -> None:
@@ -156,17 +152,11 @@ class Hold(BaseLease):
     count: int = 1  # re-entries of an implicit owner
     short: bool = False  # it was handed over, and has not grown to its full length yet
     # Its turn is the last of its lease, which is neither passed on nor kept: the server has ended
-    # it, as is known here before the loss is recorded, or may have it for longer than is proved.
+    # it, as is known here before the loss is recorded, or may have it for longer than usual.
     last: bool = False
+    may_grow: bool = False  # a renewal that was sent may run at any time: the lease is not kept
     failures: int = 0
     trouble: Exception | None = None  # why the last renewal failed
-    # The holder's own renewal that is under way, until then at the latest.
-    reserved_by: object = None
-    asked_until: float = 0.0
-    # A renewal for so many seconds got no answer. Until an instant it may run and shorten the
-    # lease (I2), so no renewal that is sent before it is relied on for longer.
-    reach: float = inf
-    reach_until: float = 0.0
     notified: bool = False  # the holder is notified of a loss (I8: once)
 
     def __init__(
@@ -405,36 +395,13 @@ class Hold(BaseLease):
 
     def next_ttl(self, now: float) -> float:
         """Return the length of the next lease: ``max_hold`` cuts the last one short."""
-        ttl = self.within_limits(self.usual, now)
-        return max(ttl, self.least(now)) if self.terms.plain else ttl
-
-    def least(self, now: float) -> float:
-        """Return the shortest length of a next lease that ends this one no earlier.
-
-        Only the plain form needs it: its script sets the ttl whatever the lease has left.
-        """
-        return ttl_for(self.deadline - now) if self.terms.plain else 0.0
+        return self.within_limits(self.usual, now)
 
     def within_limits(self, ttl: float, now: float) -> float:
         """Return the length that a lease from now on may have, of the ``ttl`` that is wanted."""
         most = self.terms.options.max_hold
         ttl = min(ttl, self.terms.ends - now)
         return ttl if most is None else min(ttl, self.granted_at + most - now)
-
-    def limit(self, span: float, until: float) -> None:
-        """Rely on no more than ``span`` of a renewal that is sent before ``until``."""
-        self.reach_until = until if self.reach == inf else max(self.reach_until, until)
-        self.reach = min(self.reach, span)
-
-    def limited(self, now: float) -> bool:
-        """Return True while a renewal without an answer may still shorten the lease."""
-        return self.reach != inf and now < self.reach_until
-
-    def counted(self, ttl: float, sent_at: float) -> float:
-        """Return what of a renewal for ``ttl`` may be relied on, and lift a limit that is over."""
-        if self.reach != inf and sent_at >= self.reach_until:
-            self.reach = inf
-        return min(ttl, self.reach)
 
     def renewed(self) -> None:
         """Note that it was renewed: it has its full length now, and nothing is wrong with it."""

@@ -33,7 +33,7 @@ from fencelock._core.deadlines import retry_delay, validity
 from fencelock._core.lock.acknowledge import confirmed
 from fencelock._core.lock.hold import Hold, first_due, lose
 from fencelock._core.lock.renewal_schedule import RenewalBatch
-from fencelock._core.lock.tenure import give_up_due
+from fencelock._core.lock.tenure import give_up_due, revoke
 from fencelock._core.lock.terms import LOCKS, OWNED, PLAIN, REDISSON, SHARES, milliseconds
 from fencelock._core.port import FirstEnd, Port
 from fencelock._core.retry import passes
@@ -67,8 +67,6 @@ TRIES = 3
 ONE_TRY = 0.9
 # Asks for nothing, because no renewal shortens a lease: the answer says whether it is still held.
 LOOK_SECONDS = 0.001
-# Until when a renewal may shorten a lease that it must not shorten, by the server's clock.
-NEVER = 0
 
 # Refusals by index, and NotAcknowledged if the remaining renewals were not replicated.
 Answer = tuple[Mapping[int, str], NotAcknowledged | None]
@@ -176,7 +174,7 @@ async def _sorted(port: Port, due: Sequence[Hold], now: float) -> Sequence[list[
         if start:
             await port.sleep(now)  # others may run
         for hold in due[start : start + LEASES_PER_PAUSE]:
-            steady = hold.steady and hold.open and hold.asked_until <= now < hold.deadline
+            steady = hold.steady and hold.open and now < hold.deadline
             if steady or _renews(port, hold, now):
                 kinds[hold.kind].append(hold)
     return kinds
@@ -186,16 +184,12 @@ def _renews(port: Port, hold: Hold, now: float) -> bool:
     """Return True if a hold is to be renewed now; else notify of its loss, or put it back."""
     if now >= hold.deadline or hold.loss is not None:  # an error came in between
         ended(port, hold)
-    elif now < hold.asked_until:
-        put_back(port, [hold], min(hold.asked_until, hold.deadline))
     elif hold.renewable(now):
         return True
     elif not hold.released:
         if hold.open:
             hold.final()
-        if not hold.terms.plain:  # ``recheck`` made it due, or its handle was dropped: look at it
-            return True
-        put_back(port, [hold], hold.deadline)
+        return True  # ``recheck`` made it due, or its handle was dropped: look at it
     return False
 
 
@@ -288,9 +282,7 @@ async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
     now = port.now()
     for number, hold in enumerate(holds, 1):
         hold.failures += 1
-        hold.trouble = error
-        if hold.terms.plain:  # it may still run, and shorten a later renewal
-            hold.limit(hold.within_limits(hold.terms.options.ttl, now), inf)
+        hold.trouble, hold.may_grow = error, True
         again_at = now + retry_delay(hold.failures, port.jitter())
         if hold.notified:  # its holder was the first to notice, while this renewal was under way
             with port.mutex:
@@ -341,20 +333,17 @@ def answer_within(holds: Sequence[Hold], ttls: Sequence[float], now: float, trip
     return left * ONE_TRY if one else left / TRIES
 
 
-def renewal_request(
-    holds: Sequence[Hold], ttls: Sequence[float], *, shortens_until: int = NEVER
-) -> Call:
+def renewal_request(holds: Sequence[Hold], ttls: Sequence[float]) -> Call:
     """Return the request that renews holds of one kind, each for its ttl.
 
-    It may make a lease end earlier until an instant of the server's clock, in microseconds, and
-    never afterwards, whenever it runs. The plain form has no such bound: see ``Hold.limit``.
+    Whenever it runs, it makes no lease end earlier.
     """
     terms = holds[0].terms
     if terms.plain:
         return POLL_RENEW, terms.keys.plain, (holds[0].holder_id, milliseconds(ttls[0]))
     script, each = RENEWALS[terms.batch]
     keys: list[bytes] = []
-    args: list[bytes | int] = [b"%d" % each, shortens_until]
+    args: list[bytes] = [b"%d" % each]
     texts = {ttl: b"%d" % milliseconds(ttl) for ttl in set(ttls)}
     for hold, ttl in zip(holds, ttls, strict=True):
         names = hold.terms.keys
@@ -364,7 +353,7 @@ def renewal_request(
 
 
 def packed_renewal(holds: RenewalBatch, ttls: Sequence[float]) -> bytes:
-    """Return one that shortens nothing in wire form, as it was packed for the same leases before.
+    """Return one in wire form, as it was packed for the same leases before.
 
     Not of the plain form.
     """
@@ -372,8 +361,7 @@ def packed_renewal(holds: RenewalBatch, ttls: Sequence[float]) -> bytes:
     if holds.request and alike and holds.ttl == ttls[0]:
         return holds.request
     script, keys, args = renewal_request(holds, ttls)
-    texts = [b"%d" % each if isinstance(each, int) else each for each in args]
-    packed = head(script, keys, len(texts)) + b"".join(map(bulk, texts))
+    packed = head(script, keys, len(args)) + b"".join(map(bulk, args))  # type: ignore[arg-type]  # none is a number
     if alike:
         holds.request, holds.ttl = packed, ttls[0]
     return packed
@@ -461,11 +449,11 @@ def apply_renewal(
             if ttl == LOOK_SECONDS:
                 groups.setdefault(hold.deadline, []).append(hold)
                 continue
-            ttl = hold.counted(ttl, asked_at)
             deadline = asked_at + validity(ttl)
             hold.renewed()
             hold.move_deadline(max(hold.deadline, deadline))
-            groups.setdefault(first_due(hold, ttl, jitter, asked_at), []).append(hold)
+            length = max(ttl, hold.deadline - asked_at)  # it may have had more left
+            groups.setdefault(first_due(hold, length, jitter, asked_at), []).append(hold)
         for when, group in groups.items():
             port.renewals.add_all(group, when)
     for hold in late:
@@ -511,8 +499,8 @@ def _apply_steady(
             for hold in holds
             if answered_at < hold.deadline < deadline
             and (hold.open and hold.loss is None and hold.observer is None)
-            and not (hold.short or hold.failures or hold.asked_until)
-            and hold.steady == span <= hold.reach
+            and not (hold.short or hold.failures)
+            and hold.steady == span
         ]
     if done:
         Hold.renew_together(done, deadline)
@@ -528,7 +516,12 @@ def _apply_steady(
 
 
 async def notify_refused(port: Port, refused: Mapping[Hold, str], until: float) -> None:
-    """Notify of losses, with an operator's reason if the server tells one soon."""
+    """Notify of losses, with an operator's reason if the server tells one soon.
+
+    A refusal is about the holder id: the turn to which a lease was passed on is notified, too.
+    """
+    passed = [hold for hold in refused if hold.passes]
+    turns = {hold: revoke(port, hold.holder_id, None) for hold in passed}
     full = [hold for hold in refused if not hold.terms.plain]
     words: dict[Hold, bytes] = {}
     if full:
@@ -538,10 +531,10 @@ async def notify_refused(port: Port, refused: Mapping[Hold, str], until: float) 
             words.update(zip(full, await port.call(REVOKED, keys, (), until), strict=True))
     for hold, how in refused.items():
         holders, _, reason = words.get(hold, b"").partition(b" ")
-        if hold.holder_id in (holders.split(b",") if hold.kind == SHARES else (holders,)):
-            lose(port, hold, "revoked", port.now(), reason.decode())
-        else:
-            lose(port, hold, how, port.now())
+        by_operator = hold.holder_id in (holders.split(b",") if hold.kind == SHARES else (holders,))
+        why, detail = ("revoked", reason.decode()) if by_operator else (how, "")
+        for each in (hold, *turns.get(hold, ())):
+            lose(port, each, why, port.now(), detail)
 
 
 def lose_all(port: Port, reason: str) -> None:

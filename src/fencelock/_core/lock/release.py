@@ -26,11 +26,11 @@ from fencelock._core.deadlines import retry_delay
 from fencelock._core.error_messages import describe_error, describes_errors
 from fencelock._core.lock.hold import Hold, Keeper, lose
 from fencelock._core.lock.renewal_schedule import UNPLACED
-from fencelock._core.lock.terms import Asked
+from fencelock._core.lock.terms import SHARES, Asked, milliseconds
 from fencelock._core.port import Port
 from fencelock._core.retry import ask, command, passes
 from fencelock._core.seat import Seat
-from fencelock._core.types import DEMOTED, Reply
+from fencelock._core.types import DEMOTED, Call, Reply
 from fencelock._runtime.log import listed, log
 from fencelock.errors import (
     FencelockError,
@@ -40,7 +40,7 @@ from fencelock.errors import (
     ServerUnreachable,
 )
 from fencelock.lease import fence_of
-from fencelock.scripts import ELECTION_ANNOUNCE
+from fencelock.scripts import ELECTION_ANNOUNCE, LEAVE, SHARES_LEAVE
 
 # Moves a hold from where it is kept into a list, and appends it there first: a signal handler may
 # raise between any two bytecodes, and a hold in neither place would never be released.
@@ -172,6 +172,33 @@ def verdict_of(reply: Reply) -> tuple[int, Any]:
         return (reply, 0) if reply else (-1, b"")
     verdict, extra = reply
     return verdict, extra
+
+
+def leaving(hold: Hold, seconds: float) -> Call:
+    """Return the request that releases what was granted so long from now; of no explicit owner."""
+    script = SHARES_LEAVE if hold.kind == SHARES else LEAVE
+    return script, hold.terms.keys.all, (hold.holder_id, milliseconds(seconds))
+
+
+@describes_errors
+async def leave(port: Port, hold: Hold, seconds: float) -> None:
+    """Release a hold so long from now: its lease goes on under an id that no client has.
+
+    So no renewal that is under way revives it (I15). For its holder it ends at once. Raises like
+    ``ask``, and then repeats it in the background, and LeaseLost when it had ended before.
+    """
+    hold.check()
+    retire(port, hold)
+    call, answered = leaving(hold, seconds), False
+    try:
+        reply = await ask(port, *call)
+        answered = True
+        judge(port, hold, reply, repeated=False)
+    finally:
+        if not answered:
+            port.run_in_background(*call)
+        port.clean_up(hold)
+        events.end_hold(hold)
 
 
 def lost_as(port: Port, hold: Hold, word: bytes | None) -> LeaseLost:

@@ -20,7 +20,7 @@ class RenewalBatch(list[Hold]):
 
     One that renewed them all alike is kept, and they are due together again: the batch is whole.
     It is no more when a lease leaves the schedule or goes to another place in it, as each does that
-    changes otherwise than by a renewal of the batch, or when its holder requests a renewal.
+    changes otherwise than by a renewal of the batch.
     """
 
     __slots__ = ("request", "ttl")
@@ -116,12 +116,6 @@ class RenewalSchedule:
     def is_whole(batch: RenewalBatch) -> bool:
         """Return True if nothing has happened to its leases since they were renewed together."""
         return batch[0].bucket is not None and batch[0].bucket.batch is batch
-
-    @staticmethod
-    def split(hold: Hold) -> None:
-        """Have the batch of a hold be whole no more: its holder requests a renewal."""
-        if hold.bucket is not None:
-            hold.bucket.batch = None
 
     def _all(self) -> Iterator[Bucket]:
         return chain.from_iterable(self._buckets.values())

@@ -22,8 +22,9 @@ Rules of this file (I1, I3, I5, I8, I9):
 - The front changes under the port's mutex, in one assignment, after ``asks`` and ``spare``. So
   whatever interrupts a thread, the front is still its own, and it must give it up, or the next's.
 - A turn is passed on only within the cohort's bound, only while the lease proves what the next
-  holder asked for, no less and no more, and only if no request of the tenure may still run: its
-  holder id is that of all turns.
+  holder asked for, no less, and only if no question of the tenure may still run: its holder id is
+  that of all turns. A renewal of the usual length that may still run does no harm (I15); one for
+  longer marks its turn as the last.
 - What ends a lease at the server, a revocation or a refusal, marks its hold in the section that
   reads it (``Hold.last``), and one that is marked is neither passed on nor kept. A revocation that
   finds no hold is remembered, and marks the next one of its id in the section that schedules it.
@@ -109,6 +110,7 @@ class Tenure:
     kept_until: float = 0.0  # a kept lease is given up then
     holder: bytes = b""  # of the lease, if it may be kept
     recalled: bool = False  # this turn is the last of the lease
+    may_grow: bool = False  # a renewal of a turn before may run at any time: the lease is not kept
     watched: bool = False  # the renewal schedule looks whether it is idle for too long
 
     def __init__(self, lines: Lines, terms: Terms) -> None:
@@ -258,6 +260,7 @@ class Tenure:
                     self.holder = hold.holder_id
                     lines.holders[self.holder] = self
                     self.recalled = lines.recalls.came_before(self.holder)
+                    self.may_grow = False
             hold.tenure = self
             self.front = hold
             if self.asks is not None or self.spare is not None:
@@ -274,6 +277,8 @@ class Tenure:
             length = self._length(hold)
             if self.front is not hold or not self._may_pass(port, hold, length):
                 return False
+            if self.linger:
+                self.may_grow = self._may_grow(port, hold)
             spare = self._end_turn(port, hold, length)
             self.turns += 1
             passed = self.succeed(port, hold, spare=spare)
@@ -288,8 +293,8 @@ class Tenure:
             and not self.recalled
             and self.turns < self.bound.turns
             and now < self._until()
-            and valid * part <= hold.deadline - now <= valid
-            and self._is_undisturbed(port, hold)
+            and valid * part <= hold.deadline - now
+            and self._is_undisturbed(hold)
         )
 
     def _until(self) -> float:
@@ -360,17 +365,20 @@ class Tenure:
             and self.least_kept + self.linger <= left <= HANDOFF_TTL_SECONDS
             and left <= validity(self._length(hold))
             and port.hears
-            and not hold.failures
+            and not self._may_grow(port, hold)
             and not lines.closed
             and not lines.recalls.paused(self.terms.cohort, now)
-            and self._is_undisturbed(port, hold)
+            and self._is_undisturbed(hold)
         )
 
-    def _is_undisturbed(self, port: Port, hold: Hold) -> bool:
-        """Return True if nothing has ended the lease, and no request can still change it."""
-        if hold.last or hold.asked_until > 0 or (hold.reach != inf and hold.limited(port.now())):
-            return False
-        return not (hold.owed or port.renewals.is_under_way(hold)) and hold.loss is None
+    def _may_grow(self, port: Port, hold: Hold) -> bool:
+        """Return True if a renewal of this lease may still run: an idle one must stay short."""
+        return self.may_grow or hold.may_grow or port.renewals.is_under_way(hold)
+
+    @staticmethod
+    def _is_undisturbed(hold: Hold) -> bool:
+        """Return True if nothing has ended the lease, or may leave it longer than its turns."""
+        return not (hold.last or hold.owed) and hold.loss is None
 
     def _watch(self, port: Port, when: float) -> None:
         self.watched = True

@@ -36,7 +36,7 @@ from fencelock._core.retry import again, answer_by, ask, command, persist
 from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply, Reply, closed
 from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
-from fencelock.scripts import POLL_RELEASE
+from fencelock.scripts import POLL_RENEW
 
 
 async def take(port: Port, attempt: Attempt) -> Hold | None:
@@ -109,10 +109,10 @@ async def poll_once(port: Port, attempt: Attempt) -> Grant | None:
         attempt.begin()
         if attempt.sent:
             await port.call(*attempt.terms.release(attempt), until, attempt)
-        if not port.lines.releases:  # a ServerError unless this client may release what it takes
-            # Of an id that holds nothing: a late copy must not release what this try took.
-            await port.call(POLL_RELEASE, attempt.keys.plain, (port.new_id(),), until, attempt)
-            port.lines.releases = True
+        if not port.lines.renews:  # a ServerError unless this client may renew what it takes
+            # Of an id that holds nothing: it changes nothing, whenever it runs.
+            await port.call(POLL_RENEW, attempt.keys.plain, (port.new_id(), 1), until, attempt)
+            port.lines.renews = True
         asked_at = port.now()
         lasting = milliseconds(attempt.lasting(asked_at))
         command = (b"SET", attempt.keys.lock, attempt.holder_id, b"NX", b"PX", lasting)

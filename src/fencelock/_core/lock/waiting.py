@@ -155,7 +155,7 @@ class Lines:
 
     __slots__ = (
         *("by_key", "closed", "cohorts", "crowded", "foreign", "gone", "holders"),
-        *("log_waits_after", "puzzled", "recalls", "releases", "revoked", "told", "watches"),
+        *("log_waits_after", "puzzled", "recalls", "renews", "revoked", "told", "watches"),
     )
 
     def __init__(self) -> None:
@@ -178,7 +178,7 @@ class Lines:
         self.log_waits_after: float = inf  # see long_waits.py
         # By the lock's key, which line of the log comes next, and when.
         self.told: dict[bytes, tuple[int, float]] = {}
-        self.releases: bool = False  # the server let this client run the release of ``Poll``
+        self.renews: bool = False  # the server let this client run the renewal of ``Poll``
 
     def __len__(self) -> int:
         local = sum(len(cohort.waiting) for cohort in list(self.crowded))

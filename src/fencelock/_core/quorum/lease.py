@@ -21,13 +21,14 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import cast
 
+from fencelock._core import events
 from fencelock._core.deadlines import renewal_delay, validity
 from fencelock._core.lock.acquire import ROUNDING_SECONDS, revoked_before
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, Observer, first_due, lose
-from fencelock._core.lock.maintain import apply_renewal
-from fencelock._core.lock.release import lost_as, retire, undo_owed
-from fencelock._core.lock.renew import HolderRenewal, rely_on, reserve, track_renewed
+from fencelock._core.lock.maintain import apply_renewal, renewal_request
+from fencelock._core.lock.release import leaving, lost_as, retire, undo_owed
+from fencelock._core.lock.renew import check_tended, length_of
 from fencelock._core.lock.terms import Terms
 from fencelock._core.port import Port
 from fencelock._core.quorum.broadcast import (
@@ -389,6 +390,24 @@ async def hand_back(port: QuorumPort, holds: Sequence[Hold], until: float) -> Se
     return left
 
 
+async def leave(port: QuorumPort, hold: Hold, seconds: float) -> None:
+    """Release a hold on each node so long from now; raises without a majority.
+
+    It claims a ttl of that length for so long: a node that is restarted may have forgotten it.
+    """
+    hold.check()
+    await _cover(port, hold, seconds)
+    retire(port, hold)
+    asks = Ballots(port)
+    for node, part in majority_of(hold).in_release_order():
+        asks.append(Ballot(node, part, leaving(part, seconds), lambda ask: ask.reply == 1))
+    try:
+        if len(await asks.ask(port.needed)) < port.needed:
+            raise not_reached(port, f"release of {hold.name!r} was not confirmed", asks.failures)
+    finally:
+        events.end_hold(hold)
+
+
 def clean_up(port: QuorumPort, hold: Hold) -> None:
     """Undo what may still come of the requests of a hold that has ended."""
     give_up_claim(port, majority_of(hold))
@@ -402,70 +421,38 @@ def _released(ask: Ballot) -> bool:
     return bool(ask.reply == 1) or ask.sent
 
 
-async def renew(
-    port: QuorumPort, holds: Sequence[Hold], ttl: float | None, *, shortens: bool = True
-) -> None:
+async def renew(port: QuorumPort, holds: Sequence[Hold], ttl: float | None) -> None:
     """Renew a lease on all its nodes; raises LeaseLost, or QuorumNotReached without a majority."""
     (hold,) = holds  # a quorum has no multi
-    whole = majority_of(hold)
-    span = hold.next_ttl(port.now()) if ttl is None else ttl
-    # Claim the longer ttl before renewing: a node that restarts later must abstain so long.
-    claim(port, whole, span)
-    await refresh(port, hold, min(port.now() + port.server_timeout, hold.deadline), span)
-    whole.cover(span)
-    until = min(port.now() + port.server_timeout, hold.deadline)
-    parts: dict[int, HolderRenewal] = {}
-    try:
-        for node, part in enumerate([*whole]):
-            if part is not None and part.loss is None:
-                at = port.nodes[node]
-                parts[node] = await reserve(at, part, ttl, until, shortens=shortens, waits=False)
-        # What may shorten a part is bounded by its node's clock; without that it shortens nothing.
-        bounded = {node: each for node, each in parts.items() if each.asks_clock}
-        if bounded:
-            clocks = Ballots(port)
-            for node, each in bounded.items():
-                clocks.append(Ballot(node, each.hold, each.clock_call()))
-            asked_at = port.now()
-            good = await clocks.ask(port.needed, until)
-            for ask in clocks:
-                each = bounded[ask.node]
-                if ask in good:
-                    each.bound(ask.reply, asked_at, ask.answered_at, each.answered_by(until))
-                else:
-                    each.keep()
-        asks = await _renew_parts(port, whole, parts)
-    finally:
-        for node, renewal in parts.items():
-            track_renewed(port.nodes[node], renewal)
-        port.move(hold, whole.next_due())
+    await _cover(port, hold, hold.next_ttl(port.now()) if ttl is None else ttl)
+    asks = await _renew_parts(port, majority_of(hold), ttl)
     if sum(ask.error is None and ask.reply == [] for ask in asks) < port.needed:
-        hold.check()
+        check_tended(hold)
         raise not_reached(port, f"renewal of {hold.name!r}", asks.failures)
     hold.check()
 
 
-async def _renew_parts(
-    port: QuorumPort, whole: Majority, parts: dict[int, HolderRenewal]
-) -> Ballots:
+async def _cover(port: QuorumPort, hold: Hold, span: float) -> None:
+    """Claim a longer ttl before it is asked for: a node that restarts must abstain so long."""
+    whole = majority_of(hold)
+    claim(port, whole, span)
+    await refresh(port, hold, min(port.now() + port.server_timeout, hold.deadline), span)
+    whole.cover(span)
+
+
+async def _renew_parts(port: QuorumPort, whole: Majority, ttl: float | None) -> Ballots:
     """Renew all parts; return the requests to their nodes."""
-    end = whole.hold.deadline
-    for node, renewal in parts.items():
-        rely_on(port.nodes[node], renewal)
-    port.move(whole.hold, whole.next_due())
-    asks = Ballots(port)
-    for node, renewal in parts.items():
-        asks.append(Ballot(node, renewal.hold, renewal.request(), lambda ask: ask.reply == []))
-    good = await asks.ask(port.needed, end)
+    now, asks, ttls = port.now(), Ballots(port), dict[int, float]()
+    for node, part in enumerate([*whole]):
+        if part is not None and part.loss is None and part.open:
+            ttls[node] = length_of(part, ttl, now)
+            asked = renewal_request([part], [ttls[node]])
+            asks.append(Ballot(node, part, asked, lambda ask: ask.reply == []))
+    good = await asks.ask(port.needed, min(now + port.server_timeout, whole.hold.deadline))
     for ask in asks:
-        renewal, at = parts[ask.node], port.nodes[ask.node]
-        part = renewal.hold
-        if ask.error is not None:
-            renewal.failed(may_run=ask.sent)
-            continue
-        renewal.answered(repeated=ask.sent)
+        at, part = port.nodes[ask.node], cast("Hold", ask.about)
         if ask in good:
-            apply_renewal(at, [part], [renewal.ttl], ask.asked_at, {})
-        else:
+            apply_renewal(at, [part], [ttls[ask.node]], ask.asked_at, {})
+        elif ask.error is None:
             lose(at, part, ask.reply[1].decode(), port.now())
     return asks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -75,17 +76,19 @@ def renew_command(argv: list[str]) -> int:
     """Keep a lock that a script took."""
     made = arguments.Parser(
         "renew",
-        more="Its lease then ends a ttl from now.\nExit status 76 when the lock is no longer held",
+        more="Its lease then lasts for a ttl from now at least.\n"
+        "Exit status 76 when the lock is no longer held",
         example='fencelock renew deploy --holder "$FENCELOCK_HOLDER" --ttl 10m',
     )
     arguments.add_name(made)
     arguments.add_holder(made)
     arguments.add_ttl(made, renewed=False)
     args = made.parse_with_server(arguments.with_holder(argv))
-    with _adopted(args, args.ttl) as (_, lease):
+    with _adopted(args, args.ttl) as (session, _, lease):
         lease.renew(args.ttl)
-        if args.json:
-            until = _until(lease)
+        if args.json:  # it may have had more left
+            left = session.client.status(args.name, waiters=0).remaining or 0.0
+            until = max(_until(lease), int((time.time() + left) * 1000))
             json_line({"name": args.name, "renewed": True, "ttl": args.ttl, "until": until})
         abandon(lease)
     return 0
@@ -101,7 +104,7 @@ def release_command(argv: list[str]) -> int:
     arguments.add_name(made)
     arguments.add_holder(made)
     args = made.parse_with_server(arguments.with_holder(argv))
-    with _adopted(args, TTL) as (lock, _):
+    with _adopted(args, TTL) as (_, lock, _):
         lock.release()
         if args.json:
             json_line({"name": args.name, "released": True})
@@ -113,14 +116,14 @@ def _until(lease: BaseLease) -> int:
 
 
 @contextmanager
-def _adopted(args: Arguments, ttl: float) -> Iterator[tuple[Lock, Lease]]:
+def _adopted(args: Arguments, ttl: float) -> Iterator[tuple[Session, Lock, Lease]]:
     """Lend what a holder id holds; NotHeld if that is nothing any more."""
     holder: str = args.holder
     if not holder.isascii() or not holder.isprintable() or not holder or " " in holder:
         raise ValueError(f"--holder is not what `fencelock acquire` printed: {holder!r}")
     with Session(args) as session:
         try:
-            yield session.operator.adopt(args.name, holder, ttl)
+            yield session, *session.operator.adopt(args.name, holder, ttl)
         except LeaseLost as error:
             revoked = error.reason == "revoked"
             why = f"revoked: {error.detail}" if revoked else "it expired or was released"

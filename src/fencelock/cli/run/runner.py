@@ -18,7 +18,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from fencelock._operator import ActingFor, abandon, loss_of, observe, validity
+from fencelock._operator import ActingFor, leave, loss_of, observe, validity
 from fencelock._runtime.clock import now
 from fencelock.cli import arguments, exits
 from fencelock.cli.arguments import Arguments
@@ -215,8 +215,7 @@ class CommandRun:
         rest = self.granted_at + (self.args.at_least or 0.0) - now()
         try:
             if ended.ran and rest >= TTL_MIN:
-                lease.renew(rest)
-                abandon(lease)
+                leave(lease, rest)
             else:
                 # Once the lease has ended by itself there is nothing left to release.
                 self.session.operator.limit_answers(lease.remaining())

@@ -2,25 +2,12 @@
 --
 -- KEYS  per lease: lock record, and holds for explicit owners
 -- ARGV  1 how many keys each lease has: 2, or 3 for explicit owners
---       2 until when a lease may be made to end earlier, by the server's clock in microseconds; '0':
---         never. A renewal that runs later, when its client has given it up, does not shorten a later
---         and longer one (I2)
---       then per lease: holder, ttl ms
+--       then per lease: holder, ttl ms. A lease with more than that left keeps it (I2)
 -- Reply per lease that is refused: its number, and 'expired' or 'taken'; empty when all are renewed
 
 -- constants: RECORD_MS
 
 local call, each, refused, record_ms = redis.call, tonumber(ARGV[1]), {}, {}
--- The holds of an explicit owner share the keys: a shorter lease must not end another hold's lease.
-local shortens = ARGV[2] ~= '0' and each == 2
-if shortens then
--- include: _now
-  shortens = tonumber(now) < tonumber(ARGV[2])
-end
-
-local function shorter(k, ttl)
-  return not shortens and call('PTTL', KEYS[k]) >= tonumber(ttl)
-end
 
 local function renew_keys(k, ttl)
   -- A number is turned into text at each call: once per ttl is enough.
@@ -31,13 +18,13 @@ local function renew_keys(k, ttl)
 end
 
 for i = 1, #KEYS / each do
-  local k, holder, ttl = (i - 1) * each + 1, ARGV[i * 2 + 1], ARGV[i * 2 + 2]
+  local k, holder, ttl = (i - 1) * each + 1, ARGV[i * 2], ARGV[i * 2 + 1]
   local current = redis.pcall('GET', KEYS[k])  -- an error when the key is of another kind by now
   if type(current) == 'table' and not string.find(current.err, 'WRONGTYPE') then return current end
   if current ~= holder then
     refused[#refused + 1] = i
     refused[#refused + 1] = current and 'taken' or 'expired'
-  elseif not shorter(k, ttl) then
+  elseif call('PTTL', KEYS[k]) < tonumber(ttl) then
     renew_keys(k, ttl)
   end
 end

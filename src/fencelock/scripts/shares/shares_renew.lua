@@ -2,8 +2,7 @@
 --
 -- KEYS  per lease: lock record holds   (see _shares.lua)
 -- ARGV  1 how many keys each lease has: 3
---       2 until when a lease may be made to end earlier, or '0', as in renew.lua
---       then per lease: holder, ttl ms
+--       then per lease: holder, ttl ms, as in renew.lua
 -- Reply per lease that is refused: its number, and 'expired'; empty when all are renewed
 -- include: _fence
 
@@ -26,13 +25,12 @@ local lacking = lacks('PTTL', 'ZADD', 'ZSCORE')
 if lacking then return lacking end
 
 local now = tonumber(clock())
-local shortens = now < tonumber(ARGV[2])
 for i = 1, #KEYS / 3 do
-  local k, holder, ttl = i * 3 - 2, ARGV[i * 2 + 1], tonumber(ARGV[i * 2 + 2])
+  local k, holder, ttl = i * 3 - 2, ARGV[i * 2], tonumber(ARGV[i * 2 + 1])
   local ends = redis.pcall('ZSCORE', KEYS[k], holder)  -- an error when the key is of another kind by now
   if type(ends) == 'string' and tonumber(ends) > now then
     local later = now + ttl * 1000
-    if shortens or later > tonumber(ends) then
+    if later > tonumber(ends) then
       prolong_all(k, ttl)
       call('ZADD', KEYS[k], text(later), holder)
     end
