@@ -107,9 +107,7 @@ async def open_socket(
 async def _first(sockets: Sockets, found: Iterable[Found], until: float) -> socket.socket:
     """Return the first socket that is connected; begin with the next one while all are silent."""
     untried, dials = deque(found), dict[socket.socket, Any]()
-    trouble: BaseException = OSError("the name has no address")
-    if untried:  # also where no time is left to begin
-        trouble = TimeoutError()
+    trouble: BaseException = TimeoutError() if untried else OSError("the name has no address")
     try:
         while (untried or dials) and (left := until - now()) > 0:
             if untried:
