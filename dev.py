@@ -6,6 +6,8 @@ python3 dev.py test [ARG ...]     lint, types, and the tests of every change; AR
 python3 dev.py test --python 3.13 [ARG ...]
                                   the same tests with another Python, without lint and types
 python3 dev.py daily [ARG ...]    these tests only, without lint and types
+python3 dev.py test --stress [ARG ...]
+                                  the same, and for daily too: beside a busy process on each core
 python3 dev.py fast [ARG ...]     the quickest tests, for the inner loop; ARGs go to pytest
 python3 dev.py rest               the tests that ``test`` leaves for the night, with the frameworks
                                   that they need
@@ -54,7 +56,8 @@ INSTRUMENTS = tuple(f"verification/{of}" for of in ("simulator", "runs", "soak.p
 LINTS = (
     ("ruff", "check"),
     ("ruff", "format", "--check"),
-    ("generate_blocking", "--check"),
+    ("tools.generate_blocking", "--check"),
+    ("tools.generate_reference", "--check"),
     ("mypy", "--strict", "src", "tests/typing", *INSTRUMENTS),
     ("basedpyright",),  # its settings name what it reads
 )
@@ -64,7 +67,6 @@ COMPLETE = ("basedpyright", "--verifytypes", "fencelock", "--ignoreexternal")
 FAST = (
     *(f"tests/conformance/test_{name}.py" for name in ("renewal", "exclusive")),
     "tests/test_tidy.py",
-    "tests/test_ratchets.py",
     "tests/flows/test_locks.py",
     "tests/scripts/test_keyspace.py",
     *(
@@ -83,12 +85,18 @@ EARLY = 0.7
 # Tests of deadlines and failovers want a machine that is not busy.
 CALM = ("tests/scale", "tests/cluster", "tests/verification", "tests/faults", "tests/cli")
 CALM_PROCESSES, PROCESSES, DAILY_PROCESSES = 3, 4, 5
+# And these few want it for themselves; the file says why.
+CALM_TESTS, CALM_PART = ROOT / "tests" / "calm.txt", "--part=calm"
 # tests/daily.py says which test belongs to which part.
 DAILY, REST = "--part=daily", "--part=rest"
 NEWER = "3.13"  # the Python that ``nightly`` tests beside the one that runs it
 EXPLORED = "--seconds=600"  # what ``nightly`` gives the explorer
 # What pytest ends with after Ctrl-C, and a process that SIGINT or SIGTERM killed: then stop.
 INTERRUPTED = frozenset({2, 130, 143})
+
+# Keeps a core busy until the process ends that started it, also if that one is killed.
+STRESS = "--stress"
+SPIN = "import os, sys\nwhile os.getppid() == int(sys.argv[1]): sum(range(10**6))"
 
 FAST_KINDS = 1  # of all kinds of servers on this machine, on so many
 STOP = "from fencelock import embedded; embedded.stop()"
@@ -131,6 +139,9 @@ def test(*args: str) -> int:
 
 def daily(*args: str) -> int:
     """Run the daily tests, or, in one process, those that arguments choose."""
+    if STRESS in args:
+        with all_cores_busy():
+            return daily(*(each for each in args if each != STRESS))
     if args:
         return run("-m", "pytest", *args)
     chosen = in_order("tests/verification", LONG, without=("tests/integrations",))
@@ -162,12 +173,15 @@ def rest() -> int:
     first = spread(PROCESSES, REST, *in_order(LONG, without=CALM))
     if first in INTERRUPTED:
         return first
-    return first_failure((first, spread(CALM_PROCESSES, REST, *CALM)))
+    second = spread(CALM_PROCESSES, REST, *CALM)
+    if second in INTERRUPTED:
+        return second
+    return first_failure((first, second, run("-m", "pytest", CALM_PART, *calm_files())))
 
 
 def servers(*args: str) -> int:
-    """Fetch servers of other kinds and versions, and test on each; see server_check.py."""
-    return run("server_check.py", *args)
+    """Fetch servers of other kinds and versions, and test on each; see tools/server_check.py."""
+    return run("-m", "tools.server_check", *args)
 
 
 def nightly() -> int:
@@ -181,10 +195,12 @@ def nightly() -> int:
 
 
 def fast(*args: str) -> int:
-    """Run the quickest tests; in one process when arguments choose some of them."""
+    """Say which figures have grown, and run the quickest tests; with arguments, some of those."""
     folders = [folder for folder in FAST if (ROOT / folder).exists()]
     chosen = ("-m", "not slow", DAILY, f"--kinds={FAST_KINDS}", *folders, *args)
-    return run("-m", "pytest", *chosen) if args else spread(PROCESSES, *chosen)
+    if args:
+        return run("-m", "pytest", *chosen)
+    return first_failure((run("-m", "tests.test_ratchets"), spread(PROCESSES, *chosen)))
 
 
 def explore(*args: str) -> int:
@@ -212,19 +228,19 @@ def completeness(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def release_check(*args: str) -> int:
-    """Build the package in clean clones and check it; see release_check.py."""
+    """Build the package in clean clones and check it; see tools/release_check.py."""
     set_up(RELEASE)
-    return run("release_check.py", *args)
+    return run("-m", "tools.release_check", *args)
 
 
 def docs(*args: str) -> int:
-    """Build the site in an environment of its own; see build_site.py."""
+    """Build the site in an environment of its own; see tools/build_site.py."""
     venv = ".venv-docs"
     if VENV.name != venv:
         me = str(Path(__file__))
         return run(me, "docs", *args, python=Path(sys.executable), FENCELOCK_DEV_VENV=venv)
     set_up(SITE)
-    return run("build_site.py", *args)
+    return run("-m", "tools.build_site", *args)
 
 
 COMMANDS = {
@@ -240,6 +256,23 @@ ALONE = ("lint", "rest", "nightly")  # commands that take no arguments
 def spread(processes: int, *args: str) -> int:
     """Run tests in several processes."""
     return run("-m", "pytest", f"--numprocesses={processes}", *SPREAD, *args)
+
+
+def calm_files() -> list[str]:
+    """Name the files of the tests that run alone, each once."""
+    lines = CALM_TESTS.read_text().splitlines()
+    return sorted({line.partition("::")[0] for line in lines if not line.startswith("#")})
+
+
+@contextlib.contextmanager
+def all_cores_busy() -> Iterator[None]:
+    """Have a process for each core compute during a block; Ctrl-C ends them with the block."""
+    spin = [sys.executable, "-c", SPIN, str(os.getpid())]
+    with contextlib.ExitStack() as started:
+        for _ in range(os.cpu_count() or 1):
+            process = started.enter_context(subprocess.Popen(spin, start_new_session=True))
+            started.callback(process.kill)
+        yield
 
 
 def in_order(*long: str, without: tuple[str, ...] = ()) -> list[str]:

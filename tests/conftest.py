@@ -1,8 +1,10 @@
 """What every test starts from."""
 
+import functools
 import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -36,8 +38,8 @@ def _process():
 def pytest_addoption(parser: pytest.Parser) -> None:
     text = "run what runs on every kind of server on the first N kinds only, no topology (all)"
     parser.addoption("--kinds", type=int, metavar="N", help=text)
-    text = "run what tests/daily.py lets run daily, or the rest of all tests (both)"
-    parser.addoption("--part", choices=("daily", "rest"), help=text)
+    text = "run what tests/daily.py lets run daily, what tests/calm.txt names, or the rest (all)"
+    parser.addoption("--part", choices=("daily", "rest", "calm"), help=text)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -48,7 +50,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if part is not None:
         from tests.daily import left_to_explore, nightly  # noqa: PLC0415  # only that option needs it
 
-        left_out.update(item for item in items if nightly(item) is (part == "daily"))
+        parts = {item: "rest" if nightly(item) else "daily" for item in items}
+        parts.update(dict.fromkeys(filter(is_calm, items), "calm"))
+        left_out.update(item for item in items if parts[item] != part)
         if part == "rest":
             left_out.update(left_to_explore(items))
     if sys.implementation.name != "cpython":
@@ -58,6 +62,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
+
+
+@functools.cache
+def calm() -> frozenset[str]:
+    """Return the tests that want a machine with nothing else to do."""
+    lines = Path(__file__).with_name("calm.txt").read_text().splitlines()
+    return frozenset(line.partition("  ")[0] for line in lines if not line.startswith("#"))
+
+
+def is_calm(item: pytest.Item) -> bool:
+    return item.nodeid.partition("[")[0] in calm()
 
 
 def is_left_to_the_other_face(item: pytest.Item) -> bool:

@@ -26,6 +26,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,9 +34,11 @@ from typing import Any, Self
 
 from fencelock._io import wire
 from fencelock.embedded.binaries import Binary, candidates, probe
+from fencelock.scripts import BY_DIGEST
 
 READY_SECONDS = 30.0  # a busy machine, half as fast
 _PORT_TRIES = 10
+CALLS_MAX = 100_000  # commands that a test's block may have
 
 
 @dataclass(frozen=True)
@@ -213,6 +216,18 @@ class Server:
             name.removeprefix("cmdstat_").lower(): int(text.split(",")[0].removeprefix("calls="))
             for name, text in stats
         }
+
+    def log_calls(self) -> None:
+        """Log each command from here on; see ``script_calls``."""
+        for name, number in (("log-slower-than", 0), ("max-len", CALLS_MAX)):
+            self.command("CONFIG", "SET", f"slowlog-{name}", number)
+        self.command("SLOWLOG", "RESET")
+
+    def script_calls(self) -> Counter[str]:
+        """Return how often clients called each script since ``log_calls``, and end the log."""
+        logged = self.command("SLOWLOG", "GET", CALLS_MAX)
+        self.command("CONFIG", "SET", "slowlog-log-slower-than", 10_000)
+        return Counter(_script(*words[:2]) for _, _, _, words, *_ in logged if _calls(words))
 
     # the process
 
@@ -416,3 +431,19 @@ def processes_of(directory: Path) -> set[int]:
             if os.fsencode(directory) in title and b"-server" in title.split(b"\0")[0]:
                 found.add(int(entry.name))
     return found
+
+
+def _calls(words: list[str]) -> bool:
+    """Return True if a logged command calls a script."""
+    return words[0].lower() in {"eval", "evalsha"}
+
+
+def _script(command: str, text: str) -> str:
+    """Return the name of a script that was called; of a source the log has the beginning."""
+    if command.lower() == "evalsha":
+        found = BY_DIGEST.get(text.encode())
+    else:  # "BEGINNING... (NUMBER more bytes)"
+        begins, _, more = text.partition("... (")
+        size = len(begins) + int(more.partition(" ")[0] or 0)
+        found = next((each for each in BY_DIGEST.values() if len(each.source) == size), None)
+    return found.name if found else "another"

@@ -1,36 +1,31 @@
-"""The documentation against the code: names, signatures, errors, keys, and every Python block.
+"""The documentation against the code: names, links, errors, keys, and every Python block.
 
 A fenced block says by its info string what it is: ``python`` compiles, ``python run`` also runs
 (all of a page in one process, from top to bottom, on a server of its own), ``python stub`` is a
-signature and equals the code's, that of the class for threads. ``python -m tests.test_docs`` prints
-the stubs as they should be.
+signature.
 """
 
-import ast
 import asyncio
-import inspect
 import os
 import re
+import shutil
 import subprocess
 import sys
-import threading
+from collections import Counter
 from pathlib import Path
-from types import FunctionType
 from typing import NamedTuple
 
 import pytest
 
 import fencelock
-from build_site import CALLED
 from fencelock import errors, options
 from fencelock._core.keys import LockKeys
 from fencelock._io.wire import ReplyError, server_error
-from fencelock._runtime.hints import Elsewhere
 from fencelock.cli.doctor.acl import MORE, acl_rule
-from tests.local_lines import waiting_locally
-from tests.patience import patient  # noqa: F401 - pytest finds the fixture here
+from fencelock.scripts.layout import LAYOUT
 from tests.replication import replicated
 from tests.servers import Server
+from tools import generate_reference
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -139,14 +134,14 @@ def test_no_page_has_readers_install_what_is_not_published():
 
 # --- the index ------------------------------------------------------------------------------------
 
-PROOF = {"capacity", "failovers", "ladder", "mutations", "peers-under-faults"}
+PROOF = {"capacity", "failovers", "ladder", "peers-under-faults"}
 PROOF |= {"performance", "simulator"}
 
 
 def test_the_index_has_every_page_once_and_the_proofs_apart():
     docs = ROOT / "docs"
     for_users, heading, evidence = (docs / "README.md").read_text().partition("\n## Evidence")
-    below = [page.relative_to(docs) for page in ORIGINALS if page.parent.parent == docs]
+    below = [page.relative_to(docs) for page in ORIGINALS if docs in page.parent.parents]
     linked = {part: re.findall(r"\]\((\w[\w./-]*\.md)\)", part) for part in (for_users, evidence)}
 
     assert heading
@@ -160,190 +155,59 @@ def test_the_index_has_every_page_once_and_the_proofs_apart():
 
 NAMED = [getattr(fencelock, name) for name in fencelock.__all__]
 EXPORTS = [one for one in NAMED if isinstance(one, type)]
-FUNCTIONS = [one for one in NAMED if one not in EXPORTS]
 ERRORS = [one for one in EXPORTS if issubclass(one, BaseException)]
-CLASSES = [one for one in EXPORTS if one not in ERRORS]
-ENTERED = {"__call__", "__enter__", "__aenter__"}
+THREADS = [one for one in EXPORTS if one not in ERRORS and not one.__name__.startswith("Async")]
 
 
-def rendered(one: type) -> dict[str, str]:
-    """Return the public members of a class as a stub would have them, by name."""
-    told = {"__init__": stub(one.__init__)} if one.__name__ in CALLED else {}
-    for name in dir(one):
-        member = inspect.getattr_static(one, name)
-        if (name.startswith("_") and name not in ENTERED) or inherited(one, name):
-            continue
-        if isinstance(member, Elsewhere):
-            continue
-        if isinstance(member, property):
-            told[name] = f"@property\n{stub(member.fget)}"
-        elif isinstance(member, FunctionType):
-            told[name] = stub(member)
-        elif one.__name__ not in CALLED:
-            told[name] = name  # a slot: its type stands in the page only
-    return {name: ast.unparse(ast.parse(text)) for name, text in told.items()}
+def test_a_class_that_no_page_of_the_reference_has_is_named(monkeypatch, capsys):
+    others = {page: of for page, of in generate_reference.CONTENTS.items() if page != "once"}
+    monkeypatch.setattr(generate_reference, "CONTENTS", others)
+
+    assert generate_reference.main(check=True) == 1
+    assert "has no Once, Outcome: " in capsys.readouterr().out
 
 
-def inherited(one: type, name: str) -> bool:
-    """Return True if a named tuple has it from ``tuple``."""
-    return issubclass(one, tuple) and hasattr(tuple, name)
+def test_a_page_of_the_reference_that_was_changed_by_hand_is_named(monkeypatch, capsys, tmp_path):
+    shutil.copytree(generate_reference.PAGES, tmp_path / "docs")
+    (tmp_path / "docs" / "lease.md").write_text("by hand")
+    monkeypatch.setattr(generate_reference, "ROOT", tmp_path)
+    monkeypatch.setattr(generate_reference, "PAGES", tmp_path / "docs")
+
+    assert generate_reference.main(check=True) == 1
+    assert capsys.readouterr().out.startswith("docs/lease.md is not what ")
+    assert generate_reference.main(check=False) == 0
+    assert generate_reference.main(check=True) == 0
 
 
-def stub(function: FunctionType) -> str:
-    signature = inspect.signature(function)
-    known = signature.parameters.values()
-    given = [bare(one) for one in known if one.annotation != "Never"]  # that is for hints only
-    returned = Written(signature.return_annotation)
-    form = "async def" if inspect.iscoroutinefunction(inspect.unwrap(function)) else "def"
-    text = signature.replace(parameters=given, return_annotation=returned)
-    return f"{form} {function.__name__}{text}: ..."
+# --- links ----------------------------------------------------------------------------------------
+
+LINKED = [*PAGES, *(ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
 
 
-def bare(one: inspect.Parameter) -> inspect.Parameter:
-    noted = one.annotation is not one.empty
-    if one.default is options.CLIENT_DEFAULT:
-        one = one.replace(default=Written("..."))
-    return one.replace(annotation=Written(one.annotation)) if noted else one
+def places(page: Path) -> set[str]:
+    """Return what a link may name on a page: its anchors, and its headings, as GitHub has them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    found, seen = set(re.findall(r'<a id="([^"]+)"></a>', text)), Counter[str]()
+    for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE):
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower().replace(" ", "-")
+        name = re.sub(r"[^\w-]", "", words)
+        found.add(f"{name}-{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return found
 
 
-class Written:
-    """An annotation as a reader knows it: not quoted, and without the module it came from."""
+@pytest.mark.parametrize("page", LINKED, ids=name_of)
+def test_every_link_leads_somewhere(page):
+    code = re.compile(r"^ *```.*?^ *```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+    lost = []
+    for link in re.findall(r"\]\((?![a-z]+:)([^)\s]+)\)", code.sub("", page.read_text())):
+        file, _, place = link.partition("#")
+        target = (page.parent / file).resolve() if file else page
+        named = place and target.suffix == ".md"
+        if not target.exists() or (named and place not in places(target)):
+            lost.append(link)
 
-    def __init__(self, annotation: object) -> None:
-        self.text = str(annotation).replace("options.", "")
-
-    def __repr__(self) -> str:
-        return self.text
-
-
-def written(page: Path) -> dict[str, dict[str, str]]:
-    """Return the members of every class in the stubs of a page."""
-    trees = (ast.parse(block.text) for block in python_blocks(page, "stub"))
-    told: dict[str, dict[str, str]] = {}
-    for node in (node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)):
-        told[node.name] = {}
-        for base in map(ast.unparse, node.bases):
-            assert issubclass(getattr(fencelock, node.name), getattr(fencelock, base))
-            told[node.name] |= told[base]
-        told[node.name] |= dict(map(member, filter(is_member, node.body)))
-    return told
-
-
-def is_member(node: ast.stmt) -> bool:
-    """Return True unless it is the ``...`` of a class that adds nothing to its base."""
-    return not isinstance(node, ast.Expr)
-
-
-def member(node: ast.stmt) -> tuple[str, str]:
-    if isinstance(node, ast.AnnAssign):
-        name = ast.unparse(node.target)
-        return name, name
-    return getattr(node, "name", ""), ast.unparse(node)
-
-
-PYTHON = REFERENCE / "python.md"
-
-
-def for_threads(one: type) -> dict[str, str]:
-    """Return the public members of an asyncio class as the class for threads would have them."""
-    return {in_threads(name): in_threads(text) for name, text in rendered(one).items()}
-
-
-def in_threads(text: str) -> str:
-    """Return a stub without what the page says once about asyncio."""
-    for pattern, plain in (
-        (r"\bAsync(?=[A-Z])", ""),
-        (r"\basync def\b", "def"),
-        (r"\b__aenter__\b", "__enter__"),
-        (r"\baclose\b", "close"),
-        (r"\bAwaitable\[(\w+)\]", r"\1"),
-        (r"(on_\w+: Callable\[\[\w+\], )Any\](?: \| Literal\['cancel'\])?", r"\1object]"),
-    ):
-        text = re.sub(pattern, plain, text)
-    return text
-
-
-ASYNCIO = [one for one in CLASSES if one.__name__.startswith("Async")]
-THREADS = [one for one in CLASSES if one not in ASYNCIO]
-
-
-@pytest.mark.parametrize("one", THREADS, ids=lambda one: one.__name__)
-def test_the_reference_has_the_signatures_of_every_class(one):
-    assert written(PYTHON).get(one.__name__) == rendered(one)
-
-
-@pytest.mark.parametrize("one", ASYNCIO, ids=lambda one: one.__name__)
-def test_the_signatures_of_the_reference_hold_for_asyncio_too(one):
-    page = written(PYTHON)
-
-    assert one.__name__ not in page
-    assert page[one.__name__.removeprefix("Async")] == for_threads(one)
-
-
-@pytest.mark.parametrize("one", FUNCTIONS, ids=lambda one: one.__name__)
-def test_the_reference_has_the_signatures_of_every_function(one):
-    trees = [ast.parse(block.text) for block in python_blocks(PYTHON, "stub")]
-    told = [ast.unparse(node) for tree in trees for node in tree.body]
-
-    assert ast.unparse(ast.parse(stub(one))) in told
-
-
-def test_the_reference_lists_the_methods_that_are_not_awaited():
-    said = PYTHON.read_text().partition("Only these are not awaited")[2].partition("properties")[0]
-    plain = {
-        name
-        for one in ASYNCIO
-        for name, text in rendered(one).items()
-        if text.startswith("def ") and not name.startswith("__")
-    }
-
-    listed = set(re.findall(r"`(\w+)(?:\(\))?`", said))
-    assert listed == plain
-
-
-def anchors(page: Path) -> list[str]:
-    return re.findall(r'<a id="([\w.]+)"></a>', page.read_text())
-
-
-@pytest.mark.parametrize("one", THREADS, ids=lambda one: one.__name__)
-def test_every_method_has_an_anchor_of_its_own(one):
-    names = [name for name in rendered(one) if not name.startswith("__")]
-    wanted = sorted(f"{one.__name__}.{name}".lower() for name in names)
-
-    assert sorted(f for f in anchors(PYTHON) if f.startswith(f"{one.__name__.lower()}.")) == wanted
-
-
-def test_the_reference_names_everything_public():
-    page = PYTHON.read_text()
-    missing = [name for name in fencelock.__all__ if f"`{name}`" not in page]
-
-    assert missing == []
-
-
-def option_names() -> set[str]:
-    client = fencelock.Client
-    makes = (client.lock, client.rlock, client.locked, client.multi, client.once, client.election)
-    made = (client, *makes, fencelock.Cohort, fencelock.History, fencelock.Poll)
-    return {name for each in made for name in inspect.signature(each).parameters} - {"self"}
-
-
-def test_the_reference_explains_every_option_in_a_table():
-    rows = re.findall(r"^\| `(\w+)` \|", PYTHON.read_text(), re.MULTILINE)
-
-    assert sorted(option_names() - set(rows)) == []
-
-
-def test_the_reference_tells_the_defaults():
-    page = PYTHON.read_text()
-    for name, value in (
-        ("ttl", f"{options.TTL:g} s"),
-        ("key_prefix", f'`"{options.KEY_PREFIX}"`'),
-        ("server_timeout", f"{options.SERVER_TIMEOUT:g} s"),
-        ("interval", f"{options.Poll().interval:g} s"),
-        ("turns", f"{options.Cohort().turns}"),
-        ("seconds", f"{options.Cohort().seconds * 1000:g} ms"),
-    ):
-        assert re.search(rf"^\| `{name}` \| {re.escape(value)} \|", page, re.MULTILINE), name
+    assert lost == []
 
 
 # --- the glossary ---------------------------------------------------------------------------------
@@ -432,6 +296,14 @@ def keys_page() -> str:
     return (REFERENCE / "keys.md").read_text()
 
 
+def test_the_page_of_keys_has_the_words_of_a_record_and_of_a_waiter():
+    rows = re.findall(r"^\| (record|waiter|options) \| `([\w ]+)`", keys_page(), re.MULTILINE)
+    told = [form.replace("options", dict(rows)["options"]) for _, form in rows]
+
+    forms = [LAYOUT[kind] for kind in ("record", "entry", "options")]
+    assert told == [re.sub(r":\S+", "", form) for form in forms]
+
+
 def acl_rules() -> dict[str, list[str]]:
     """Return the rules that the page gives, by user."""
     told = [one.text.split() for one in blocks(REFERENCE / "keys.md")]
@@ -443,78 +315,6 @@ def as_user(server: Server, user: str, **more: object) -> fencelock.Client:
     server.command("ACL", "LOG", "RESET")
     server.command("SCRIPT", "FLUSH")
     return fencelock.Client(f"redis://{user}:secret@127.0.0.1:{server.port}/0", **more)
-
-
-@pytest.mark.usefixtures("patient")
-def test_the_smallest_permissions_are_enough(server):
-    with as_user(server, "locks") as client:
-        holder, waiter = (client.lock("permitted", ttl=3, cohort=None) for _ in range(2))
-        assert holder.acquire()
-        assert not waiter.acquire(timeout=0.1)
-        taken = threading.Thread(target=waiter.acquire)
-        taken.start()
-        while server.command("ZCARD", "fencelock:{fencelock:permitted}~queue") == 0:
-            pass
-        holder.release()
-        taken.join()
-        assert waiter.owned()
-        assert waiter.lease is not None
-        waiter.lease.renew()
-        waiter.release()
-        _in_turn(client.lock("permitted in turn", cohort=fencelock.Cohort(turns=1)))
-        one, two = (client.rlock("permitted too", owner="job") for _ in range(2))
-        assert one.acquire()
-        assert two.acquire()
-        assert one.release() == 1
-        assert two.release() == 0
-        semaphore, sides = client.semaphore("permitted three", 2), client.rwlock("permitted four")
-        assert semaphore.acquire(permits=2)
-        assert not client.semaphore("permitted three", 2).acquire(timeout=0.1)
-        semaphore.set_limit(3)
-        semaphore.release(2)
-        with sides.write, sides.read as lease:
-            assert sides.read.owned()
-            lease.renew()
-
-    assert server.command("ACL", "LOG") == []
-
-
-def _in_turn(lock: fencelock.Lock) -> None:
-    """Have a thread of the same client take its turn: one command releases and acquires."""
-    turns = []
-
-    def take() -> None:
-        with lock as lease:
-            turns.append(lease.fence)
-
-    with lock as lease:
-        taken = threading.Thread(target=take)
-        taken.start()
-        while not waiting_locally(b"fencelock:permitted in turn"):
-            pass
-    taken.join()
-    assert turns[0] > lease.fence
-
-
-def test_the_smallest_permissions_are_enough_for_what_is_made_of_locks(server):
-    with as_user(server, "locks") as client:
-        with client.multi(["one", "two"]) as lease:
-            lease.renew()
-        assert client.once("draw", within=60).run(lambda: 1).ran
-        assert not client.once("draw", within=60, wait=True).run(lambda: 1).ran
-        assert client.once("draw", within=60).forget()
-        ann, bob = (client.election("lead", candidate=name) for name in ("ann", "bob"))
-        assert ann.campaign()
-        stands = threading.Thread(target=bob.campaign)
-        stands.start()
-        while server.command("ZCARD", "fencelock:{fencelock:lead}~queue") == 0:
-            pass
-        ann.hand_over("bob")
-        stands.join()
-        assert [each.candidate for each in bob.changes(timeout=0.1)] == ["bob"]
-        bob.resign()
-
-    assert server.command("ACL", "LOG") == []
 
 
 def test_the_permissions_for_the_plain_form_are_enough(server):
@@ -553,21 +353,6 @@ async def counted(server: Server, user: str, wait: options.Wait) -> None:
         await lease.renew()
 
 
-def test_the_permissions_for_events_and_the_rest_are_enough(server):
-    with as_user(server, "locks") as client:
-        event, latch = client.event("ready"), client.latch("parts", 2)
-        assert not event.wait(0.01)
-        event.set()
-        assert event.wait()
-        assert latch.count_down() == 1
-        assert not latch.wait(0.01)
-        client.barrier("alone", 1).wait()
-        with pytest.raises(fencelock.BarrierBroken):
-            client.barrier("two", 2).wait(0.01)
-
-    assert server.command("ACL", "LOG") == []
-
-
 def test_the_page_of_keys_and_the_doctor_give_the_same_rule():
     told = " ".join(acl_rules()["locks"])
 
@@ -577,15 +362,3 @@ def test_the_page_of_keys_and_the_doctor_give_the_same_rule():
     assert {
         right for right in rights if not re.search(rf"[` ]{re.escape(right)}[` ]", page)
     } == set()
-
-
-def main() -> None:
-    """Print the stubs as the code has them."""
-    for one in THREADS:
-        print(f"\nclass {one.__name__}:")  # noqa: T201  # run by hand, to be read
-        for text in rendered(one).values():
-            print("    " + text.replace("\n", "\n    "))  # noqa: T201  # as above
-
-
-if __name__ == "__main__":
-    main()

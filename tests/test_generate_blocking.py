@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-import generate_blocking
+from tools import generate_blocking
 
 METHODS = {"acquire", "shut"}
 HEAD = """

@@ -1,8 +1,8 @@
 """What users can name is what ``public_surface.txt`` says: in both faces, word for word.
 
 The text has each public class: its members, their parameters, defaults, types as
-``typing.get_type_hints`` gives them, docstrings, and the errors of calls that do not fit. A line
-that differs between the faces stands there twice, with ``threads`` and ``asyncio`` before it.
+``typing.get_type_hints`` gives them, and the errors of calls that do not fit. A line that differs
+between the faces stands there twice, with ``threads`` and ``asyncio`` before it.
 
 ``python -m tests.test_public_surface`` writes the text anew, for a change of the surface.
 """
@@ -61,17 +61,11 @@ def merged(sync: list[str], aio: list[str]) -> list[str]:
 
 def as_threads(line: str) -> str:
     """Return a line of the face for asyncio as the other one has it."""
-    if re.search(r"``Client``|thread or task", line):  # it speaks of both
-        return line
     for word, other in (
         (r"^await ", ""),
         (r"^aclose", "close"),
         (r"\bAsync(?=[A-Z])", ""),
         (r"\b__a(enter|exit|iter|next)__", r"__\1__"),
-        (r"\ban (?=``async with)", "a "),
-        (r"``async (with|for)", r"``\1"),
-        (r"\basyncio(?=``|\.(?!\w*Error))", "threading"),
-        (r"\b([Tt])ask(s?)\b", r"\1hread\2"),
     ):
         line = re.sub(word, other, line)
     return line
@@ -80,7 +74,7 @@ def as_threads(line: str) -> str:
 def class_lines(cls: type) -> list[str]:
     """Return what users see of a class."""
     bases = [base.__name__ for base in cls.__mro__[1:-1] if is_public(base)]
-    lines = [f"({', '.join(bases)})" if bases else "()", *doc_lines(cls)]
+    lines = [f"({', '.join(bases)})" if bases else "()"]
     for name in members(cls):
         if not any(same(base, cls, name) for base in cls.__mro__[1:-1] if is_public(base)):
             lines += member_lines(cls, name, inspect.getattr_static(cls, name))
@@ -115,7 +109,7 @@ def member_lines(cls: type, name: str, member: object) -> list[str]:
     if any(elsewhere(base, name) for base in cls.__mro__):
         return [f"no {name}: {message(lambda: getattr(cls, name))}"]
     if isinstance(member, property):
-        return [f"{name}: {shown(hints(member.fget).get('return'))}", *doc_lines(member.fget)]
+        return [f"{name}: {shown(hints(member.fget).get('return'))}"]
     if isinstance(member, FunctionType):
         return function_lines(name, member, cls)
     declared = next((vars(b)["__annotations__"] for b in cls.__mro__ if name in notes(b)), {})
@@ -133,7 +127,6 @@ def function_lines(name: str, function: FunctionType, cls: type | None = None) -
     if inspect.iscoroutinefunction(inspect.unwrap(function)):
         lines = [f"await {lines[0]}"]
     lines += [f"  or {signature(form)}" for form in overloads(function)]
-    lines += doc_lines(function)
     if cls is not None and cls.__name__.removeprefix("Async") in NAMES and name not in UNCALLED:
         lines += [f"  ! {one}" for one in errors(name, function, cls)]
     return lines
@@ -185,13 +178,6 @@ def overloads(function: FunctionType) -> list[FunctionType]:
         FunctionType(defined.__code__, defined.__globals__, closure=defined.__closure__)
     )
     return list(forms)
-
-
-def doc_lines(described: object) -> list[str]:
-    """Return a docstring's paragraphs, a line each; where its own lines end is not counted."""
-    text = inspect.cleandoc(getattr(described, "__doc__", None) or "")
-    entries = re.sub(r"\n    (?=\S)", "\n\n", text).split("\n\n")
-    return [f"  | {' '.join(one.split())}" for one in entries if one]
 
 
 def errors(name: str, function: FunctionType, cls: type) -> Iterator[str]:

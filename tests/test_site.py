@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-import build_site
 from tests.test_docs import PAGES, name_of
+from tools import build_site
 
 REPOSITORY = "https://x.org/me/fencelock"
 
@@ -50,7 +50,7 @@ def test_links_lead_to_the_site_or_else_to_the_repository():
     assert "](explanation/guarantees.md)" in readme
     assert "](project/architecture.md)" in readme
     assert f"]({REPOSITORY}/blob/main/LICENSE)" in readme
-    assert "](../explanation/mutations.md)" in as_shown("verification/README.md")
+    assert "/blob/main/verification/mutations/DEFECTS.md)" in as_shown("verification/README.md")
 
 
 def test_no_page_has_a_word_of_our_tests_beside_its_code():

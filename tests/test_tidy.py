@@ -1,8 +1,7 @@
 """Style as a test: the rules of this repository that no linter knows.
 
 Each rule is a function from one file to its complaints, so that every rule can be shown a bad
-example at the end of this file. ``python -m tests.test_tidy`` prints the longest of the package,
-``python -m tests.test_tidy --lower`` lowers the numbers in the list of old wording.
+example at the end of this file. ``python -m tests.test_tidy`` prints the longest of the package.
 """
 
 import ast
@@ -10,7 +9,6 @@ import functools
 import io
 import re
 import subprocess
-import sys
 import tokenize
 import tomllib
 from collections.abc import Iterator
@@ -33,7 +31,6 @@ SLEEPS: dict[str, str] = {
     "tests/faults/proxy.py": "the distance to a far server",
     "tests/faults/test_builds.py": "the work that is done under the lock",
     "tests/integrations/load/work.py": "the work that is done under the lock",
-    "tests/scale/fairness.py": "the work that is done under the lock",
     "tests/test_tidy.py": "bad examples, never run",
 }
 
@@ -59,9 +56,6 @@ WORDING = {
     r"\b(?:nobody|somebody|anybody|everybody|whoever)\b": "name the role, or 'no client'",
     r"\b(?:by|of|to|for|from|but)\s+who\b": "name the role: 'by the client that …'",
 }
-# The files that still have such wording, and how often. A number may only fall, and a file that is
-# not in the list must have none.
-OLD_WORDING = ROOT / "tests" / "old_wording.txt"
 
 
 # --- which files ----------------------------------------------------------------------------------
@@ -105,9 +99,8 @@ def hold(rule, paths) -> None:
 SOURCE = python_files("src")
 TESTS = python_files("tests")
 PYTHON = python_files(
-    *("src", "tests", "examples", "benchmarks", "verification", "docs"),
-    *("dev.py", "generate_blocking.py", "build_site.py", "hatch_build.py", "release_check.py"),
-    "server_check.py",
+    *("src", "tests", "examples", "benchmarks", "verification", "docs", "tools"),
+    *("dev.py", "hatch_build.py"),
 )
 MARKDOWN = [path for path in tracked() if path.suffix == ".md"]
 
@@ -243,7 +236,7 @@ def comments(text: str) -> Iterator[tuple[int, str]]:
 # --- wording --------------------------------------------------------------------------------------
 
 
-def old_wording(path: Path, text: str) -> Iterator[str]:
+def hard_wording(path: Path, text: str) -> Iterator[str]:
     """Complain of wording at which a native reader stumbles: in pages, docstrings and comments."""
     prose = PROSE[path.suffix](text)
     for form, instead in WORDING.items():
@@ -285,28 +278,8 @@ def prose_of_lua(text: str) -> str:
 PROSE = {".md": prose_of_page, ".py": prose_of_python, ".lua": prose_of_lua}
 
 
-def worded() -> list[Path]:
-    """Return the files whose wording is checked: all pages, and the package."""
-    return [*MARKDOWN, *SOURCE, *sorted((ROOT / "src").rglob("*.lua"))]
-
-
-def known_wording() -> dict[str, int]:
-    """Return what the list says: how often each file still has old wording."""
-    rows = (line.split(maxsplit=1) for line in OLD_WORDING.read_text().splitlines())
-    return {name: int(count) for count, name in rows}
-
-
-@functools.cache
-def wording_found() -> dict[str, list[str]]:
-    found = {inside(path): list(old_wording(path, path.read_text())) for path in worded()}
-    return {name: complaints for name, complaints in found.items() if complaints}
-
-
-def lower_the_list() -> None:
-    """Write the list anew, with each number that has fallen."""
-    found, known = wording_found(), known_wording()
-    rows = {name: min(count, len(found.get(name, ()))) for name, count in known.items()}
-    OLD_WORDING.write_text("".join(f"{rows[name]} {name}\n" for name in sorted(rows) if rows[name]))
+# All pages, and the package.
+WORDED = [*MARKDOWN, *SOURCE, *sorted((ROOT / "src").rglob("*.lua"))]
 
 
 # --- tests ----------------------------------------------------------------------------------------
@@ -450,6 +423,7 @@ RULES = {
     called_on_the_way_out: SOURCE,
     raised_and_kept: SOURCE,
     dead_links: MARKDOWN,
+    hard_wording: WORDED,
 }
 
 
@@ -476,25 +450,6 @@ def test_the_readme_starts_with_two_commands():
 def test_every_allowed_sleep_has_a_file_and_a_reason():
     allowed = {name: why for name, why in SLEEPS.items() if (ROOT / name).is_file() and why}
     assert allowed == SLEEPS
-
-
-def test_no_file_gets_more_old_wording():
-    known = known_wording()
-    more = {
-        name: complaints
-        for name, complaints in wording_found().items()
-        if len(complaints) > known.get(name, 0)
-    }
-    if more:
-        shown = (f"{name}: {text}" for name, complaints in more.items() for text in complaints)
-        pytest.fail("\n".join(shown), pytrace=False)
-
-
-def test_no_number_in_the_list_of_old_wording_is_higher_than_needed():
-    found = wording_found()
-    higher = [name for name, count in known_wording().items() if count > len(found.get(name, ()))]
-
-    assert higher == [], "run python -m tests.test_tidy --lower"
 
 
 # --- every rule against what it is there for ------------------------------------------------------
@@ -541,20 +496,20 @@ BAD = [
     (dead_links, "README.md", "[x](docs/nowhere.md)"),
     (dead_links, "README.md", "[x](#nowhere)\n# Here"),
     (dead_links, "README.md", "[x]: nowhere.md"),
-    (old_wording, "docs/x.md", "The holder is\ntold that it is lost."),
-    (old_wording, "docs/x.md", "One server.\nWho comes later waits."),
-    (old_wording, "docs/x.md", "- **Nobody waits.**"),
-    (old_wording, "docs/x.md", "It ends; whoever. Whoever asks waits. Is it so?"),
-    (old_wording, "docs/x.md", "| Who dies | is skipped |"),
-    (old_wording, "docs/x.md", "The lock is held by nobody."),
-    (old_wording, "docs/x.md", "One of them shall lead."),
-    (old_wording, CORE, 'def f():\n    """Tell whether it is held."""'),
-    (old_wording, CORE, "x = 1  # Nobody hears it"),
-    (old_wording, CORE, "x = 1  # a lock that nobody holds"),
-    (old_wording, CORE, 'def f():\n    """Return the lease of whoever asks."""'),
-    (old_wording, CORE, "# released by who does not hold it\n"),
-    (old_wording, CORE, "# the waiter is\n# told\n"),
-    (old_wording, "src/fencelock/scripts/x.lua", "-- Who waits is granted.\nlocal x = 1\n"),
+    (hard_wording, "docs/x.md", "The holder is\ntold that it is lost."),
+    (hard_wording, "docs/x.md", "One server.\nWho comes later waits."),
+    (hard_wording, "docs/x.md", "- **Nobody waits.**"),
+    (hard_wording, "docs/x.md", "It ends; whoever. Whoever asks waits. Is it so?"),
+    (hard_wording, "docs/x.md", "| Who dies | is skipped |"),
+    (hard_wording, "docs/x.md", "The lock is held by nobody."),
+    (hard_wording, "docs/x.md", "One of them shall lead."),
+    (hard_wording, CORE, 'def f():\n    """Tell whether it is held."""'),
+    (hard_wording, CORE, "x = 1  # Nobody hears it"),
+    (hard_wording, CORE, "x = 1  # a lock that nobody holds"),
+    (hard_wording, CORE, 'def f():\n    """Return the lease of whoever asks."""'),
+    (hard_wording, CORE, "# released by who does not hold it\n"),
+    (hard_wording, CORE, "# the waiter is\n# told\n"),
+    (hard_wording, "src/fencelock/scripts/x.lua", "-- Who waits is granted.\nlocal x = 1\n"),
     (not_two_commands, "README.md", "# no block"),
     (not_two_commands, "README.md", "```\na\nb\nc\n```"),
     (not_two_commands, "README.md", "```sh\na\n# b\n```"),
@@ -590,10 +545,10 @@ GOOD = [
     (dead_links, "README.md", "[x](#here-and-there)\n# Here, and there\n[y](https://nowhere/)"),
     (dead_links, "README.md", '[x](#lock.acquire)\n<a id="lock.acquire"></a>`acquire`'),
     (dead_links, "README.md", "`[x](no.md)`\n```\n[x](no.md)\n```\n[l](LICENSE)"),
-    (old_wording, "docs/x.md", "Who holds it? The client that acquired it. `Nobody`, is\n`told`."),
-    (old_wording, "docs/x.md", "```text\nNobody shall be told\n```\n"),
-    (old_wording, CORE, 'x = "Who is told"  # it is notified; errors are told apart'),
-    (old_wording, "src/fencelock/scripts/x.lua", "local told = 'Nobody is told'\n"),
+    (hard_wording, "docs/x.md", "Who holds it? The client that acquired it. `Nobody`, is\n`told`."),
+    (hard_wording, "docs/x.md", "```text\nNobody shall be told\n```\n"),
+    (hard_wording, CORE, 'x = "Who is told"  # it is notified; errors are told apart'),
+    (hard_wording, "src/fencelock/scripts/x.lua", "local told = 'Nobody is told'\n"),
     (not_two_commands, "README.md", "# Name\n```sh\na\nb\n```\n```\nc\n```"),
 ]
 
@@ -609,9 +564,19 @@ def test_the_rule_lets_pass_what_is_right(rule, name, text):
 
 
 def test_every_rule_has_a_bad_and_a_good_example():
-    rules = {*RULES, machine_paths, not_two_commands, old_wording}
+    rules = {*RULES, machine_paths, not_two_commands}
     assert rules == {rule for rule, *_ in BAD}
     assert rules - {long_file} == {rule for rule, *_ in GOOD}
+
+
+def test_the_tests_that_want_a_calm_machine_are_few_and_say_what_they_promise():
+    lines = (ROOT / "tests" / "calm.txt").read_text().splitlines()
+    named = [line.partition("  ") for line in lines if not line.startswith("#")]
+    assert len(named) <= 30
+    for test, _, promise in named:
+        path, _, name = test.partition("::")
+        assert f"def {name}(" in (ROOT / path).read_text(), test
+        assert promise
 
 
 def main() -> None:
@@ -630,4 +595,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    lower_the_list() if "--lower" in sys.argv else main()
+    main()

@@ -14,8 +14,8 @@ from fencelock._runtime.clock import now
 
 SOON = 8.0
 TICK = 0.002
-# A look at a state takes no longer, unless the machine or the server stands still.
-LOOK_SECONDS = 0.1
+# Of the time that a look at a state takes, no more counts: for the rest others had the processor.
+LOOK_SECONDS = 0.02
 # Beyond the 100 ms of I13: what a loaded machine with few cores adds to a thread's wake-up.
 BUSY_SECONDS = 1.0
 # A thread that wakes up so much later was on a machine that stood still.
@@ -23,7 +23,7 @@ STALL_SECONDS = 0.2
 
 
 class Patience:
-    """The time that a wait for a state may take: while the machine stands still, none is spent."""
+    """The time that a wait for a state may take: what others had the machine for does not count."""
 
     def __init__(self, what: str = "", seconds: float = SOON) -> None:
         self._what = what or "the state"

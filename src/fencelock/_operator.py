@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from fencelock import options
+from fencelock._core import events
 from fencelock._core.deadlines import validity
 from fencelock._core.keys import LockKeys, SignalKeys
 from fencelock._core.lock.hold import Hold, Observer
@@ -26,18 +27,23 @@ from fencelock._io.threads import run_blocking
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock
 from fencelock.errors import LeaseLost, ServerError
+from fencelock.options import History
 
 if TYPE_CHECKING:
     from fencelock._core.look.overview import Overview
     from fencelock._core.objects.once import FinishedOnce
     from fencelock.blocking.client import Client
-    from fencelock.status import LockStatus, SignalStatus
+    from fencelock.status import HistoryEntry, LockStatus, SignalStatus
 
 
 # With these the command line needs no name of the flows.
 __all__ = ["FinishedOnce", "validity"]
 
 
+# How much longer a command may take for its history.
+HISTORY_SECONDS = 0.1
+_KEPT = frozenset({events.LOST, events.DEADLOCK})
+_FAILURES_SOUGHT = 100
 # How many waiters of each of many locks are listed: the first has waited longest.
 _WAITERS_OF_EACH = 100
 # How long names are sought that a wrong one may have meant.
@@ -51,6 +57,8 @@ class Operator:
         self._client = client
         port, self._prefix = client.__shared__()
         self._port: BlockingPort = port
+        self._historian: Callable[[], Client] | None = None  # makes the client that keeps it
+        self._history: Client | None = None
 
     @property
     def server(self) -> str:
@@ -69,7 +77,62 @@ class Operator:
 
     def close(self, seconds: float) -> None:
         """Close the client; wait at most this long for clean-ups that are under way."""
+        until = self._port.now() + HISTORY_SECONDS
+        if self._port.recorder is not None:
+            self._port.recorder.drop(self._port)
         self._port.shut(seconds)
+        if self._history is not None:
+            self._history.__shared__()[0].shut(max(0.0, until - self._port.now()))
+
+    # -- history --------------------------------------------------------------------------------
+
+    def keep_history(self, through: Callable[[], Client]) -> None:
+        """Keep from now on what a client with ``history`` keeps.
+
+        Through a client of its own, which is made for the first entry: so neither a refusal nor a
+        silent server holds up anything else.
+        """
+        self._historian = through
+        events.install(self._first)
+
+    def _first(self, event: events.LockEvent) -> None:
+        if event.kind not in _KEPT and event.waited < History().threshold:
+            return
+        from fencelock._core.look.history import Recorder
+        from fencelock.blocking.caller import later
+
+        port = self._history_port()
+        if port is not None and self._port.recorder is None:
+            recorder = Recorder(self._prefix, History(), later, port)
+            recorder.add(self._port)
+            recorder(event)
+
+    def _history_port(self) -> BlockingPort | None:
+        """Return what sends the history, made when it is first wanted; None: none is kept."""
+        if self._history is None and self._historian is not None:
+            events.uninstall(self._first)
+            self._history = self._historian()
+        return None if self._history is None else self._history.__shared__()[0]
+
+    def note_failed_run(self, lease: Lease, seconds: float, outcome: str) -> None:
+        """Keep that a run of ``once`` did not succeed, if a history is kept."""
+        from fencelock._core.look import history
+
+        port, hold = self._history_port(), cast("BlockingHold", lease)
+        if port is not None:
+            history.note_failed_run(
+                port, self._prefix, hold.name, info=hold.info, seconds=seconds, outcome=outcome
+            )
+
+    def last_failed_run(self, name: str) -> HistoryEntry | None:
+        """Return the last run of ``once`` that is known to have failed; None too when unknown."""
+        from fencelock._core.look import history
+
+        try:
+            entries = self._client.history(name, limit=_FAILURES_SOUGHT)
+        except ServerError:  # a part of what is shown
+            return None
+        return next((each for each in reversed(entries) if each.kind == history.FAILED), None)
 
     # -- locks ----------------------------------------------------------------------------------
 

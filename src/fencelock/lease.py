@@ -63,7 +63,12 @@ class BaseLease(process.ProcessBound):
         raise NotImplementedError
 
     def remaining(self) -> float:
-        """Return how many seconds of the lease can still be proved; 0.0 once lost or released."""
+        """Return how many seconds of the lease can still be proved; 0.0 once lost or released.
+
+        It is less than the ttl from the start: 1 % and 2 ms are kept back, as clocks run at
+        different rates, and so is the time that the request took. A renewed lease that another
+        client handed over starts with 2 s, whatever the ttl, and grows in a quarter of a second.
+        """
         raise NotImplementedError
 
     def expires_at(self) -> float:

@@ -335,11 +335,15 @@ def shown(value: Any) -> str:
     return repr(value)
 
 
+_OPTIONAL: Final = frozenset({"max_hold", "deadlock_after", "log_waits_after"})
+
+
 def positive(what: str, value: Any) -> float:
     """Return a span above 0."""
     seconds = span(what, value)
     if not 0 < seconds < math.inf:
-        raise ValueError(f"{what} must be above 0 and finite, not {shown(value)}")
+        hint = ": None is no limit" if what in _OPTIONAL and seconds == math.inf else ""
+        raise ValueError(f"{what} must be above 0 and finite, not {shown(value)}{hint}")
     return seconds
 
 
@@ -352,6 +356,15 @@ def linger(value: Any, ttl: float) -> float:
             f" not {shown(value)}: others may wait so long"
         )
     return seconds
+
+
+# How long a wait lasts before it is a line of the log.
+LOG_WAITS_AFTER: Final = 10.0
+
+
+def log_waits_after(value: Any) -> float:
+    """Return how long a wait lasts before it is logged; None: it never is."""
+    return math.inf if value is None else positive("log_waits_after", value)
 
 
 def deadlock_after(value: Any, usual: float | None = None) -> float | None:
@@ -544,7 +557,7 @@ def wait_timeout(timeout: Any) -> float | None:
         return None
     seconds = span("timeout", timeout)
     if seconds > TIMEOUT_MAX:
-        raise OverflowError("timeout value is too large")
+        raise OverflowError("timeout value is too large: None waits for ever")
     return max(0.0, seconds)
 
 

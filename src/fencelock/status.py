@@ -19,6 +19,17 @@ def _called(host: str, pid: int, candidate: str, label: str, trace: str) -> str:
     return ", ".join(each for each in names if each and each != process)
 
 
+def spelled(who: HolderStatus) -> str:
+    """Return its process, and what people call it, in words."""
+    names = ", ".join(filter(None, (who.doing, who.called)))
+    return f"{who.host}:{who.pid}" + (f" ({names})" if names else "")
+
+
+def held_at_least(who: HolderStatus) -> str:
+    """Return who had a lock in words; as of an answer, after which it may have held on."""
+    return f"{spelled(who)} for at least {who.held_for:.1f} s, fence {who.fence}"
+
+
 class HolderStatus(NamedTuple):
     """A client that holds a lock, or permits of a semaphore or reader/writer lock.
 
@@ -63,9 +74,7 @@ class HolderStatus(NamedTuple):
     @property
     def words(self) -> str:
         """Return who it is, since how long, and by which fence, in words."""
-        names = ", ".join(filter(None, (self.doing, self.called)))
-        process = f"{self.host}:{self.pid}" + (f" ({names})" if names else "")
-        return f"{process} for {self.held_for:.1f} s, fence {self.fence}"
+        return f"{spelled(self)} for {self.held_for:.1f} s, fence {self.fence}"
 
 
 class WaiterStatus(NamedTuple):
@@ -237,12 +246,14 @@ class SignalStatus(NamedTuple):
 class HistoryEntry(NamedTuple):
     """Something that is worth knowing afterwards, as a client with ``history`` kept it.
 
-    ``kind`` is ``"wait"``, ``"lost"``, ``"revoked"`` or ``"deadlock"``; ``at`` the instant.
+    ``kind`` is ``"wait"``, ``"lost"``, ``"revoked"``, ``"deadlock"`` or, of `fencelock once`,
+    ``"failed"``; ``at`` the instant.
     ``host``, ``pid``, ``unit`` and ``label`` are those of the client that it happened to, and
     ``object`` is the kind of its handle. ``seconds`` is how long it waited, or for ``"lost"`` how
-    long it had held the lock. ``outcome`` of a wait is ``"granted"``, ``"timed_out"``,
-    ``"refused"`` or ``"gave_up"``; ``held_by`` is who had the lock in the last answer that the wait
-    got, and ``first_held_by`` in the first one, if that was another. Each is as of its answer, and
+    long it had held the lock, or for ``"failed"`` it ran, and ``outcome`` how that ended.
+    ``outcome`` of a wait is ``"granted"``, ``"timed_out"``, ``"refused"`` or ``"gave_up"``;
+    ``held_by`` is who had the lock in the last answer that the wait got, and ``first_held_by`` in
+    the first one, if that was another. Each is as of its answer, and
     None if no client held it. ``behind`` is the process of ``held_by`` in words. ``reason`` and
     ``detail`` are those of a loss, a revocation or a deadlock.
     Of ``"revoked"`` the client is the holder that lost the lease, and ``by`` who revoked it: each
@@ -272,5 +283,5 @@ class HistoryEntry(NamedTuple):
         """Return who had the lock meanwhile, in words."""
         if self.held_by is None:
             return f"behind {self.behind}" if self.behind else ""
-        first = f", at first by {self.first_held_by.words}" if self.first_held_by else ""
-        return f"held by {self.held_by.words}{first}"
+        first = f", at first by {held_at_least(self.first_held_by)}" if self.first_held_by else ""
+        return f"held by {held_at_least(self.held_by)}{first}"

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pty
+import signal
+import sys
 
 import pytest
 
@@ -91,3 +94,27 @@ def own_shell(tmp_path, own_server, compiled, url_of):
     lent = _shell(tmp_path, url_of(own_server), compiled)
     yield lent
     lent.close()
+
+
+@pytest.fixture
+def terminal(shell):
+    """Lend a function that starts a command on a terminal of its own; returns it and its screen."""
+    opened = []
+
+    def start(*words):
+        pid, master = pty.fork()
+        if pid == 0:
+            os.execvpe(
+                sys.executable, [sys.executable, "-m", "fencelock", *map(str, words)], shell.env
+            )
+        opened.append((pid, master))
+        return pid, master
+
+    yield start
+    for pid, master in opened:
+        os.close(master)
+        try:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        except (ChildProcessError, ProcessLookupError):
+            pass

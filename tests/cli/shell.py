@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shlex
 import signal
 import subprocess
@@ -64,9 +65,9 @@ class Process:
         self.popen = subprocess.Popen([*FENCELOCK, *map(str, words)], env=env, **options)
         self.pid = self.popen.pid
 
-    def end(self, patience=PATIENCE):
+    def end(self):
         """Return its exit status, with what it printed in ``out`` and ``err``."""
-        self.out, self.err = self.popen.communicate(timeout=patience)
+        self.out, self.err = self.popen.communicate()
         return self.popen.returncode
 
     def close_stdin(self):
@@ -204,3 +205,22 @@ def listens(server):
 
 def instant():
     return now()
+
+
+def read_until(master, text, seen=b""):
+    def more():
+        nonlocal seen
+        if select.select([master], [], [], 0.01)[0]:
+            seen += os.read(master, 4096)
+        return text in seen
+
+    eventually(more, f"{text!r} on the terminal")
+    return seen
+
+
+def ended(pid):
+    def status():
+        found, number = os.waitpid(pid, os.WNOHANG)
+        return found and (number,)
+
+    return os.waitstatus_to_exitcode(eventually(status, "its end")[0])

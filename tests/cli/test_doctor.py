@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-import server_check
 from fencelock.cli.doctor import beside, health
 from fencelock.cli.doctor.relatives import RELATIVES, kind
 from tests.cli.shell import eventually
 from tests.servers import Server, binaries
 from tests.tls import Front
+from tools import server_check
 
 HEALTHY = ["--appendfsync", "everysec", "--appendonly", "yes"]
 
@@ -251,7 +250,7 @@ def test_a_server_of_redis_or_valkey_is_of_no_other_maker():
 
 
 def test_the_page_of_servers_has_what_the_doctor_says_and_what_is_fetched():
-    page = (Path(server_check.__file__).parent / "docs/reference/servers.md").read_text()
+    page = (server_check.ROOT / "docs/reference/servers.md").read_text()
     fetched = {
         f"| {name.replace('-', ' ').title()} | {source} |"
         for name, source in server_check.SERVERS.items()

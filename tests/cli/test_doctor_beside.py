@@ -15,7 +15,7 @@ from tests.cli.shell import eventually
 from tests.cli.test_doctor import checks, found, replica_of
 from tests.faults.wall_clock import server_with_a_clock, why_not
 from tests.servers import Server, binaries
-from tests.topologies.sentinel import SentinelServer, SentinelTopology
+from tests.topologies.sentinel import SentinelServer
 
 # --- Sentinel -------------------------------------------------------------------------------------
 
@@ -174,11 +174,11 @@ def test_a_clock_that_was_set_back(shell, clocked):
     url = ("--url", server.url)
     assert "clock set back" not in checks(shell, *url)[1]
     shell("acquire", "x", *url)
-    jump(-60)
+    jump(-3600)
     level, told, _ = found(shell, "clock set back", *url)
-    jump(60)
+    jump(3600)
     assert (level, "in the server's future" in told) == ("WARN", True)
-    assert "59s" in told or "1m00s" in told
+    assert re.search("1h00m|5[0-9]m", told), told  # less what passed meanwhile
 
 
 @pytest.mark.parametrize(
@@ -193,19 +193,3 @@ def test_a_clock_that_was_set_back(shell, clocked):
 def test_versions(info, level):
     server = SimpleNamespace(info=info, command=lambda *_: None)
     assert [each.level for each in version(server)] == [level]
-
-
-@pytest.mark.slow
-@pytest.mark.sentinel
-def test_a_service_behind_sentinels(shell):
-    with SentinelTopology() as servers:
-        url = ("--url", servers.url)
-        status, told = checks(shell, *url)
-        assert status == 0
-        assert (told["sentinels"]["level"], "3 of 3" in told["sentinels"]["found"]) == ("OK", True)
-        assert (told["role"]["level"], "2 replica" in told["role"]["found"]) == ("WARN", True)
-        assert told["replica"]["level"] == "OK"
-        assert told["permissions"]["level"] == "OK"
-        level, told, change = found(shell, "sentinels", "--url", servers.master.tcp_url)
-        assert (level, "3 Sentinel(s)" in told) == ("WARN", True)
-        assert "redis+sentinel://" in change

@@ -1,18 +1,12 @@
 """``fencelock elect``: the command runs on exactly one host, and on another when that one goes."""
 
-import contextlib
 import os
-import pty
 import re
 import signal
-import sys
 
 import pytest
 
-from fencelock._runtime.log import log
-from fencelock.cli import main
-from tests.cli.shell import alive, eventually, gone
-from tests.cli.test_signals import ended, read_until
+from tests.cli.shell import alive, ended, eventually, gone, read_until
 
 SH = ("--", "sh", "-c")
 # Says who it is, and lives until its file is gone.
@@ -164,60 +158,26 @@ def test_a_signal_ends_a_campaign(shell, tmp_path, flag):
     assert one.end() == 0
 
 
-@contextlib.contextmanager
-def on_a_terminal(shell, *words):
-    """Run a command on a terminal of its own; lend its pid and its screen."""
-    pid, master = pty.fork()
-    if pid == 0:
-        os.execvpe(sys.executable, [sys.executable, "-m", "fencelock", *map(str, words)], shell.env)
-    try:
-        yield pid, master
-    finally:
-        os.close(master)
-        with contextlib.suppress(ChildProcessError, ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-
-
-def test_ctrl_c_ends_it_though_it_would_restart(shell):
+def test_ctrl_c_ends_it_though_it_would_restart(shell, terminal):
     words, report = shell.reporter(handles="!INT", exit_with=5)
-    with on_a_terminal(shell, "elect", "x", "--restart", "0", "--", *words) as (pid, master):
-        report.up()
-        os.write(master, b"\x03")
-        assert ended(pid) == 5
+    pid, master = terminal("elect", "x", "--restart", "0", "--", *words)
+    report.up()
+    os.write(master, b"\x03")
+    assert ended(pid) == 5
     assert report.words().count("SIGINT") == 1
 
 
-def test_the_command_of_each_term_reads_the_terminal(shell):
+def test_the_command_of_each_term_reads_the_terminal(shell, terminal):
     script = "echo up; read line; echo got-$line; exit 6"
-    with on_a_terminal(shell, "elect", "x", "--grace", "0", *SH, script) as (pid, master):
-        read_until(master, b"up")
-        assert shell("revoke", "x", "--yes", "--reason", "test").status == 0
-        read_until(master, b"up")
-        os.write(master, b"hello\n")
-        read_until(master, b"got-hello")
-        assert ended(pid) == 6
+    pid, master = terminal("elect", "x", "--grace", "0", *SH, script)
+    read_until(master, b"up")
+    assert shell("revoke", "x", "--yes", "--reason", "test").status == 0
+    read_until(master, b"up")
+    os.write(master, b"hello\n")
+    read_until(master, b"got-hello")
+    assert ended(pid) == 6
 
 
 def test_the_candidate_is_host_and_pid_unless_it_has_a_name(shell, tmp_path):
     out = shell("elect", "x", *SH, "echo $FENCELOCK_CANDIDATE").out
     assert out.rstrip().startswith(f"{os.uname().nodename[:100]}:")
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["elect", "x"],
-        ["elect", "x", "--"],
-        ["elect", "--", "true"],
-        ["elect", "x", "--restart", "x", "--", "true"],
-        ["elect", "x", "--on-lost", "warn", "--", "true"],
-        ["elect", "x", "-n", "--", "true"],
-        ["elect", "x", "--candidate", "", "--", "true"],
-        ["elect", "x", "--candidate", "a\nb", "--", "true"],
-    ],
-)
-def test_a_command_line_that_means_nothing_gives_64(words, capsys, monkeypatch):
-    monkeypatch.setattr(log, "prepare", log.prepare)  # a command keeps the library's log to itself
-    assert main(words) == 64
-    assert capsys.readouterr().err.startswith("fencelock: ")

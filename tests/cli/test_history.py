@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -28,7 +29,8 @@ def test_history_tells_who_waited_for_what(shell):
     waited_for(shell, "orders:42")
     header, *_, line = shell("history").out.splitlines()  # connecting may have taken long, too
     assert header.split() == ["NAME", "WHEN", "WHAT", "WHO", "FOR", "WHY"]
-    name, _, _, what, who, label, spent, *why = line.split()
+    name, _, when, what, who, label, spent, *why = line.split()
+    assert re.fullmatch(r"[\d:]{8}[+-]\d{4}", when)
     assert (name, what, label) == ("orders:42", "waited", "(ann)")
     assert who == f"{os.uname().nodename}:{os.getpid()}"
     assert spent.endswith("s")
@@ -36,6 +38,10 @@ def test_history_tells_who_waited_for_what(shell):
     *_, entry = shell("history", "orders:42", "--since", "1h", "--json").json
     assert (entry["kind"], entry["outcome"]) == ("wait", "timed_out")
     assert entry["held_by"]["pid"] == os.getpid()
+    (top,) = shell("history", "orders:*", "--top", "--json").json
+    assert (top["name"], top["waits"] >= 1, top["lost"]) == ("orders:42", True, 0)
+    assert shell("history", "order?", "--top", "--json").json == []
+    assert shell("history", "--until", "1h", "--json").json == []
 
 
 @pytest.mark.slow

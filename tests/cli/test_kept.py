@@ -48,14 +48,3 @@ def test_a_kept_lease_is_not_held(shell, keeper):
     info = eventually(kept)
     assert info["held"] is False
     assert info["holder"]["label"] == "ann"
-
-
-def test_the_table_says_that_it_is_kept(shell, keeper):
-    eventually(lambda: "kept" in shell("ls").out)
-    eventually(lambda: [each["kept"] for each in shell("ls", "--json").json] == [True])
-
-
-def test_a_try_takes_a_kept_lease(shell, keeper):
-    eventually(lambda: "kept" in shell("ls").out)
-    keeper.rest()
-    assert shell("run", "a", "--no-wait", "--", "true").status == 0

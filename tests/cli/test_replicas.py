@@ -35,10 +35,3 @@ def test_an_unacknowledged_grant_runs_nothing(shell, pair, tmp_path, command):
     assert "hint: the master has too few replicas that keep up" in result.err
     assert not (tmp_path / "ran").exists()
     assert not shell("show", command[1], "--json").json["held"]
-
-
-@pytest.mark.parametrize(
-    "option", [("--replicas", "0"), ("--replicas", "x"), ("--replicas-timeout", "0s")]
-)
-def test_a_bad_option_is_a_usage_error(shell, option):
-    assert shell("run", "x", *option, "--", "true").status == 64

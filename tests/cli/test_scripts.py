@@ -1,7 +1,6 @@
 """``acquire``, ``renew``, ``release`` and ``wait``: a lock held by a script, not by a process."""
 
 import json
-import signal
 import subprocess
 import sys
 import time
@@ -65,15 +64,6 @@ def test_the_lease_is_not_renewed(shell):
     assert shell("run", "x", "-w", "5s", "--", "true").status == 0
 
 
-def test_a_signal_ends_the_wait_and_leaves_nothing(shell):
-    acquired(shell, "x")
-    process = shell.start("acquire", "x")
-    shell.in_line()
-    process.send(signal.SIGTERM)
-    assert process.end() == 143
-    assert shell("show", "x", "--json").json["waiting"] == 0
-
-
 def test_what_nobody_could_read_is_given_back(shell, server):
     process = shell.start("acquire", "x", stdin=subprocess.PIPE)
     process.popen.stdout.close()
@@ -112,21 +102,14 @@ def test_the_holder_id_may_come_from_the_environment(shell, server):
 
 
 @pytest.mark.parametrize("command", ["renew", "release"])
-def test_a_lock_that_is_no_longer_held_gives_76(shell, command):
-    told = acquired(shell, "x")
-    shell("release", "x", "--holder", told["holder"])
-    result = shell(command, "x", "--holder", told["holder"])
-    assert (result.status, result.out) == (76, "")
-    assert "'x' is not held by that holder id any more" in result.err
-
-
-@pytest.mark.parametrize("command", ["renew", "release"])
 def test_nobody_elses_lock_is_touched(shell, server, command):
     old = acquired(shell, "x")
     shell("release", "x", "--holder", old["holder"])
     new = acquired(shell, "x", "--ttl", "20s")
     for holder in (old["holder"], "guessed"):
-        assert shell(command, "x", "--holder", holder, "--json").status == 76
+        result = shell(command, "x", "--holder", holder)
+        assert (result.status, result.out) == (76, "")
+        assert "'x' is not held by that holder id any more" in result.err
     assert holder_of(server) == new["holder"]
     assert server.command("PTTL", "fencelock:x") <= 20_000
 
@@ -145,12 +128,6 @@ def test_a_revocation_is_told_with_its_reason(shell, command):
     result = shell(command, "x", "--holder", told["holder"])
     assert result.status == 76
     assert "revoked: too long" in result.err
-
-
-@pytest.mark.parametrize("command", ["renew", "release"])
-@pytest.mark.parametrize("words", [[], ["--holder", ""], ["--holder", "a b"]])
-def test_a_holder_id_is_needed(shell, command, words):
-    assert shell(command, "x", *words).status == 64
 
 
 def test_a_commands_own_holder_id_renews_its_lock(shell, server):
@@ -185,11 +162,6 @@ def test_wait_ends_with_the_lock_takes_nothing_and_stands_in_no_line(shell, serv
     assert process.end() == 0
     assert json.loads(process.out)["free"] is True
     assert holder_of(server) is None
-
-
-def test_wait_sees_a_lease_end(shell):
-    acquired(shell, "x", "--ttl", "400ms")
-    assert shell("wait", "x", "-w", "5s").status == 0
 
 
 def test_wait_sees_a_lock_of_another_program(shell, server):

@@ -121,10 +121,3 @@ def test_a_killed_run_gives_its_slot_back(shell, runs):
     process = runs("x", "--slots", 1, "--ttl", "1s")
     os.kill(process.pid, signal.SIGKILL)
     assert shell("run", "x", "--slots", 1, "-w", "5s", "--", "true").status == 0
-
-
-@pytest.mark.parametrize(
-    "options", [("--slots", 0), ("--slots", "two"), ("--slots", 1, "--shared")], ids=str
-)
-def test_options_that_mean_nothing(shell, options):
-    assert shell("run", "x", *options, "--", "true").status == 64

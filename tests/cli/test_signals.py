@@ -2,7 +2,6 @@
 
 import os
 import pty
-import select
 import signal
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import alive, eventually, gone, listens, quoted
+from tests.cli.shell import alive, ended, eventually, gone, listens, quoted, read_until
 
 FORWARDED = ["TERM", "INT", "HUP", "QUIT", "USR1", "USR2"]
 
@@ -45,15 +44,6 @@ def test_a_signal_reaches_the_whole_group_of_the_command(shell):
     process.send(signal.SIGTERM)
     report.heard("bye")
     process.end()
-
-
-def test_an_unhandled_signal_kills_the_command_and_the_lock_is_free(shell):
-    words, report = shell.reporter()
-    process = shell.start("run", "x", "--", *words)
-    report.up()
-    process.send(signal.SIGTERM)
-    assert process.end() == 128 + signal.SIGTERM
-    assert not shell("show", "x", "--json").json["held"]
 
 
 def test_tstp_stops_the_command_and_cont_continues_it(shell):
@@ -179,49 +169,6 @@ def test_what_the_command_left_running_may_go_on(shell):
 
 
 # --- on a terminal --------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def terminal(shell):
-    """Lend a function that starts a command on a terminal of its own; returns it and its screen."""
-    opened = []
-
-    def start(*words):
-        pid, master = pty.fork()
-        if pid == 0:
-            os.execvpe(
-                sys.executable, [sys.executable, "-m", "fencelock", *map(str, words)], shell.env
-            )
-        opened.append((pid, master))
-        return pid, master
-
-    yield start
-    for pid, master in opened:
-        os.close(master)
-        try:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-        except (ChildProcessError, ProcessLookupError):
-            pass
-
-
-def read_until(master, text, seen=b""):
-    def more():
-        nonlocal seen
-        if select.select([master], [], [], 0.01)[0]:
-            seen += os.read(master, 4096)
-        return text in seen
-
-    eventually(more, f"{text!r} on the terminal")
-    return seen
-
-
-def ended(pid):
-    def status():
-        found, number = os.waitpid(pid, os.WNOHANG)
-        return found and (number,)
-
-    return os.waitstatus_to_exitcode(eventually(status, "its end")[0])
 
 
 def test_ctrl_c_reaches_the_command_once_and_it_decides(shell, terminal):

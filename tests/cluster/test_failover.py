@@ -58,23 +58,6 @@ def test_holders_and_waiters_go_on(own, connect, name, fault):
     at_new.until_free()
 
 
-def test_a_release_that_meets_the_fault(own, connect, name, fault):
-    """It ends in time, with success or the truth; the lock becomes free at the new master."""
-    view = View(own, name)
-    lock = connect(own.url, server_timeout=1.0).lock(name, ttl=20)
-    assert lock.acquire()
-    master, replica = strike(own, view, fault)
-    result, took = outcome(lock.release)
-    assert took < 1.5 + machine_seconds()
-    assert result is None or isinstance(
-        result, (fencelock.OutcomeUnknown, fencelock.ServerUnreachable)
-    )
-    wait_until(lambda: replica.info("replication")["role"] == "master", 10, "promoted")
-    View(replica, name).until_free(15)
-    if fault == "pause":
-        master.resume()
-
-
 def test_an_acquire_that_meets_the_fault(own, connect, name, fault):
     """It goes on at the new master within its timeout."""
     view = View(own, name)

@@ -83,15 +83,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Where the means change nothing, a topology meets one of the two faces, by turns.
     """
     in_plays(items)
-    left_out = [
+    left_out = {
         item
         for item in items
         if (_on_quorum(item) and item.get_closest_marker("no_quorum"))
         or (_on_topology(item) and not (needs_both_faces(item) or has_turn(item.nodeid)))
-    ]
+    }
     if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        config.hook.pytest_deselected(items=[*left_out])
+        items[:] = [item for item in items if item not in left_out]
 
 
 def in_plays(items: list[pytest.Item]) -> None:

@@ -27,6 +27,7 @@ PARTS = frozenset({"_opened", "nodes", "at", "_ports", "_closers", "_rounds", "_
 MEMORIES = {
     "gone": 1000,
     "revoked": 1000,
+    "told": 1000,
     "_early": 1000,
     "_vain": 1000,
     "_passed": 1000,

@@ -1,4 +1,4 @@
-"""Cohorts: waiters of one client take turns without asking the server (DESIGN §9)."""
+"""Cohorts: waiters of one client take turns without asking the server."""
 
 import asyncio
 import json
@@ -58,22 +58,18 @@ async def all_of(jobs):
 
 async def test_turns_of_one_client_cost_no_command(world):
     """I5, I3: one acquire and one release for all; each turn has a fence of its own that grows."""
-
-    async def turns() -> None:
-        lock = world.client().lock("a", cohort=LONG)
-        await lock.acquire()
-        first, order = lock.lease.fence, []
-        jobs = await waiters(world, lock, 10, order)
-        with world.commands() as sent:
-            await lock.release()
-            await all_of(jobs)
-            await world.until(lambda: world.holder("a") is None)
-        assert [place for _, place, _ in order] == list(range(10))
-        assert [fence for *_, fence in order] == [first + n + 1 for n in range(10)]
-        # By the server each turn would cost two; a client that begins to listen renews once.
-        assert sent.scripts < 1 + 5
-
-    await world.counted(turns)
+    lock = world.client().lock("a", cohort=LONG)
+    await lock.acquire()
+    first, order = lock.lease.fence, []
+    jobs = await waiters(world, lock, 10, order)
+    with world.commands() as sent:
+        await lock.release()
+        await all_of(jobs)
+        await world.until(lambda: world.holder("a") is None)
+    assert [place for _, place, _ in order] == list(range(10))
+    assert [fence for *_, fence in order] == [first + n + 1 for n in range(10)]
+    # By the server each turn would cost two.
+    assert sent.scripts < 1 + 5
 
 
 async def test_the_fence_that_was_used_last_is_written_back(world):
@@ -107,20 +103,16 @@ async def test_beyond_the_bound_the_others_come_first(world, bound):
 
 async def test_a_turn_over_the_bound_costs_two_commands(world):
     """I5: the release takes the next place in line with the same command."""
-
-    async def turns() -> None:
-        ours, theirs = world.client(), world.client(cohort=None)
-        lock, other, order = ours.lock("a", cohort=Cohort(turns=1)), theirs.lock("a"), []
-        await other.acquire()
-        jobs = await waiters(world, lock, 4, order)
-        with world.commands() as sent:
-            await other.release()
-            await all_of(jobs)
-            await world.until(lambda: world.holder("a") is None)
-        # Alone, the acquires of three that come later would cost three more; listening costs some.
-        assert sent.scripts < 1 + 4 + 3
-
-    await world.counted(turns)
+    ours, theirs = world.client(), world.client(cohort=None)
+    lock, other, order = ours.lock("a", cohort=Cohort(turns=1)), theirs.lock("a"), []
+    await other.acquire()
+    jobs = await waiters(world, lock, 4, order)
+    with world.commands() as sent:
+        await other.release()
+        await all_of(jobs)
+        await world.until(lambda: world.holder("a") is None)
+    # Alone, the acquires of three that come later would cost three more; listening costs some.
+    assert sent.scripts < 1 + 4 + 3
 
 
 @pytest.mark.slow  # the wait must outlast a stall

@@ -138,6 +138,22 @@ async def test_locks_that_no_body_holds_are_reported_and_left_alone(world, caplo
         assert event.reason == "uncertain"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("timeout", [None, 60])
+async def test_a_unit_that_waits_for_what_it_acquired_is_told(world, caplog, timeout):
+    lock = world.client(deadlock_after=SOON).lock("a")
+
+    async def again():
+        await lock.acquire()
+        assert await lock.acquire(timeout=timeout)
+        await lock.release()
+
+    unit = world.start(again())
+    await world.until(lambda: "perhaps a deadlock" in caplog.text)
+    await lock.release()  # by the test, which holds nothing
+    await unit.result()
+
+
 async def test_a_unit_may_enter_again_right_after_a_revocation(world):
     """As found: its client had not heard of it, and took the wait for one for itself."""
     client, operator = world.client(deadlock_after=60), world.client()

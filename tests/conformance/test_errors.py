@@ -33,15 +33,13 @@ from fencelock import (
 )
 from fencelock._runtime.clock import now
 from tests.conformance.world import needs_no_server
-from tests.servers import Refused, Server
-from tests.waiting import machine_seconds
+from tests.servers import Server
 
 SILENT = (OutcomeUnknown, ServerUnreachable)
 ATTEMPTS = {
     "once": {"blocking": False},
     "in line": {"timeout": 0.4},
 }
-ways = pytest.mark.parametrize("way", ATTEMPTS.values(), ids=ATTEMPTS)
 
 
 async def refused(lock, kind, **how) -> FencelockError:
@@ -66,61 +64,6 @@ async def refused_everywhere(client, kind, code: str) -> None:
 # --- silence and broken lines ---------------------------------------------------------------------
 
 
-@pytest.mark.one_server
-@pytest.mark.slow
-@ways
-@pytest.mark.prompt
-async def test_a_frozen_server(world, way):
-    """Unknown or unreachable within the time given; once it goes on, nothing is left (I4, I13)."""
-    server = world.alone()
-    client = world.client(server_timeout=0.5)
-    async with client.lock("b"):
-        pass
-    server.pause()
-    begun = time.monotonic()
-    await refused(client.lock("a"), SILENT, **way)
-    assert time.monotonic() - begun < 3 + machine_seconds()
-    server.resume()
-    await world.until(lambda: (world.holder("a"), world.waiting("a")) == (None, 0), "the undo")
-    assert await client.lock("a").locked() is False
-
-
-@pytest.mark.one_server
-@pytest.mark.slow
-@pytest.mark.prompt
-async def test_a_server_that_freezes_while_the_lock_is_held(world):
-    """A release without an answer is no success, and is made up for later."""
-    server = world.alone()
-    client = world.client(server_timeout=0.4)
-    lock = client.lock("a", ttl=20)
-    await lock.acquire()
-    server.pause()
-    with pytest.raises(SILENT):
-        await lock.release()
-    server.resume()
-    await world.until(lambda: world.holder("a") is None, "the release")
-
-
-@pytest.mark.one_server
-@pytest.mark.slow
-@pytest.mark.prompt
-async def test_a_waiter_of_a_server_that_freezes(world):
-    """A timeout holds while in line, too; the place is given up behind the freeze."""
-    server = world.alone()
-    client = world.client(server_timeout=0.4)
-    holder = client.lock("a", ttl=20, renew=False)
-    await holder.acquire()
-    waiter = world.client(server_timeout=0.4).lock("a")
-    job = world.start(waiter.acquire(timeout=1))
-    await world.in_line("a", 1)
-    server.pause()
-    with contextlib.suppress(*SILENT):
-        assert await job.result(4) is False
-    server.resume()
-    await world.in_line("a", 0)
-    await holder.release()
-
-
 async def test_killed_connections(world):
     """They cost a reconnect, and nobody notices."""
     client = world.client()
@@ -132,132 +75,12 @@ async def test_killed_connections(world):
     await world.until(lambda: world.holder("a") is None, "the release, on all nodes of a quorum")
 
 
-@pytest.mark.one_server
-@pytest.mark.slow
-@ways
-@pytest.mark.prompt
-async def test_a_server_that_died(world, way):
-    """Unreachable; and when it is back, all goes on."""
-    server = world.alone()
-    client = world.client(server_timeout=0.4)
-    async with client.lock("a"):
-        pass
-    server.kill()
-    await refused(client.lock("a"), SILENT, **way)
-    server.start()
-    async with client.lock("a", timeout=5):
-        pass
-
-
-@needs_no_server
-async def test_nobody_listens(world):
-    """Told at once: no waiting for an address where nobody ever answered."""
-    with socket.socket() as line:
-        line.bind(("127.0.0.1", 0))
-        client = world.client(f"redis://127.0.0.1:{line.getsockname()[1]}", server_timeout=30)
-        for lock in (client.lock("a"), client.lock("a", wait=Poll())):
-            error = await refused(lock, ServerUnreachable)
-            assert error.code == "REFUSED"
-            assert "127.0.0.1" in str(error)
-
-
 @needs_no_server
 async def test_no_socket_file(world, tmp_path):
     """The same for a Unix socket that is not there."""
     client = world.client(f"unix://{tmp_path}/none", server_timeout=30)
     error = await refused(client.lock("a"), ServerUnreachable)
     assert isinstance(error.__cause__, FileNotFoundError)
-
-
-@needs_no_server
-@pytest.mark.slow
-@ways
-@pytest.mark.prompt
-async def test_a_port_that_stays_silent(world, way):
-    """It accepts and says nothing: unreachable, within the time given."""
-    with socket.create_server(("127.0.0.1", 0)) as line:
-        url = f"redis://127.0.0.1:{line.getsockname()[1]}"
-        client = world.client(url, server_timeout=0.3)
-        begun = time.monotonic()
-        await refused(client.lock("a"), ServerUnreachable, **way)
-        assert time.monotonic() - begun < 3 + machine_seconds()
-
-
-@pytest.mark.one_server
-@pytest.mark.prompt  # it loads no longer than a patient call waits
-@pytest.mark.slow
-async def test_a_server_that_loads(world):
-    """LOADING is waited for as long as there is time, then unreachable."""
-    server = world.alone("--rdbcompression", "no")
-    fill = "for i = 1, 4000 do redis.call('SET', 'fill:' .. i, string.rep('x', 2000)) end"
-    server.command("EVAL", fill, 0)
-    often = loads_slowly(server)
-    client = world.client()
-    async with client.lock("a"):
-        pass
-    reload = threading.Thread(target=server.command, args=("DEBUG", "RELOAD"))
-    reload.start()
-
-    def loads() -> bool:
-        try:
-            server.command("GET", "fill:1")
-        except Refused as error:
-            return "LOADING" in str(error)
-        return False
-
-    await world.until(loads, "LOADING")
-    if often:
-        error = await refused(client.lock("a"), ServerUnreachable, timeout=0.1)
-        assert error.code == "LOADING"
-    else:
-        await refused(client.lock("a"), SILENT, timeout=0.1)
-    try:
-        async with client.lock("a", timeout=7):
-            pass
-    finally:
-        reload.join()
-
-
-def loads_slowly(server: Server) -> bool:
-    """Make loading last; return True if the server looks around often meanwhile (from 7.0 on)."""
-    server.command("CONFIG", "SET", "key-load-delay", 200)
-    try:
-        server.command("CONFIG", "SET", "loading-process-events-interval-bytes", 1024)
-    except Refused:
-        return False  # every 2 MB
-    return True
-
-
-@pytest.mark.one_server
-@pytest.mark.slow
-async def test_a_busy_server(world):
-    """BUSY with somebody's script: waited for, then unreachable."""
-    server = world.alone("--lua-time-limit", "5")
-    client = world.client(server_timeout=5)
-    async with client.lock("a"):
-        pass
-
-    def spin() -> None:
-        with contextlib.suppress(Refused, OSError):
-            server.command("EVAL", "while true do end", 0)
-
-    thread = threading.Thread(target=spin)
-    thread.start()
-
-    def busy() -> bool:
-        try:
-            server.command("GET", "x")
-        except Refused as error:
-            return "BUSY" in str(error)
-        return False
-
-    await world.until(busy, "BUSY")
-    error = await refused(client.lock("a"), ServerUnreachable, timeout=0.2)
-    assert error.code == "BUSY"
-    server.command("SCRIPT", "KILL")
-    thread.join()
-    async with client.lock("a"):
-        pass
 
 
 @pytest.mark.one_server
@@ -348,36 +171,6 @@ async def test_a_permission_that_lacks(world, trouble, rules):
     for way in ATTEMPTS.values():
         error = await refused(client.lock("a"), ServerDenied, **way)
         assert error.code == "NOPERM", trouble
-    assert world.holder("a") is None
-
-
-@pytest.mark.one_server
-async def test_a_channel_that_is_not_allowed(world):
-    """NOPERM: who may not listen cannot wait in line; denied, and nothing is left."""
-    server = world.alone()
-    server.command("ACL", "SETUSER", "app", "reset", "on", ">x", "~*", "resetchannels", "+@all")
-    client = world.client(server.tcp_url.replace("redis://", "redis://app:x@"))
-    error = await refused(client.lock("a"), ServerDenied, timeout=0.4)
-    assert error.code == "NOPERM"
-    assert (world.holder("a"), world.waiting("a")) == (None, 0)
-    async with client.lock("a", wait=Poll()):
-        pass
-
-
-@pytest.mark.one_server
-async def test_the_plain_form_needs_little(world):
-    """Poll works for a user with SET and one script on one key, and no channel."""
-    server = world.alone()
-    rules = ["~t*", "resetchannels", "-@all", "+hello", "+auth", "+set", "+eval", "+evalsha"]
-    rules += ["+get", "+del", "+pexpire"]
-    server.command("ACL", "SETUSER", "app", "reset", "on", ">x", *rules)
-    client = world.client(server.tcp_url.replace("redis://", "redis://app:x@"))
-    error = await refused(client.lock("a", wait=Poll()), ServerDenied)
-    assert "pttl" in str(error)  # before it holds what it could not renew
-    assert world.holder("a") is None
-    server.command("ACL", "SETUSER", "app", "+pttl")
-    async with client.lock("a", wait=Poll()) as lease:
-        await lease.renew()
     assert world.holder("a") is None
 
 
@@ -639,15 +432,6 @@ async def test_a_closed_client(world):
     with pytest.raises((ClientClosed, LeaseLost)):
         await lock.release()
     await client.aclose()
-
-
-@pytest.mark.no_quorum
-async def test_a_closed_client_waits_for_no_event(world):
-    client = world.client()
-    await client.event("c").is_set()
-    await client.aclose()
-    with pytest.raises(ClientClosed, match="'c'"):
-        await client.event("c").wait(1)
 
 
 # --- what an error says ---------------------------------------------------------------------------

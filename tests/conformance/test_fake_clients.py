@@ -66,7 +66,7 @@ async def test_a_timeout_leaves_nothing(world, fake):
 
 @needs_no_server
 async def test_a_lease_is_renewed_and_its_loss_is_told(world, fake):
-    lock = fake.client().lock("a", ttl=0.6)
+    lock = fake.client().lock("a", ttl=3)
     await lock.acquire()
     before = lock.lease.deadline
     await world.until(lambda: lock.lease.deadline > before, "a renewal")
@@ -93,7 +93,7 @@ async def test_other_primitives(world, fake):
 
 @needs_no_server
 async def test_a_fake_that_is_not_connected_is_unreachable(world, fake):
-    client = fake.client(server_timeout=0.2)
+    client = fake.client(server_timeout=1)
     async with client.lock("a"):
         pass
     fake.server.connected = False

@@ -74,7 +74,7 @@ async def test_a_foreign_key_without_expiry_is_left_alone(world, theirs):
 
 
 async def test_our_handoff_leaves_them_no_gap(world, theirs):
-    """W1: while the lock passes from holder to waiter, a foreign SET NX never gets in."""
+    """While the lock passes from holder to waiter, a foreign SET NX never gets in."""
     client = world.client()
     stop, taken = threading.Event(), []
 

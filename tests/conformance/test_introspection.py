@@ -61,9 +61,10 @@ async def test_as_many_waiters_are_listed_as_are_asked_for(world):
     client = world.client()
     lock = client.lock("a")
     assert await lock.acquire()
-    jobs = []
+    jobs, kept = [], []
     for place in (1, 2, 3):
-        jobs.append(world.start(world.client().lock("a").acquire()))
+        kept.append(world.client().lock("a"))  # a lease whose handle is gone ends by itself
+        jobs.append(world.start(kept[-1].acquire()))
         await waiting(world, "a", place)
     for most in (0, 2, 9):
         status = await client.status("a", waiters=most)

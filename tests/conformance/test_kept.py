@@ -8,10 +8,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fencelock import Poll
+from fencelock._core.lock import acquire
 from fencelock._core.lock.waiting import PAUSE_SECONDS
 from fencelock.scripts import BREAK
 from tests.conformance.leftovers import activities
 from tests.conformance.world import needs_no_server
+from tests.patience import PATIENT_SECONDS
 from tests.waiting import machine_seconds, stalls
 
 pytestmark = pytest.mark.no_quorum
@@ -30,6 +32,12 @@ while True:
     if not sys.stdin.readline():
         break
 """
+
+
+@pytest.fixture
+def a_try_is_patient(monkeypatch):
+    """Let a try wait for as long as a busy machine's client needs to answer a recall."""
+    monkeypatch.setattr(acquire, "RECALL_SECONDS", PATIENT_SECONDS)
 
 
 async def sleep(world, seconds):
@@ -119,6 +127,7 @@ async def test_its_fences_are_known_to_the_next_holder(world):
         assert not lease.unchanged
 
 
+@pytest.mark.usefixtures("a_try_is_patient")
 async def test_a_try_from_elsewhere_recalls_it(world):
     client = world.client()
     await kept(world, client)
@@ -140,6 +149,7 @@ async def test_a_try_without_time_recalls_it_too(world):
     raise AssertionError
 
 
+@pytest.mark.usefixtures("a_try_is_patient")
 async def test_a_multi_that_tries_recalls_it_too(world):
     client = world.client()
     await kept(world, client)
@@ -174,6 +184,7 @@ async def test_a_try_of_this_client_takes_it(world):
     await while_kept(world, tried)
 
 
+@pytest.mark.usefixtures("a_try_is_patient")
 async def test_another_handle_of_this_client_recalls_it(world):
     client = world.client()
     await kept(world, client)
@@ -239,6 +250,7 @@ async def test_after_two_recalls_in_vain_it_is_not_kept_for_a_while(world):
     assert PAUSE_SECONDS == 30
 
 
+@pytest.mark.usefixtures("a_try_is_patient")
 async def test_use_between_two_recalls_keeps_it_going(world):
     client = world.client()
 

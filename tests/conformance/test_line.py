@@ -1,4 +1,4 @@
-"""Waiting in line: row W1, and I5 to I7, I9."""
+"""Waiting in line (I5 to I7, I9)."""
 
 import pytest
 
@@ -50,7 +50,7 @@ async def test_first_come_first_served(world):
 
 @pytest.mark.no_quorum  # it asks five servers
 async def test_a_turn_costs_two_commands(world):
-    """W1, I5: nobody polls; to stand in line and to hand over, however many wait."""
+    """I5: nobody polls; to stand in line and to hand over, however many wait."""
     clients = [world.client(), world.client()]
     holder = clients[0].lock("a")
     await holder.acquire()
@@ -66,7 +66,7 @@ async def test_a_turn_costs_two_commands(world):
 
 @pytest.mark.no_quorum  # a release hands over on one node, then the others are asked
 async def test_a_release_names_the_next_holder(world):
-    """W1: the lock passes over in the release itself; nobody can come between."""
+    """The lock passes over in the release itself; nobody can come between."""
     client, waiter = world.client(), world.client().lock("a")
     holder = client.lock("a")
     await holder.acquire()
@@ -84,7 +84,7 @@ async def test_a_release_names_the_next_holder(world):
 
 @pytest.mark.slow  # what ends while others line up must outlast a stall
 async def test_one_that_tries_once_does_not_jump_the_line(world):
-    """W1: while others are in line, a free instant is theirs."""
+    """While others are in line, a free instant is theirs."""
     client = world.client()
     holder = client.lock("a", ttl=5, renew=False)
     await holder.acquire()
@@ -135,7 +135,7 @@ def in_order(world) -> list[str]:
 
 
 async def test_a_waiter_in_another_process_is_handed_the_lock(world):
-    """W1: over processes as within one."""
+    """A handoff goes over processes as within one."""
     holder = world.client().lock("a")
     await holder.acquire()
     with world.process(WAITER) as process:
@@ -229,3 +229,25 @@ async def test_a_handed_over_lease_grows_to_its_ttl(world):
     await world.until(lambda: world.pttl("a") > 20_000, "a full lease")
     await world.until(lambda: waiter.lease.remaining() > 20)
     await waiter.release()
+
+
+@pytest.mark.slow
+@pytest.mark.no_quorum  # each node logs for itself
+async def test_a_wait_that_lasts_is_one_line_of_the_log(world, caplog):
+    caplog.set_level("INFO", "fencelock")
+    holder, client = world.client(label="holder"), world.client(log_waits_after=0.1)
+
+    async def wait():
+        async with client.lock("a"):
+            pass
+
+    def lines():
+        return [each for each in caplog.messages if " wait for 'a', the first for " in each]
+
+    async with holder.lock("a"):
+        waiting = [world.start(wait()) for _ in range(3)]
+        await world.until(lambda: len(lines()) == 2)
+    for each in waiting:
+        await each.result()
+    assert lines()[-1].startswith("3 wait for 'a'")
+    assert "holder) for at least " in lines()[-1]

@@ -84,6 +84,27 @@ async def test_another_client_sees_who_waits_inside_one(world):
 
 @pytest.mark.slow
 @pytest.mark.no_quorum  # as above
+async def test_how_many_wait_in_a_client_that_holds_nothing_is_told_by_its_heartbeats(world):
+    """It hears no question: with threads only clients that hold do."""
+    client, other = world.client(), world.client()
+
+    async def wait():
+        async with client.lock("a"):
+            pass
+
+    async with other.lock("a"):
+        waiting = [world.start(wait()) for _ in range(3)]
+        over = time.monotonic() + 8
+        while (shown := await other.status("a")).waiting_units != len(waiting):
+            assert time.monotonic() < over, shown.waiting_units
+        assert shown.waiting == 1
+    for each in waiting:
+        await each.result()
+    assert (await other.status("a")).waiting_units == 0
+
+
+@pytest.mark.slow
+@pytest.mark.no_quorum  # as above
 async def test_the_turn_of_a_client_is_known_by_who_has_it(world):
     """The server knows only who asked it, which had the first turn."""
     client, other = world.client(cohort=Cohort(turns=8, seconds=60)), world.client()

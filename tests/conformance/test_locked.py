@@ -68,6 +68,7 @@ async def test_a_busy_lock_skips_raises_or_times_out(world, wait):
 
     async with world.client().lock("a"):
         assert await decorated(on_busy="skip")() is None
+        assert await decorated(on_busy="skip", timeout=0.05)() is None
         with pytest.raises(NotAcquired, match="held, or other waiters come first") as busy:
             await decorated(on_busy="raise")()
         assert not isinstance(busy.value, AcquireTimeout)

@@ -155,7 +155,7 @@ async def test_other_options_that_cannot_be_are_refused(world):
 
 @pytest.mark.no_quorum  # explicit owners are one server's
 async def test_no_key_ever_lacks_an_expiry(world):
-    """X1, I10: seen all the time while everything that fencelock does goes on."""
+    """I10: seen all the time while everything that fencelock does goes on."""
     clients = [world.client(), world.client()]
 
     async def work(number: int) -> None:

@@ -1,4 +1,4 @@
-"""The reentrant lock: rows R1 to R5."""
+"""The reentrant lock."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ def visit(world, owner: str, *, leave: bool) -> tuple[int, str]:
 
 
 async def test_the_holder_enters_again_and_others_wait(world):
-    """R1, R3: as often as it likes; others are refused until it has left as often."""
+    """As often as it likes; others are refused until it has left as often."""
     lock = world.client().rlock("a")
     for _ in range(3):
         assert await lock.acquire()
@@ -42,7 +42,7 @@ async def test_the_holder_enters_again_and_others_wait(world):
 
 
 async def test_reentry_by_the_holder_sends_nothing(world):
-    """R4: a renewed lease needs no command to be entered again, nor to be left but once."""
+    """A renewed lease needs no command to be entered again, nor to be left but once."""
     lock = world.client().rlock("a")
     async with lock as outer:
         with world.commands() as sent:
@@ -56,7 +56,7 @@ async def test_reentry_by_the_holder_sends_nothing(world):
 
 
 async def test_reentry_renews_a_fixed_lease(world):
-    """R2: where nothing else renews, entering again does, and the fence stays."""
+    """Where nothing else renews, entering again does, and the fence stays."""
     lock = world.client().rlock("a", ttl=20, renew=False)
     async with lock as lease:
         world.server.command("PEXPIRE", world.key("a"), 2_000)
@@ -66,7 +66,7 @@ async def test_reentry_renews_a_fixed_lease(world):
 
 
 async def test_release_tells_three_outcomes_apart(world):
-    """R3: not the owner, still held with a count, released."""
+    """Not the owner, still held with a count, released."""
     lock = world.client().rlock("a")
     with pytest.raises(NotHeld):
         await lock.release()
@@ -81,7 +81,7 @@ async def test_release_tells_three_outcomes_apart(world):
 
 
 async def test_a_lost_lease_cannot_be_entered_again(world):
-    """R1, I8: entering again without the lock would be worse than an error."""
+    """I8: entering again without the lock would be worse than an error."""
     lock = world.client().rlock("a", ttl=0.3, renew=False)
     await lock.acquire()
     await world.until(lambda: lock.lease.lost)
@@ -94,7 +94,7 @@ async def test_a_lost_lease_cannot_be_entered_again(world):
 
 
 async def test_one_handle_serves_many(world):
-    """R5: each thread or task has a hold of its own on one handle, one after the other."""
+    """Each thread or task has a hold of its own on one handle, one after the other."""
     lock = world.client().rlock("a")
     inside, fences = [], []
 
@@ -115,7 +115,7 @@ async def test_one_handle_serves_many(world):
 
 @pytest.mark.no_quorum  # explicit owners are one server's
 async def test_an_owner_id_owns_across_handles(world):
-    """R1, R4: with an owner id all its handles own together; the count is on the server."""
+    """With an owner id all its handles own together; the count is on the server."""
     client, away = world.client(), world.client()
     one, two = client.rlock("a", owner="job 7"), client.rlock("a", owner="job 7")
     three, stranger = away.rlock("a", owner="job 7"), away.rlock("a", owner="job 8")
@@ -139,7 +139,7 @@ async def test_an_owner_id_owns_across_handles(world):
 
 @pytest.mark.no_quorum  # explicit owners are one server's
 async def test_an_owner_id_travels_between_processes(world):
-    """R1, R3: another process enters, is counted, and can leave for all."""
+    """Another process enters, is counted, and can leave for all."""
     lock = world.client().rlock("a", owner="é {x} 1")
     await lock.acquire()
     fence = lock.lease.fence
@@ -153,7 +153,7 @@ async def test_an_owner_id_travels_between_processes(world):
 
 @pytest.mark.no_quorum  # explicit owners are one server's
 async def test_reentry_of_an_owner_renews(world):
-    """R2: every entry is a full lease."""
+    """Every entry is a full lease."""
     client = world.client()
     one = client.rlock("a", owner="o", ttl=20, renew=False)
     two = client.rlock("a", owner="o", ttl=20, renew=False)
@@ -169,7 +169,7 @@ async def test_reentry_of_an_owner_renews(world):
 @pytest.mark.no_quorum  # explicit owners are one server's
 @pytest.mark.slow
 async def test_an_owner_that_waits_gets_in_when_its_own_handle_does(world):
-    """R1: an entry that waits in line is not kept out by its own owner."""
+    """An entry that waits in line is not kept out by its own owner."""
     client = world.client()
     stranger = client.lock("a")
     first, second = client.rlock("a", owner="o"), client.rlock("a", owner="o")
@@ -186,7 +186,7 @@ async def test_an_owner_that_waits_gets_in_when_its_own_handle_does(world):
 
 @pytest.mark.no_quorum  # explicit owners are one server's
 async def test_what_an_expired_owner_left_does_not_count(world):
-    """R3: a new tenure begins with a count of one."""
+    """A new tenure begins with a count of one."""
     client = world.client()
     gone = client.rlock("a", owner="gone", ttl=0.3, renew=False)
     await gone.acquire()

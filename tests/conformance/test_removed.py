@@ -3,36 +3,23 @@
 import pytest
 
 from fencelock import LeaseLost
+from tests.kinds import MADE
 
-WAYS = {
-    "lock": (lambda client: client.lock("a"), "release"),
-    "rlock": (lambda client: client.rlock("a"), "release"),
-    "owner": pytest.param(
-        lambda client: client.rlock("a", owner="job"), "release", marks=pytest.mark.no_quorum
-    ),
-    "read": pytest.param(
-        lambda client: client.rwlock("a").read, "release", marks=pytest.mark.no_quorum
-    ),
-    "write": pytest.param(
-        lambda client: client.rwlock("a").write, "release", marks=pytest.mark.no_quorum
-    ),
-    "semaphore": pytest.param(
-        lambda client: client.semaphore("a", 2), "release", marks=pytest.mark.no_quorum
-    ),
-    "multi": pytest.param(
-        lambda client: client.multi(["a", "b"]), "release", marks=pytest.mark.no_quorum
-    ),
-}
+KINDS = [
+    pytest.param(kind, marks=() if kind in {"lock", "rlock"} else pytest.mark.no_quorum)
+    for kind in MADE
+    if kind != "permits"  # which are only entered
+]
 
 
-@pytest.mark.parametrize(("make", "how"), [*WAYS.values()], ids=[*WAYS])
-async def test_a_key_that_was_removed_was_not_taken(world, make, how):
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_key_that_was_removed_was_not_taken(world, kind):
     """An operator's DEL, an eviction, a restart without data: "expired", as a renewal says too."""
-    held = make(world.client())
+    held = MADE[kind](world.client())
     await held.acquire()
     world.server.command("DEL", world.key("a"))
     with pytest.raises(LeaseLost) as lost:
-        await getattr(held, how)()
+        await held.release()
     assert (lost.value.name, lost.value.reason) == ("a", "expired")
 
 

@@ -44,15 +44,3 @@ async def test_an_operator_s_break_is_told_with_its_reason(world, kind):
         await handle.release()
     async with made(after, kind):
         pass
-
-
-@KINDS
-async def test_a_lease_that_is_renewed_by_hand(world, kind):
-    """A fixed lease ends by itself, and later when it is renewed."""
-    handle = made(world.client(), kind, ttl=0.5, renew=False)
-    assert await handle.acquire()
-    await handle.lease.renew(20)
-    assert handle.lease.remaining() > 10
-    assert await handle.owned() is True
-    await handle.release()
-    assert await handle.owned() is False

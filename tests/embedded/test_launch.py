@@ -123,6 +123,9 @@ def test_the_server_outlives_its_starter_and_its_starters_group(world):
     assert world.ask("PING") == b"PONG"
 
 
+NICENESS = min(19, os.nice(0) + 3)  # these tests may have less than others already
+
+
 def burdened():
     """Start the server as a batch job would; return its log, and what was warned of."""
     os.nice(3)
@@ -158,7 +161,7 @@ def test_the_server_is_freed_of_what_its_starter_has(world, binary):
     assert not int(facts["SigIgn"], 16) >> (signal.SIGCHLD - 1) & 1
     assert limit_of(pid, "Max file size") == "unlimited"
     assert os.sched_getscheduler(pid) == os.SCHED_OTHER
-    kept = {"niceness 3": os.getpriority(os.PRIO_PROCESS, pid) == 3}
+    kept = {f"niceness {NICENESS}": os.getpriority(os.PRIO_PROCESS, pid) == NICENESS}
     kept["RLIMIT_CPU 7200"] = limit_of(pid, "Max cpu time") == "7200"
     assert {text: text in "".join(said) for text in kept} == kept
     assert len(said) == len(warned) == any(kept.values())
@@ -170,12 +173,13 @@ def test_a_server_that_cannot_be_freed_starts_and_says_so(world, monkeypatch):
     ((lines, warned),) = race(1, burdened)
     (said,) = [line for line in lines if line.startswith(inheritance.KEEPS)]
     assert said.endswith(
-        "blocked signals [10, 15]; ignored signals [17]; niceness 3; scheduling policy 3;"
+        f"blocked signals [10, 15]; ignored signals [17]; niceness {NICENESS}; scheduling policy 3;"
         f" RLIMIT_CPU 3600; RLIMIT_FSIZE {1 << 30}"
     )
     assert len(warned) == 1
 
 
+@pytest.mark.skipif(bool(os.nice(0)), reason="these tests have a niceness themselves")
 def test_a_starter_without_burdens_starts_the_program_itself(world):
     assert not inheritance.burdens()
     assert race(1, lambda: ensure() and Path(find(create=False).log).read_text().split()[0]) != [

@@ -7,11 +7,10 @@ import json
 import os
 import sys
 import threading
-from pathlib import Path
 
 from fencelock import FencelockError
 from fencelock._runtime.clock import now
-from tests.faults.world import FACES, spawn, wait_until
+from tests.faults.world import FACES, spawn
 
 
 class Program:
@@ -65,31 +64,9 @@ class Program:
     def do_lost(self, handle):
         return {"lost": self._handles[handle].lease.lost}
 
-    def do_election(self, name, handle, **options):
-        self._handles[handle] = self._face.election(name, **options)
-        return {}
-
-    def do_campaign(self, handle, **options):
-        return {"elected": self._handles[handle].campaign(**options), "returned": now()}
-
-    def do_leads(self, handle):
-        return {"leads": self._handles[handle].is_leader}
-
-    def do_once(self, handle, folder, **options):
-        """Run it: note that it began, and return this process's id once it may end."""
-        outcome = self._face.once(handle, **options).run(self._face.body(gated), folder)
-        return {"ran": outcome.ran, "value": outcome.value}
-
     def do_check(self, handle):
         self._handles[handle].lease.check()
         return {}
-
-
-def gated(folder):
-    """Note that it began; return the id of this process once there is a file "go"."""
-    (Path(folder) / f"began-{os.getpid()}").touch()
-    wait_until((Path(folder) / "go").exists, 30)
-    return os.getpid()
 
 
 def main():

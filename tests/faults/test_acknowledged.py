@@ -105,67 +105,6 @@ def test_a_handed_over_grant_is_acknowledged_before_it_is_reported(connect, mast
     view.until_free()
 
 
-def test_a_replica_that_is_late_but_in_time_counts(connect, master, replica, view):
-    """The master waits for it as long as it was told to, not a moment."""
-    lock = connect(master.url, replicas=1, replicas_timeout=20).lock(NAME, ttl=60)
-    assert lock.acquire()
-    lock.release()
-    view.until_free()
-    replica.pause()
-    waits = spawn(outcome, lock.acquire)
-    wait_until(view.holder, what="the master has granted it")
-    granted_at = now()
-    wait_until(lambda: now() > granted_at + 0.3, what="the replica is late")
-    assert not waits.done()
-    replica.resume()
-    assert waits.result(20)[0] is True
-    lock.release()
-
-
-@pytest.mark.nightly
-def test_an_unacknowledged_renewal_loses_the_lease_at_its_deadline(connect, master, replica, view):
-    """Not later, though the master has prolonged it; and the master's copy is given back."""
-    lock = connect(master.url, **asked()).lock(NAME, ttl=6)
-    acquired(lock)
-    lease = lock.lease
-    replica.pause()
-    ends = lease.deadline
-    wait_until(lambda: lease.lost, what="it is lost")
-    assert now() <= ends + 0.1 + machine_seconds()
-    assert lease.deadline == ends
-    view.until_free(seconds=4.0)  # the last renewal would have it end later
-    error, _ = outcome(lock.release)
-    assert isinstance(error, fencelock.LeaseLost)
-    assert error.reason == "expired"
-
-
-@pytest.mark.nightly
-def test_a_replica_that_comes_back_keeps_the_lease(connect, master, replica):
-    lock = connect(master.url, **asked()).lock(NAME, ttl=9)
-    acquired(lock)
-    lease = lock.lease
-    replica.pause()
-    ends = lease.deadline
-    wait_until(lambda: now() > ends - 5, what="renewals fail")
-    assert lease.deadline == ends
-    replica.resume()
-    wait_until(lambda: lease.deadline > ends, what="it is renewed")
-    lock.release()
-
-
-def test_a_renewal_by_hand_says_so_and_keeps_the_lease(connect, master, replica):
-    lock = connect(master.url, **asked()).lock(NAME, ttl=20, renew=False)
-    acquired(lock)
-    lease = lock.lease
-    ends = lease.deadline
-    replica.pause()
-    error, _ = outcome(lease.renew, 60)
-    assert isinstance(error, fencelock.NotAcknowledged)
-    assert lease.deadline == ends
-    replica.resume()
-    lock.release()
-
-
 def test_all_locks_of_a_multi_are_acknowledged(connect, master, replica):
     multi = connect(master.url, **asked()).multi(["a", "b"])
     replica.pause()
@@ -301,15 +240,3 @@ def test_bad_options_are_refused(face, options, error, said):
 def test_nobody_must_acknowledge(nobody):
     with fencelock.Client("redis://127.0.0.1:1", replicas=nobody) as client:
         assert client._port.replicas is None
-
-
-def test_the_result_of_a_run_is_read_whatever_the_replicas_do(connect, master, replica):
-    """To read what is done takes nothing that a replica could lose."""
-    client = connect(master.url, **asked(replicas_timeout=20))
-    draw = client.body(lambda: "drawn")
-    assert client.once(NAME, within=60).run(draw).ran
-    replica.pause()
-    for wait in (False, True):
-        once = client.once(NAME, within=60, wait=wait)
-        assert once.run(draw).value == "drawn"
-    assert once.outcome().value == "drawn"

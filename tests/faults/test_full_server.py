@@ -55,19 +55,8 @@ def a_lock(make, server):
     yield from renews_and_releases(make().lock("a", ttl=30))
 
 
-def an_owner(make, server):
-    yield from renews_and_releases(make().rlock("a", owner="me", ttl=30))
-
-
 def a_permit(make, server):
     yield from renews_and_releases(make().semaphore("a", 2, ttl=30))
-
-
-def one_of_two_permits(make, server):
-    sem = make().semaphore("a", 3, ttl=30)
-    assert sem.acquire()
-    yield from renews_and_releases(make().semaphore("a", 3, ttl=30))
-    assert sem.release() is not False
 
 
 def a_read_lease_beside_another(make, server):
@@ -79,10 +68,6 @@ def a_read_lease_beside_another(make, server):
         side.read.release()
 
 
-def a_writer(make, server):
-    yield from renews_and_releases(make().rwlock("a", read_ttl=30, write_ttl=30).write)
-
-
 def several_locks(make, server):
     locks = make().multi(["a", "b"], ttl=30)
     assert locks.acquire()
@@ -91,9 +76,9 @@ def several_locks(make, server):
     assert not make().lock("b").locked()
 
 
-def handed_over(make, server, kind):
+def a_lock_with_a_waiter(make, server):
     """A waiter waits for longer than a heartbeat, and is granted by a release."""
-    ours, theirs = kind(make()), kind(make())
+    ours, theirs = (make().lock("a", ttl=30) for _ in range(2))
     assert ours.acquire()
     waiting = spawn(outcome, theirs.acquire, timeout=20)
     wait_until(lambda: line(server, "a") == 1)
@@ -104,14 +89,6 @@ def handed_over(make, server, kind):
     ours.release()
     assert waiting.result(25)[0] is True
     theirs.release()
-
-
-def a_lock_with_a_waiter(make, server):
-    yield from handed_over(make, server, lambda client: client.lock("a", ttl=30))
-
-
-def a_permit_with_a_waiter(make, server):
-    yield from handed_over(make, server, lambda client: client.semaphore("a", 1, ttl=30))
 
 
 def waiters_that_give_up(make, server):
@@ -171,15 +148,6 @@ def a_barrier_whose_action_runs(make, server):
     assert sorted(each.result(25)[0] for each in parties) == [0, 1]
 
 
-def a_barrier_that_a_party_leaves(make, server):
-    waiting = spawn(outcome, make().barrier("a", 2).wait, 3)
-    wait_until(lambda: server.command("HGET", f"{PREFIX}a", "count") == "1")
-    yield
-    result, _ = waiting.result(20)
-    assert getattr(result, "reason", result) == "timeout"
-    make().barrier("a", 2).reset()
-
-
 def what_an_operator_takes(make, server):
     lost = threading.Semaphore(0)
     lock = make().lock("a", ttl=30, on_lost=lambda _: lost.release())
@@ -208,19 +176,14 @@ def a_leadership_that_is_handed_over(make, server):
 
 ROWS = [
     a_lock,
-    an_owner,
     a_permit,
-    one_of_two_permits,
     a_read_lease_beside_another,
-    a_writer,
     several_locks,
     a_lock_with_a_waiter,
-    a_permit_with_a_waiter,
     waiters_that_give_up,
     a_run_that_keeps_its_result,
     states_that_are_waited_for,
     a_barrier_whose_action_runs,
-    a_barrier_that_a_party_leaves,
     what_an_operator_takes,
     a_leadership_that_is_handed_over,
 ]

@@ -10,7 +10,7 @@ from fencelock._core.types import NoReply
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.wire import pack
 from fencelock._runtime.clock import now
-from tests.faults.world import outcome, spawn, wait_until
+from tests.faults.world import outcome, spawn
 
 pytestmark = pytest.mark.one_face
 
@@ -37,37 +37,6 @@ def test_acquire(client, proxy, view, action):
     lock.acquire()
     assert ends_before_the_servers(lock.lease, view)
     lock.release()
-
-
-@pytest.mark.parametrize("action", ["delay_request", "delay_reply"])
-def test_renewal_by_wish(client, proxy, view, action):
-    lock = client.lock(view.name, ttl=TTL, renew=False)
-    lock.acquire()
-    proxy.on("renew", action, seconds=LATE_SECONDS)
-    lock.lease.renew()
-    assert ends_before_the_servers(lock.lease, view)
-    lock.release()
-
-
-def test_renewal_by_itself(client, proxy, view):
-    lock = client.lock(view.name, ttl=6)
-    lock.acquire()
-    lease, before = lock.lease, lock.lease.deadline
-    proxy.on("renew", "delay_reply", seconds=LATE_SECONDS).wait()
-    wait_until(lambda: lease.deadline > before, what="renewed")
-    assert ends_before_the_servers(lease, view)
-    lock.release()
-
-
-def test_an_owner_enters_again(client, proxy, view):
-    first, second = (client.rlock(view.name, owner="me", ttl=TTL) for _ in range(2))
-    first.acquire()
-    proxy.on("acquire", "delay_reply", seconds=LATE_SECONDS)
-    second.acquire()
-    assert ends_before_the_servers(second.lease, view)
-    assert first.lease.fence == second.lease.fence
-    second.release()
-    first.release()
 
 
 @pytest.mark.parametrize("renew", [True, False])

@@ -17,8 +17,7 @@ from fencelock._core.deadlines import PING_SECONDS, PONG_SECONDS
 from fencelock._core.look.show import revoke
 from fencelock._io.threads import run_blocking
 from fencelock._runtime.clock import now
-from tests.faults.test_late_answers import ends_before_the_servers
-from tests.faults.world import Tasks, Threads, View, outcome, spawn, wait_until
+from tests.faults.world import Threads, View, outcome, wait_until
 from tests.waiting import machine_seconds
 from verification.runs.shims import Clock, library, why_not
 
@@ -129,22 +128,6 @@ def test_the_holders_wall_clock_says_nothing_of_its_lease(server, tmp_path, view
     assert view.free()
 
 
-def test_a_frozen_holder_touches_nothing_of_its_successor(server, start, connect, view):
-    child = start(server.url)
-    child.lock(view.name, ttl=0.4)
-    first = child.acquire(view.name)
-    child.pause()
-    lock = connect(server.url).lock(view.name, ttl=60)
-    assert lock.acquire(timeout=20)
-    child.resume()
-    wait_until(lambda: child.losses, what="it is told")
-    assert child.tell("release", view.name)["error"] == "LeaseLost"
-    assert view.holder() == lock.lease.holder
-    assert lock.lease.fence > first["fence"]
-    lock.release()
-    assert view.free()
-
-
 @pytest.mark.parametrize("ttl", [0.5, pytest.param(2.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "how",
@@ -190,31 +173,6 @@ def test_losses_are_told_in_time_when_many_leases_wait_for_a_silent_server(
         until_told(losses, each)
     own_server.resume()
     assert max(losses.late.values()) < callback_seconds(), losses.late
-
-
-@pytest.mark.slow
-def test_losses_are_told_in_time_when_batches_of_renewals_stand(connect, own_server, name, losses):
-    """Hundreds of leases end together on a silent server: the last is told like the first."""
-    client = connect(own_server.url)
-    names = [f"{name}-{number}" for number in range(350)]
-    for each in names:
-        client.lock(each, ttl=4, on_lost=losses).acquire()
-    own_server.pause()
-    wait_until(lambda: len(losses.at) == len(names), 12, "all are told")
-    own_server.resume()
-    assert max(losses.late.values()) < callback_seconds()
-
-
-@pytest.mark.slow
-def test_a_deleted_key_is_found_out_by_the_next_renewal(server, connect, view, losses):
-    lock = connect(server.url).lock(view.name, ttl=20, on_lost=losses)
-    lock.acquire()
-    server.command("DEL", view.keys.lock.decode())
-    until_told(losses, view.name)  # long before its deadline
-    assert lock.lease.lost
-    with pytest.raises(LeaseLost) as told:
-        lock.release()
-    assert told.value.reason == "expired"
 
 
 @pytest.mark.slow
@@ -287,23 +245,6 @@ def test_a_holder_that_is_revoked_at_once_is_told_soon(connect, view, losses, op
 
 
 @pytest.mark.slow
-def test_a_revoked_holder_is_told_after_its_connections_were_killed(
-    connect, view, losses, operator
-):
-    server, client = view.server, connect(view.server.url)
-    lock = client.lock(view.name, ttl=30, on_lost=losses)
-    lock.acquire()
-    wait_until(lambda: hears(view, client))
-    server.command("CLIENT", "KILL", "TYPE", "pubsub")
-    server.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-    wait_until(lambda: hears(view, client), what="it listens again")
-    revoked = now()
-    operator(view)
-    until_told(losses, view.name)
-    assert losses.at[view.name] - revoked < REVOKED_SECONDS
-
-
-@pytest.mark.slow
 def test_a_revoked_holder_is_told_after_an_outage(connect, proxy, view, losses, operator):
     """Its first try to listen again fails: it is not the last."""
     client = connect(proxy.url, server_timeout=0.5)
@@ -320,68 +261,3 @@ def test_a_revoked_holder_is_told_after_an_outage(connect, proxy, view, losses, 
     operator(view)
     until_told(losses, view.name)
     assert losses.at[view.name] - revoked < REVOKED_SECONDS
-
-
-def test_the_next_in_line_is_granted_what_was_revoked(connect, view, losses, operator):
-    client = connect(view.server.url)
-    lock = client.lock(view.name, ttl=30, on_lost=losses)
-    lock.acquire()
-    other = connect(view.server.url).lock(view.name, ttl=30)
-    waiting = spawn(other.acquire)
-    view.until_waiting(1)
-    wait_until(lambda: hears(view, client), what="it listens for revocations")
-    operator(view)
-    assert waiting.result(20) is True
-    assert view.holder() == other.lease.holder
-    until_told(losses, view.name, REVOKED_SECONDS)
-    outcome(lock.release)
-    assert view.holder() == other.lease.holder
-    other.release()
-    assert view.free()
-
-
-@pytest.mark.slow
-def test_max_hold_ends_a_lease_that_is_renewed(server, connect, view, losses):
-    begun = now()
-    lock = connect(server.url).lock(view.name, ttl=4, max_hold=5, on_lost=losses)
-    lock.acquire()
-    until_told(losses, view.name)
-    assert 4.8 < losses.at[view.name] - begun < 5 + callback_seconds()
-    assert losses.late[view.name] < callback_seconds()
-    with pytest.raises(LeaseLost) as told:
-        lock.release()
-    assert told.value.reason == "max_hold"
-    view.until_free()
-
-
-def test_a_slow_callback_does_not_cost_others_their_lease(server, connect, view, name, face):
-    """A callback may block its own thread or task; other leases go on being renewed."""
-    if face is Tasks:
-        pytest.skip("a callback that blocks a loop stops all that runs in it")
-    client, go = connect(server.url), threading.Event()
-    lost = client.lock(view.name, ttl=0.4, on_lost=lambda _: go.wait(20))
-    kept = client.lock(f"{name}-kept", ttl=6)
-    lost.acquire()
-    kept.acquire()
-    lease, before = kept.lease, kept.lease.deadline
-    server.command("DEL", view.keys.lock.decode())
-    wait_until(lambda: lease.deadline > before + 0.6 or lease.lost)
-    go.set()
-    assert not lease.lost
-    kept.release()
-
-
-@pytest.mark.parametrize("renew", [True, False])
-def test_an_owners_short_entry_does_not_cut_the_long_one(server, connect, view, renew):
-    """Who enters with a shorter ttl must not shorten what the owner holds already."""
-    client = connect(server.url)
-    long, short = (client.rlock(view.name, owner="me", ttl=ttl, renew=renew) for ttl in (60, 20))
-    long.acquire()
-    short.acquire()
-    assert ends_before_the_servers(long.lease, view)
-    short.lease.renew()
-    assert ends_before_the_servers(long.lease, view)
-    short.release()
-    assert ends_before_the_servers(long.lease, view)
-    long.release()
-    assert View(server, view.name).free()

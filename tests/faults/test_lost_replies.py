@@ -78,51 +78,6 @@ def test_acquire_of_a_free_lock(client, proxy, view, how, blocking):
         assert view.free()
 
 
-def test_silence_after_acquire_and_release(client, proxy, view):
-    """The quick one of the silent losses: it ran, nobody heard, requests still arrive."""
-    lock = client.lock(view.name, ttl=TTL)
-    proxy.on("acquire", "drop_reply", then="silence")
-    assert isinstance(outcome(lock.acquire, timeout=TIMEOUT)[0], UNKNOWN)
-    view.until_free(UNDONE_SECONDS)
-    lock.acquire(timeout=UNDONE_SECONDS)
-    proxy.on("release", "drop_reply", then="silence")
-    assert isinstance(outcome(lock.release)[0], UNKNOWN)
-    view.until_free(UNDONE_SECONDS)
-
-
-@every_loss
-def test_acquire_that_brings_the_script_along(client, proxy, view, how):
-    view.server.command("SCRIPT", "FLUSH")
-    lock = client.lock(view.name, ttl=TTL)
-    fault = proxy.on("acquire", how.action, then=how.then, nth=2)
-    result, _ = outcome(lock.acquire, timeout=time_for(how))
-    fault.wait()
-    if told_the_truth(result, lock, view, how.then):
-        lock.release()
-        assert view.free()
-
-
-@every_loss
-def test_acquire_that_lines_up(client, other, proxy, view, how):
-    holding, lock = other.lock(view.name, ttl=TTL), client.lock(view.name, ttl=TTL)
-    holding.acquire()
-    fault = proxy.on("acquire", how.action, then=how.then)
-    ending = spawn(outcome, lock.acquire, timeout=time_for(how) * 2)
-    fault.wait()
-    if how.then in {"close", "rst"}:
-        view.until_waiting(1)
-        holding.release()
-        result, _ = ending.result(20)
-        assert told_the_truth(result, lock, view, how.then)
-        lock.release()
-    else:
-        assert isinstance(ending.result(20)[0], UNKNOWN)
-        view.until_waiting(0, UNDONE_SECONDS)
-        assert view.holder() == holding.lease.holder
-        holding.release()
-    assert view.free()
-
-
 @pytest.mark.parametrize(
     "then", ["close", "rst", pytest.param("blackhole", marks=pytest.mark.slow)]
 )
@@ -174,21 +129,6 @@ def test_renewal_by_wish_for_less(client, proxy, view, how):
     assert view.remaining() >= lease.remaining()
     outcome(lock.release)
     view.until_free(UNDONE_SECONDS)
-
-
-@pytest.mark.slow
-@every_loss
-def test_renewal_by_itself(client, proxy, view, how):
-    lock = client.lock(view.name, ttl=4)
-    lock.acquire()
-    lease = lock.lease
-    proxy.on("renew", how.action, then=how.then).wait()
-    seen = {lease.deadline}
-    wait_until(lambda: seen.add(lease.deadline) or len(seen) == 3, what="two more renewals")
-    assert not lease.lost
-    assert view.holder() == lease.holder
-    lock.release()
-    assert view.free()
 
 
 @every_loss
@@ -243,55 +183,6 @@ def test_leaving_the_line(client, other, proxy, view, how):
     view.until_waiting(0, UNDONE_SECONDS)
     assert view.holder() == holding.lease.holder
     holding.release()
-    assert view.free()
-
-
-@every_loss
-def test_the_grant_that_crosses_the_leaving(client, other, proxy, view, how):
-    """It is granted while it leaves: whatever is lost, the lock goes on."""
-    holding, lock = other.lock(view.name, ttl=TTL), client.lock(view.name, ttl=TTL)
-    holding.acquire()
-    crossing = proxy.on("abandon", "delay_request")
-    ending = spawn(outcome, lock.acquire, timeout=LEAVE)
-    crossing.wait()
-    proxy.on("abandon", how.action, then=how.then)
-    holding.release()
-    crossing.release()
-    result, _ = ending.result(20)
-    assert result is False or isinstance(result, UNKNOWN)
-    view.until_free(UNDONE_SECONDS)
-
-
-@every_loss
-def test_an_owner_enters_again(client, proxy, view, how):
-    first, second = (client.rlock(view.name, owner="me", ttl=TTL) for _ in range(2))
-    first.acquire()
-    fault = proxy.on("acquire", how.action, then=how.then)
-    result, _ = outcome(second.acquire, timeout=time_for(how))
-    fault.wait()
-    if result is True:
-        assert view.holds() == 2
-        assert second.release() == 1
-    else:
-        assert isinstance(result, UNKNOWN)
-        wait_until(lambda: view.holds() == 1, UNDONE_SECONDS, "the entry undone")
-    assert view.holder() == first.lease.holder
-    assert first.release() == 0
-    assert view.free()
-
-
-@every_loss
-def test_an_owner_leaves_once(client, proxy, view, how):
-    first, second = (client.rlock(view.name, owner="me", ttl=TTL) for _ in range(2))
-    first.acquire()
-    second.acquire()
-    fault = proxy.on("release", how.action, then=how.then)
-    result, _ = outcome(second.release)
-    fault.wait()
-    assert result == 1 or isinstance(result, UNKNOWN)
-    wait_until(lambda: view.holds() == 1, UNDONE_SECONDS, "one hold left")
-    assert view.holder() == first.lease.holder
-    assert first.release() == 0
     assert view.free()
 
 

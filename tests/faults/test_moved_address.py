@@ -3,14 +3,11 @@
 The old master becomes a replica, and closes no connection: only its refusals tell.
 """
 
-import contextlib
-
 import pytest
 
 from fencelock import Poll, ServerReadOnly
-from tests.faults.proxy import Proxy
 from tests.faults.world import Threads, View, outcome, spawn, wait_until
-from tests.replication import follow, replicated
+from tests.topologies.moving import Moving
 
 pytestmark = pytest.mark.one_face
 
@@ -21,26 +18,6 @@ WAYS = {
     "permits": lambda client, name: client.semaphore(name, limit=1, ttl=60),
     "several": lambda client, name: client.multi([name, f"{name}-2"], ttl=60),
 }
-
-
-class Moving(contextlib.ExitStack):
-    """A master and its replica, which take each other's place, and the address of the master."""
-
-    def __enter__(self):
-        super().__enter__()
-        self.master, self.replica = self.enter_context(replicated(1))
-        self._proxy = self.enter_context(Proxy(self.master))
-        self.url = self._proxy.url
-        return self
-
-    def move(self):
-        """Have the two change places; open connections stay with the old master."""
-        told = int(self.master.info("replication")["master_repl_offset"])
-        wait_until(lambda: int(self.replica.info("replication")["slave_repl_offset"]) >= told)
-        self.master, self.replica = self.replica, self.master
-        self.master.command("REPLICAOF", "NO", "ONE")
-        self._proxy.server = self.master
-        follow(self.replica, self.master.port)
 
 
 @pytest.fixture

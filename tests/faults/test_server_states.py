@@ -5,6 +5,7 @@ import contextlib
 import pytest
 
 from fencelock import Client, OutcomeUnknown, ServerError, ServerUnreachable
+from fencelock._io import process_ports
 from fencelock._runtime.clock import now
 from tests.faults.conftest import load
 from tests.faults.proxy import Proxy
@@ -220,3 +221,21 @@ def test_a_master_that_was_replaced_passes_no_grant_on(connect, name):
         old.command("CLIENT", "KILL", "TYPE", "pubsub")  # it hears all that came, and asks
         assert waits.result(20)[0] is not True
         assert View(new, name).holder() == lock.lease.holder
+
+
+# --- eviction -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("policy", "told"), [("allkeys-lru", 1), ("noeviction", 0)])
+def test_a_server_that_may_evict_locks_is_told_of_once(monkeypatch, caplog, policy, told):
+    caplog.set_level("WARNING", "fencelock")
+    monkeypatch.setattr(process_ports, "LOOK_AFTER_SECONDS", 0.0)
+    limits = ("--maxmemory", "100mb", "--maxmemory-policy", policy)
+    with (
+        Server(args=limits) as server,
+        Client(server.url) as client,
+        client.lock("a", ttl=1) as lease,
+    ):
+        first = lease.expires_at()
+        wait_until(lambda: lease.expires_at() > first + 1.5)  # it was renewed some times
+    assert caplog.text.count("evicts keys when its memory is full") == told

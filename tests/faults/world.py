@@ -21,9 +21,19 @@ def wait_until(true, seconds=SOON, what="the state"):
     return until(true, what, seconds)
 
 
+class Ending(concurrent.futures.Future):
+    """What a call gave, waited for as ``until`` waits for a state."""
+
+    def result(self, timeout=None):
+        """Return or raise what came out of it."""
+        if timeout is not None:
+            until(self.done, "the end of a call", timeout)
+        return super().result()
+
+
 def spawn(function, *args, **options):
     """Run in a daemon thread; return a future."""
-    future = concurrent.futures.Future()
+    future = Ending()
 
     def run():
         try:
@@ -51,33 +61,20 @@ class _Face:
     def __init__(self):
         self._made = []
 
-    def lock(self, name, **options):
-        return self._make(self.client.lock(name, **options))
-
-    def rlock(self, name, **options):
-        return self._make(self.client.rlock(name, **options))
+    def __getattr__(self, kind):
+        """Return what makes a handle of a kind, as the client's method of that name does."""
+        factory = getattr(self.client, kind)
+        return lambda *args, **options: self._make(factory(*args, **options))
 
     def redisson(self, name, **options):
         kind = redisson.AsyncLock if self.name == "tasks" else redisson.Lock
         return self._make(kind(self.client, name, **options))
-
-    def semaphore(self, name, **options):
-        return self._make(self.client.semaphore(name, **options))
 
     def read(self, name, **options):
         return self._make(self.client.rwlock(name, **options).read)
 
     def write(self, name, **options):
         return self._make(self.client.rwlock(name, **options).write)
-
-    def election(self, name, **options):
-        return self._make(self.client.election(name, **options))
-
-    def multi(self, names, **options):
-        return self._wrapped(self.client.multi(names, **options))
-
-    def once(self, name, **options):
-        return self._wrapped(self.client.once(name, **options))
 
     def _make(self, handle):
         self._made.append(handle)
@@ -92,7 +89,7 @@ class _Face:
 
     def _forget(self):
         for handle in self._made:
-            for hold in handle._holds._holds:
+            for hold in getattr(getattr(handle, "_holds", None), "_holds", ()):
                 hold.open = False
 
 
@@ -179,6 +176,8 @@ class OnLoop:
             lease = self._face.run(self._newest_lease())
             return lease and OnLoop(self._face, lease)
         value = getattr(self._inner, name)
+        if inspect.isawaitable(value):
+            return self._face.run(value)
         if not inspect.iscoroutinefunction(inspect.unwrap(value)):
             return value
         return lambda *args, **options: self._face.run(value(*args, **options))

@@ -157,6 +157,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     # Which node of a Cluster is asked, and whether its answer counts.
     "cluster.counts": "_topology.slots:MasterCheck.counts",
     "cluster.disbelieves": "_topology.slots:SlotMap.disbelieves",
+    "cluster.doubts_revocation": "_topology.cluster:ClusterPort._doubt_revocation",
     "cluster.end_channel": "_topology.cluster:ClusterPort._end_channel",
     "cluster.followed": "_topology.cluster:ClusterPort._followed",
     "cluster.is_of_master": "_topology.slots:SlotMap.is_of_master",

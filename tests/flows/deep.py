@@ -43,7 +43,7 @@ from tests.flows.worlds.locks import Scenario
 from verification.simulator.explorer import Report
 
 FAULTS = (
-    *("lost", "zombie", "cut", "silent", "late", "wake", "noise", "expiry"),
+    *("lost", "zombie", "cut", "silent", "stuck", "late", "wake", "twice", "noise", "expiry"),
     *("crash", "pause", "cancel", "back", "restart", "reboot"),
 )
 SINGLE = worlds_in(worlds)

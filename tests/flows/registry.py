@@ -5,27 +5,11 @@ is explored; under faults, those are in which the fault could do something else 
 ``python -m tests.flows.deep`` goes further.
 """
 
+from dataclasses import replace
+from importlib import import_module
+
 from tests.flows.exploring import Explored, as_further, both, by_turns, under, worlds_in
-from tests.flows.seeds.acknowledged import SEEDS as IN_ACKNOWLEDGED
-from tests.flows.seeds.barriers import SEEDS as IN_BARRIERS
 from tests.flows.seeds.cluster_multis import SEEDS as IN_CLUSTER_MULTIS
-from tests.flows.seeds.clusters import SEEDS as IN_CLUSTERS
-from tests.flows.seeds.cohorts import SEEDS as IN_COHORTS
-from tests.flows.seeds.deadlocks import QUORUM_SEEDS as IN_QUORUM_DEADLOCKS
-from tests.flows.seeds.deadlocks import SEEDS as IN_DEADLOCKS
-from tests.flows.seeds.elections import SEEDS as IN_ELECTIONS
-from tests.flows.seeds.events import SEEDS as IN_EVENTS
-from tests.flows.seeds.kept import SEEDS as IN_KEPT
-from tests.flows.seeds.locks import SEEDS as IN_LOCKS
-from tests.flows.seeds.multis import SEEDS as IN_MULTIS
-from tests.flows.seeds.once import SEEDS as IN_ONCE
-from tests.flows.seeds.pairs import SEEDS as IN_PAIRS
-from tests.flows.seeds.quorums import SEEDS as IN_QUORUMS
-from tests.flows.seeds.redisson import SEEDS as IN_REDISSON
-from tests.flows.seeds.sentinels import SEEDS as IN_SENTINELS
-from tests.flows.seeds.shares import SEEDS as IN_SHARES
-from tests.flows.seeds.shutdowns import SEEDS as IN_SHUTDOWNS
-from tests.flows.seeds.signals import SEEDS as IN_SIGNALS
 from tests.flows.worlds import (
     acknowledged,
     barriers,
@@ -72,6 +56,7 @@ LOCKS = Explored(
             locks.TWO.under(lost=1, cancel=1),
             locks.TWO.under(lost=2),
             *under(("lost", "zombie"), locks.BROKEN),
+            *under(("stuck", "twice"), locks.TWO_WORKING, locks.TWO_LONG),
             locks.FOREIGN.under(crash=1),
             locks.FELLOWS.under(lost=1),
             locks.BY_HAND.under(lost=1),
@@ -87,7 +72,6 @@ LOCKS = Explored(
             ),
         ]
     ),
-    seeds=IN_LOCKS,
 )
 SHARES = Explored(
     daily=both(
@@ -122,7 +106,6 @@ SHARES = Explored(
             shares.UNLIKE_SIDES.under(lost=1),
         ]
     ),
-    seeds=IN_SHARES,
 )
 MULTIS = Explored(
     daily=both(
@@ -143,7 +126,6 @@ MULTIS = Explored(
             ),
         ]
     ),
-    seeds=IN_MULTIS,
 )
 ONCE = Explored(
     daily=both(
@@ -162,7 +144,6 @@ ONCE = Explored(
             *under(("lost", "zombie", "late", "cancel"), forgetting.FORGOTTEN),
         ]
     ),
-    seeds=IN_ONCE,
 )
 ELECTIONS = Explored(
     daily=[
@@ -181,7 +162,6 @@ ELECTIONS = Explored(
         # One of two candidates, in one of the two ways: these have many schedules.
         *under(("lost", "crash"), elections.HAND_OVER),
     ],
-    seeds=IN_ELECTIONS,
 )
 SIGNALS = Explored(
     daily=both(
@@ -196,7 +176,6 @@ SIGNALS = Explored(
             signals.OPENS.under(lost=1, cancel=1),
         ]
     ),
-    seeds=IN_SIGNALS,
 )
 BARRIERS = Explored(
     daily=both(
@@ -215,13 +194,11 @@ BARRIERS = Explored(
             barriers.FELLOWS.under(lost=1),
         ]
     ),
-    seeds=IN_BARRIERS,
 )
 COHORTS = Explored(
     daily=both([*cohorts.ALL, *cohorts.DAILY]),
     nightly=by_turns([*cohorts.NIGHTLY, *cohorts.ELSEWHERE]),
     at_night=lambda _: cohorts.SCHEDULES,
-    seeds=IN_COHORTS,
 )
 KEPT = Explored(
     daily=both(kept.ALL),
@@ -231,7 +208,6 @@ KEPT = Explored(
             *(each for each in kept.ALL if each not in LARGE_KEPT),
         )
     ),
-    seeds=IN_KEPT,
 )
 SHUTDOWNS = Explored(
     daily=both(shutdowns.ALL),
@@ -241,7 +217,6 @@ SHUTDOWNS = Explored(
             *shutdowns.ALL,
         )
     ),
-    seeds=IN_SHUTDOWNS,
 )
 DEADLOCKS = Explored(
     daily=[*both(deadlocks.SMALL), *deadlocks.LARGE, quorum_deadlocks.TWO],
@@ -250,8 +225,6 @@ DEADLOCKS = Explored(
         *under(deadlocks.FAULTS, *deadlocks.UNDER_FAULTS),
         *both(quorum_deadlocks.FURTHER),
     ],
-    seeds=IN_DEADLOCKS,
-    nightly_seeds=IN_QUORUM_DEADLOCKS,
 )
 CLUSTERS = Explored(
     daily=both(
@@ -262,6 +235,7 @@ CLUSTERS = Explored(
             *under(("migrate", "freeze"), clusters.TWICE),
             *under(("move", "gone"), clusters.TWO, clusters.TWO_WORKING, clusters.IMPATIENT),
             clusters.HANDED_OVER.under(move=1),
+            clusters.REVOKED_ELSEWHERE.under(freeze=1),
             *under(("move", "gone"), clusters.PLAIN, clusters.TRIES),
             *under(("unserved", "isolated"), clusters.PATIENT),
             *under(("gone", "isolated"), clusters.COUNTED),
@@ -302,11 +276,9 @@ CLUSTERS = Explored(
         ]
     ),
     at_night=lambda each: OF_RETRIES if "unserved" in each.budgets else as_further(each),
-    seeds=(*IN_CLUSTERS, *IN_CLUSTER_MULTIS),
+    seeds=IN_CLUSTER_MULTIS,
 )
-SENTINELS = Explored(
-    daily=both(sentinels.DAILY), nightly=by_turns(sentinels.DEEP), seeds=IN_SENTINELS
-)
+SENTINELS = Explored(daily=both(sentinels.DAILY), nightly=by_turns(sentinels.DEEP))
 ACKNOWLEDGED = Explored(
     daily=both(
         [
@@ -328,7 +300,6 @@ ACKNOWLEDGED = Explored(
             acknowledged.ONCE_SHORT.under(unacked=1),
         ]
     ),
-    seeds=IN_ACKNOWLEDGED,
 )
 QUORUMS = Explored(
     daily=[
@@ -345,7 +316,6 @@ QUORUMS = Explored(
         quorums.ALONE_LONG.under(late=1).threads(),  # in a healing vote
         quorums.ALONE_WORKING.under(late=1, down=1).threads(),  # in a later round
     ],
-    seeds=IN_QUORUMS,
 )
 EVENTS = Explored(
     daily=both(
@@ -370,7 +340,6 @@ EVENTS = Explored(
         )
     ),
     at_night=lambda _: OF_REPORTS,
-    nightly_seeds=IN_EVENTS,
 )
 
 REDISSON = Explored(
@@ -384,25 +353,19 @@ REDISSON = Explored(
             *under(("cut", "reboot"), redisson.ONE_EACH),
         ]
     ),
-    seeds=IN_REDISSON,
 )
+PAIRS = Explored()  # its worlds have a table of their own
+
+
+def with_seeds(name, explored):
+    """Return a subject with the faults that are sown into it."""
+    sown = import_module(f"tests.flows.seeds.{name}")
+    seeds = (*explored.seeds, *getattr(sown, "SEEDS", ()))
+    return replace(explored, seeds=seeds, nightly_seeds=getattr(sown, "NIGHTLY_SEEDS", ()))
+
+
 WORLDS = {
-    "acknowledged": ACKNOWLEDGED,
-    "barriers": BARRIERS,
-    "clusters": CLUSTERS,
-    "cohorts": COHORTS,
-    "deadlocks": DEADLOCKS,
-    "elections": ELECTIONS,
-    "events": EVENTS,
-    "kept": KEPT,
-    "locks": LOCKS,
-    "multis": MULTIS,
-    "once": ONCE,
-    "pairs": Explored(seeds=IN_PAIRS),  # its worlds have a table of their own
-    "quorums": QUORUMS,
-    "redisson": REDISSON,
-    "sentinels": SENTINELS,
-    "shares": SHARES,
-    "shutdowns": SHUTDOWNS,
-    "signals": SIGNALS,
+    name.lower(): with_seeds(name.lower(), explored)
+    for name, explored in list(vars().items())
+    if isinstance(explored, Explored)
 }

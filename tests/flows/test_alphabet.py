@@ -13,7 +13,7 @@ SPECIAL = {"__enter__", "__exit__", "__call__"}
 # Faults that a family of worlds does not have → why.
 SPARED = {
     "event": {
-        "expiry": "a state has no lease that could end",
+        **dict.fromkeys(("expiry", "stuck"), "a state has no lease that could end"),
         "back": "no decision about a state compares instants of two calls",
     },
     "quorum": {

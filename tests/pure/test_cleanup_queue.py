@@ -12,7 +12,6 @@ from fencelock._io.cleanup_queue import (
     WORKERS_MAX,
     CleanupQueue,
     _answered,
-    _sent_behind,
 )
 from fencelock._io.wire import ReplyError
 from fencelock.scripts import RELEASE
@@ -43,20 +42,6 @@ class Trail(SimpleNamespace):
         if self.trouble is not None:
             raise self.trouble
         self.sent.append(message)
-
-
-def test_a_connection_with_an_undo_behind_its_request_is_for_nothing_else():
-    undo_connection = Trail()
-    assert _sent_behind(undo_connection, RELEASE, [b"key"], [b"holder"]) is True
-    assert len(undo_connection.sent) == 1
-    assert (undo_connection.sound, undo_connection.undoing) == (False, True)
-
-
-@pytest.mark.parametrize("trouble", [NoReply("gone", sent=True), OSError("gone")])
-def test_an_undo_that_cannot_go_behind_its_request_goes_another_way(trouble):
-    undo_connection = Trail(trouble)
-    assert _sent_behind(undo_connection, RELEASE, [b"key"], [b"holder"]) is False
-    assert undo_connection.sound is False
 
 
 def test_an_undo_goes_out_on_the_connection_of_its_request(monkeypatch):

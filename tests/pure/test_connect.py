@@ -89,6 +89,13 @@ def test_a_port_where_no_server_listens_is_reported(runs, sockets):
         runs(open_socket(sockets, address, now() + SOON))
 
 
+@both
+def test_an_address_for_which_no_time_is_left_does_not_answer(runs, sockets):
+    """As found: that the name has no address, which nobody asks again."""
+    with pytest.raises(NoReply, match="does not answer"):
+        runs(open_socket(sockets, Address("127.0.0.1", 1), now() - 1))
+
+
 class Greeted:
     """A server's end: what it answers to each command."""
 

@@ -12,64 +12,7 @@ from fencelock._io.connect import refusal
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._runtime.clock import now
 
-NOW, SILENCE, STALL = 1000.0, 5.0, 500.0
-SILENT = {"write": len, "is_closing": bool, "get_extra_info": {}.get}  # a transport
-
-
-def test_a_connection_that_owes_answers_is_looked_at_when_it_would_be_silent(monkeypatch):
-    monkeypatch.setattr(module, "now", lambda: NOW)
-
-    async def run():
-        loop = asyncio.get_running_loop()
-        mux = AsyncConnection(loop, lambda _: None, stall=STALL)
-        mux.sound, mux.silence = True, SILENCE
-        slot = loop.create_future()
-        mux._slots.append((slot, NOW + STALL, NOW - 1))
-        mux._check()
-        assert mux._watch_at == NOW + SILENCE - 1
-        mux._watch.cancel()
-        slot.cancel()
-
-    asyncio.run(run())
-
-
-@pytest.mark.parametrize(("fresh", "wait"), [(True, STALL), (False, SILENCE)])
-def test_a_request_is_looked_at_when_its_answer_is_late_and_not_before(monkeypatch, fresh, wait):
-    """A connection that was opened for the request gets all the time there is."""
-    monkeypatch.setattr(module, "now", lambda: NOW)
-
-    async def run():
-        mux = AsyncConnection(asyncio.get_running_loop(), lambda _: None, stall=STALL)
-        mux.sound, mux.silence, mux.fresh = True, SILENCE, fresh
-        mux._transport = SimpleNamespace(**SILENT)
-        asked = mux.request(b"1", NOW + STALL)
-        assert mux._watch_at == NOW + wait
-        mux._watch.cancel()
-        asked.cancel()
-
-    asyncio.run(run())
-
-
-def test_a_connection_that_was_opened_for_a_request_is_retired_when_that_is_given_up(monkeypatch):
-    clock = SimpleNamespace(now=NOW)
-    monkeypatch.setattr(module, "now", lambda: clock.now)
-
-    async def run():
-        mux = AsyncConnection(asyncio.get_running_loop(), lambda _: None, stall=STALL)
-        mux.sound, mux.silence, mux.fresh = True, SILENCE, True
-        mux._transport = SimpleNamespace(**SILENT)
-        brief, patient = mux.request(b"1", NOW + SILENCE / 2), mux.request(b"2", NOW + STALL)
-        clock.now += SILENCE / 2
-        mux._check()
-        assert brief.exception() is not None
-        assert mux.sound
-        clock.now += SILENCE / 2
-        mux._check()
-        assert patient.exception() is not None
-        assert not mux.sound
-        mux._watch.cancel()
-
-    asyncio.run(run())
+STALL = 500.0
 
 
 def test_a_quiet_connection_sends_at_once_and_what_a_turn_adds_together():
@@ -105,26 +48,6 @@ def test_an_answer_that_a_busy_loop_has_not_read_counts():
                 pass
             assert await asyncio.gather(*asked) == [answer, answer]
             mux.close()
-
-    asyncio.run(run())
-
-
-def test_a_request_has_its_time_from_when_it_is_written(monkeypatch):
-    clock = SimpleNamespace(now=NOW)
-    monkeypatch.setattr(module, "now", lambda: clock.now)
-
-    async def run():
-        mux = AsyncConnection(asyncio.get_running_loop(), lambda _: None, stall=STALL)
-        mux.sound, mux._transport = True, SimpleNamespace(**SILENT)
-        asked = [mux.request(b"1", NOW + 1.0), mux.request(b"2", NOW + 1.0)]
-        clock.now += 3.0  # this turn of the loop lasts so long
-        await asyncio.sleep(0)
-        mux._check()
-        assert [each.done() for each in asked] == [True, False]
-        clock.now += 1.0
-        mux._check()
-        assert all(each.exception() for each in asked)
-        mux._watch.cancel()
 
     asyncio.run(run())
 

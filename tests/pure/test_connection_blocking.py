@@ -4,12 +4,9 @@ import socket
 
 import pytest
 
-from fencelock import ServerError, ServerUnsuitable
-from fencelock._core.types import NoReply
+from fencelock import ServerUnsuitable
 from fencelock._io.connection_blocking import Connection
-from fencelock._io.wire import INCOMPLETE, pack, pack_call
 from fencelock._runtime.clock import now
-from fencelock.scripts import RELEASE
 
 SOON = 10.0
 
@@ -50,18 +47,6 @@ def used(pushed=lambda *_: None):
     return connection, theirs
 
 
-def test_an_answer_of_this_moment_is_there_and_a_later_one_is_not():
-    connection, theirs = used()
-    assert connection.prompt() is INCOMPLETE
-    theirs.sendall(b"$2\r\n")
-    assert connection.prompt() is INCOMPLETE  # half of it
-    theirs.sendall(b"ab\r\n")
-    assert connection.prompt() == b"ab"
-    assert (connection.owed, connection.sound) == (0, True)
-    theirs.close()
-    connection.close()
-
-
 def test_pushes_before_an_answer_are_heard_and_it_is_not_left_behind_them():
     """What was read already wakes no poll."""
     heard = []
@@ -74,33 +59,6 @@ def test_pushes_before_an_answer_are_heard_and_it_is_not_left_behind_them():
     connection.close()
 
 
-def test_a_server_that_has_gone_does_not_answer_in_this_moment():
-    connection, theirs = used()
-    theirs.recv(100)
-    theirs.close()
-    assert connection.prompt() is INCOMPLETE  # a poll notices it
-    with pytest.raises(NoReply):
-        connection.arrived(now() + SOON)
-    connection.close()
-
-
-def test_an_interrupt_between_question_and_answer_leaves_it_unsound(monkeypatch):
-    """The answer may come yet: it must not be taken for that to the next question."""
-    connection, theirs = used()
-    theirs.sendall(b"+OK\r\n")
-    assert connection.answer(now() + SOON) == b"OK"
-
-    def interrupted(_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Connection, "_take", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        connection.command((b"PING",), now() + SOON)
-    assert not connection.sound
-    connection.close()
-    theirs.close()
-
-
 def test_a_call_hears_pushes_before_its_answer_and_a_refusal_is_an_answer():
     heard = []
     connection, theirs = used(heard.append)
@@ -111,21 +69,5 @@ def test_a_call_hears_pushes_before_its_answer_and_a_refusal_is_an_answer():
         connection.command((b"PING",), now() + SOON)
     assert heard == [[b"news", b"a"]]
     assert (connection.owed, connection.sound) == (0, True)
-    theirs.close()
-    connection.close()
-
-
-@pytest.mark.parametrize(
-    ("asked", "again"), [(pack_call(RELEASE, [b"key"], [b"holder"]), 1), (pack((b"PING",)), 0)]
-)
-def test_a_script_that_is_unknown_is_sent_once_more_with_its_source(asked, again):
-    connection, theirs = used()
-    theirs.sendall(b":1\r\n" + b"-NOSCRIPT unknown\r\n" * 3)
-    assert connection.answer(now() + SOON) == 1
-    theirs.recv(100)
-    with pytest.raises(ServerError, match="NOSCRIPT"):
-        connection.run(asked, now() + SOON)
-    sent = theirs.recv(1 << 20)
-    assert (sent.startswith(asked), sent.count(RELEASE.source)) == (True, again)
     theirs.close()
     connection.close()

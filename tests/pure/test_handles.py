@@ -12,7 +12,6 @@ from fencelock import NotHeld, Poll
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold
 from fencelock._handles.handle import Holds, describe, lease_options
-from fencelock._handles.rwlock import SideTable
 from fencelock._handles.semaphore import FORMS_MAX, SemaphoreHolds
 from fencelock._runtime.process import here
 from fencelock.options import LeaseOptions, Queue
@@ -170,40 +169,3 @@ def test_requests_for_few_numbers_of_permits_are_kept():
     for number in range(1, 200):
         assert permits.terms(port, number).permits == number
     assert len(permits._forms) <= FORMS_MAX
-
-
-def test_an_interrupt_while_permits_are_taken_out_is_raised_when_all_are_noted(monkeypatch):
-    """The flow that is interrupted releases what is noted, and keeps the rest."""
-    permits = SemaphoreHolds(LockKeys("p:", "a"), chosen(), Hold, 5, bounded=False)
-    first, second = (held(unit="thread") for _ in range(2))
-    for each in (first, second):
-        each.terms = SimpleNamespace(permits=2)
-        permits.add(each)
-    leave, interrupts, taken = permits._leave, [KeyboardInterrupt], []
-
-    def interrupted(_, parts):
-        if interrupts:
-            raise interrupts.pop()
-        leave(parts)
-
-    monkeypatch.setattr(SemaphoreHolds, "_leave", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        permits.take_permits("thread", 3, taken)
-    assert taken == [(second, 0), (first, 1)]
-    assert (permits.all(), first.count) == ((first,), 1)
-
-
-def test_a_hold_of_a_side_that_ended_is_forgotten_while_others_last():
-    """I10: a thread that reads without an end may read through another handle again and again."""
-    sides, keys = SideTable(), LockKeys("p:", "a")
-    first, second = (held(unit="thread") for _ in range(2))
-    for each in (first, second):
-        each.terms = SimpleNamespace(keys=keys, permits=1)
-    sides.add(first)
-    sides.add(second)
-    assert sides.of(keys, "thread") == [first, second]
-    sides.remove(first)
-    assert sides.of(keys, "thread") == [second]
-    sides.remove(first)
-    sides.remove(second)
-    assert sides.of(keys, "thread") == []

@@ -82,14 +82,6 @@ def test_its_repr_tells_its_state(lease, clock):
     assert "lost" in repr(lease)
 
 
-def test_users_see_no_more_of_it_than_is_documented(lease):
-    public = {name for name in dir(lease) if not name.startswith("_")}
-    assert public == {
-        *("check", "deadline", "expires_at", "fence", "holder", "lost", "name", "remaining"),
-        *("ttl", "unchanged"),
-    }
-
-
 def test_its_observer_hears_of_each_deadline_and_of_the_loss(lease):
     heard = []
 

@@ -71,16 +71,6 @@ def test_a_silent_server_is_asked_no_more_in_this_round():
     assert maintained(None, NoReply("silent", sent=True)) == (2, LEASES_PER_CALL)
 
 
-def test_a_round_that_is_cut_off_loses_no_lease():
-    port = OneServer(KeyboardInterrupt())
-    told = LeaseOptions(ttl=30.0, renew=True)
-    terms = Terms(keys=LockKeys("p:", "a"), options=told, client_channel=b"h", ttl=30.0)
-    port.renewals.young[Hold(port, Attempt(terms, b"w"), 1, NOW + 20)] = NOW
-    with pytest.raises(KeyboardInterrupt):
-        asyncio.run(port.maintain())
-    assert (port.renewals.holds, list(port.renewals.under_way)) == (1, [])
-
-
 class Together(OneServer):
     """A port of leases that are due at once, whose clock is set and whose requests are kept."""
 

@@ -5,9 +5,6 @@ import pytest
 from fencelock._io.threads import run_blocking
 from fencelock._runtime.clock import now
 from fencelock._topology.slots import (
-    PROMPT_SECONDS,
-    SILENT_SECONDS,
-    SURE_SECONDS,
     MasterCheck,
     NodeAddress,
 )
@@ -54,53 +51,3 @@ def test_what_others_say(words, result, asked):
     check = MasterCheck()
     assert found(check, words) == (result, asked)
     assert check.covers(ONE, now()) is (result is True)
-
-
-@pytest.mark.parametrize(
-    ("words", "result", "asked"),
-    [
-        ({OTHER: ONE, THIRD: ONE}, True, [OTHER, THIRD]),
-        ({OTHER: ONE, THIRD: THIRD}, False, [OTHER, THIRD]),  # one that knows is enough
-        ({OTHER: OTHER, THIRD: ONE}, False, [OTHER]),
-        ({OTHER: ONE}, True, [OTHER, THIRD]),
-        ({NEW: ONE}, True, [OTHER, THIRD, NEW]),  # replicas are silent
-        ({}, None, [OTHER, THIRD, NEW]),
-    ],
-)
-def test_replicas_know_first_and_all_are_asked(words, result, asked):
-    assert found(MasterCheck(), words, [NEW], [OTHER, THIRD]) == (result, asked)
-
-
-def test_who_was_silent_is_not_asked_again_for_a_while(clock):
-    check = MasterCheck(clock)
-    assert found(check, {THIRD: ONE}) == (True, [OTHER, THIRD])
-    assert found(check, {THIRD: ONE}) == (True, [THIRD])
-    clock.at += SILENT_SECONDS
-    assert found(check, {OTHER: ONE}) == (True, [OTHER])
-
-
-def test_one_that_is_alone_is_not_looked_into_with_each_answer():
-    check = MasterCheck()
-    assert found(check, {}, others=()) == (None, [])
-    assert check.counts(ONE, now())
-
-
-def test_prompt_answers_prove_it_for_another_second(clock):
-    check = MasterCheck(clock)
-    assert not check.counts(ONE, clock.at)
-    found(check, {OTHER: ONE})
-    for _ in range(3):
-        clock.at += SURE_SECONDS
-        assert check.counts(ONE, clock.at)
-    assert not check.counts(NEW, clock.at)
-
-
-def test_a_second_without_an_answer_or_a_late_one_proves_nothing(clock):
-    check = MasterCheck(clock)
-    found(check, {OTHER: ONE})
-    asked_at = clock.at
-    clock.at += PROMPT_SECONDS * 1.1
-    assert not check.counts(ONE, asked_at)
-    clock.at = asked_at + SURE_SECONDS * 1.1
-    assert not check.counts(ONE, clock.at)
-    assert not check.covers(ONE, clock.at)

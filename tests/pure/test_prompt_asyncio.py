@@ -74,48 +74,6 @@ def test_silence_reaches_it_in_a_turn_of_its_own():
     asyncio.run(work())
 
 
-@pytest.mark.parametrize("error", [None, ZeroDivisionError()])
-def test_a_task_runs_what_waits_for_anything_else(error):
-    async def work():
-        connection, other = Connection(), asyncio.get_running_loop().create_future()
-
-        async def flow():
-            await asyncio.sleep(0)
-            try:
-                seen.append(await other)
-            except ZeroDivisionError:
-                seen.append("error")
-            await asyncio.sleep(0)
-            seen.append(asyncio.current_task())
-
-        seen = []
-        task = connection.begin(flow())
-        if error is None:
-            other.set_result("value")
-        else:
-            other.set_exception(error)
-        await task
-        assert seen == ["value" if error is None else "error", task]
-
-    asyncio.run(work())
-
-
-def test_its_error_is_that_of_the_task():
-    async def work():
-        connection = Connection()
-
-        async def flow():
-            await connection.ask()
-            raise ZeroDivisionError
-
-        task = connection.begin(flow())
-        connection.slot.set_result(None)
-        with pytest.raises(ZeroDivisionError):
-            await task
-
-    asyncio.run(work())
-
-
 @pytest.mark.parametrize("turns", [0, 1], ids=["before it began", "under way"])
 def test_with_its_task_it_is_cancelled(turns):
     async def work():

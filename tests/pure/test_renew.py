@@ -8,14 +8,14 @@ from types import SimpleNamespace
 import pytest
 
 from fencelock import ServerDenied, ServerError
-from fencelock._core.deadlines import validity
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock import maintain
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.hold import Hold, first_due
+from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import packed_renewal, renewal_request
 from fencelock._core.lock.renewal_schedule import RenewalBatch, RenewalSchedule
 from fencelock._core.lock.terms import Terms
+from fencelock._core.lock.waiting import Lines
 from fencelock._core.types import NoReply
 from fencelock._io.wire import pack_call
 from fencelock.options import LeaseOptions
@@ -31,30 +31,6 @@ def hold(
     ends = NOW + ttl if deadline is None else deadline
     asked = Attempt(terms, b"w", owner=owner)
     return Hold(SimpleNamespace(now=lambda: NOW, label=""), asked, 1, ends)
-
-
-def test_an_empty_book_wants_nothing():
-    renewals = RenewalSchedule()
-    assert (renewals.next_at(), renewals.due(NOW), renewals.all_holds(), renewals.holds) == (
-        None,
-        [],
-        [],
-        0,
-    )
-
-
-def test_what_is_due_is_taken_out_and_nothing_else():
-    renewals, soon, later = RenewalSchedule(), hold(), hold()
-    renewals.young[later] = NOW + 5
-    renewals.young[soon] = NOW + 1
-    assert renewals.next_at() == pytest.approx(NOW + 1, abs=RenewalSchedule.GRAIN)
-    assert renewals.due(NOW) == []
-    assert renewals.due(NOW + 1.1) == [soon]
-    assert renewals.due(NOW + 1.1) == []
-    assert renewals.all_holds() == [later]
-    assert renewals.holds == 1
-    assert renewals.due(NOW + 6) == [later]
-    assert renewals.next_at() is None
 
 
 @pytest.mark.parametrize("step", ["_take", "_forget", "_drop", "_fill"])
@@ -103,42 +79,6 @@ def test_nothing_is_due_before_the_instant_that_the_book_names():
     assert rounds <= 500
 
 
-def test_a_discarded_hold_leaves_nothing_behind():
-    renewals, one, two = RenewalSchedule(), hold(), hold()
-    renewals.discard(one)
-    renewals.young[one] = NOW + 1
-    renewals.young[two] = NOW + 1
-    renewals.discard(one)
-    renewals.discard(one)
-    assert (renewals.holds, renewals.all_holds()) == (1, [two])
-    renewals.discard(two)
-    assert (renewals.holds, renewals.next_at(), renewals._buckets) == (0, None, {})
-
-
-def test_a_hold_that_was_due_may_be_discarded():
-    renewals, one = RenewalSchedule(), hold()
-    renewals.young[one] = NOW
-    assert renewals.due(NOW + 1) == [one]
-    renewals.discard(one)
-    assert renewals.holds == 0
-
-
-def test_a_book_of_many_counts_right():
-    renewals, chance, inside = RenewalSchedule(), random.Random(3), set()
-    holds = [hold() for _ in range(200)]
-    for _ in range(5000):
-        one = chance.choice(holds)
-        if one in inside:
-            renewals.discard(one)
-            inside.discard(one)
-        else:
-            renewals.young[one] = NOW + chance.random() * 10
-            inside.add(one)
-    assert renewals.holds == len(inside)
-    assert set(renewals.all_holds()) == inside
-    assert set(renewals.due(NOW + 20)) == inside
-
-
 def test_holds_are_found_by_holder_id_as_long_as_they_are_tracked():
     """One of each id, or several of an explicit owner; also young, under way, or moved."""
     renewals, chance, inside = RenewalSchedule(), random.Random(5), set()
@@ -157,74 +97,10 @@ def test_holds_are_found_by_holder_id_as_long_as_they_are_tracked():
             renewals.move([one], NOW + chance.random() * 10)
         known = {each for each in inside if each.holder_id == one.holder_id}
         assert set(renewals.held_as(one.holder_id)) == known
+        assert renewals.holds == len(renewals.tracked()) == len(inside)
     renewals.clear()
     assert not any(renewals.held_as(each.holder_id) for each in holds)
     assert renewals._holders == {}
-
-
-def test_a_renewed_lease_wants_attention_well_before_its_end():
-    at = first_due(hold(), 30.0, 0.0, NOW)
-    assert NOW + 8.5 < at <= NOW + 10
-
-
-@pytest.mark.parametrize(
-    "options", [{"renew": False}, {"max_renewals": 0}], ids=["fixed", "no renewals"]
-)
-def test_any_other_lease_wants_it_at_its_end(options):
-    one = hold(ttl=5.0, **options)
-    assert first_due(one, 5.0, 0.5, NOW) == one.deadline
-
-
-def test_a_late_grant_is_renewed_by_what_is_left_of_it():
-    one = hold(deadline=NOW + 3)
-    assert NOW < first_due(one, 30.0, 0.0, NOW) <= NOW + 1
-
-
-def test_the_last_renewal_is_cut_to_the_longest_hold():
-    one = hold(ttl=10.0, max_hold=25.0)
-    assert one.next_ttl(NOW + 10) == 10.0
-    assert one.next_ttl(NOW + 20) == pytest.approx(5.0)
-    one.deadline = NOW + 25
-    assert not one.renewable(NOW + 24.9)
-
-
-def test_a_released_hold_is_never_renewable():
-    one = hold()
-    assert one.renewable(NOW)
-    one.open = False
-    assert not one.renewable(NOW)
-
-
-def test_what_is_under_way_is_still_minded():
-    """A revocation or the end of the client may come while a renewal is asked for."""
-    renewals, one, two = RenewalSchedule(), hold(), hold()
-    renewals.young[one] = NOW
-    renewals.young[two] = NOW + 5
-    assert renewals.due(NOW + 1) == [one]
-    assert (set(renewals.tracked()), renewals.busy) == ({one, two}, True)
-    renewals.add_all([one], NOW + 10)
-    assert sorted(renewals.tracked(), key=id) == sorted([one, two], key=id)
-    renewals.clear()
-    assert (renewals.tracked(), renewals.busy, renewals.next_at()) == ([], False, None)
-
-
-@pytest.mark.parametrize("ends", [(0.4, 0.6), (0.6, 0.4)])
-def test_the_first_end_is_the_earliest_of_those_that_want_attention_together(ends):
-    renewals = RenewalSchedule()
-    for end in ends:
-        renewals.young[hold(deadline=NOW + end)] = NOW + 0.1
-    assert renewals.first_end(NOW + 1) == NOW + 0.4
-
-
-def test_the_first_end_is_that_of_what_is_in_the_book():
-    renewals = RenewalSchedule()
-    soon, later = hold(deadline=NOW + 0.4), hold(deadline=NOW + 0.6)
-    renewals.add_all([soon, later, hold()], NOW + 0.3)
-    assert renewals.first_end(NOW + 1) == NOW + 0.4
-    renewals.discard(soon)
-    assert renewals.first_end(NOW + 1) == NOW + 0.6
-    renewals.discard(later)
-    assert renewals.first_end(NOW + 1) > NOW + 1
 
 
 def test_only_what_waits_is_moved():
@@ -234,11 +110,8 @@ def test_only_what_waits_is_moved():
     renewals.discard(gone)
     assert renewals.due(NOW) == [taken]
     renewals.move([waits, taken, gone], NOW + 1)
-    assert (renewals.all_holds(), list(renewals.under_way), renewals.next_at()) == (
-        [waits],
-        [taken],
-        NOW + 1,
-    )
+    assert (renewals.all_holds(), list(renewals.under_way)) == ([waits], [taken])
+    assert renewals.next_at() == NOW + 1
 
 
 def test_short_holds_one_after_another_leave_nothing_in_the_order():
@@ -288,93 +161,37 @@ def test_a_renewal_that_fails_again_and_again_is_said_now_and_then(monkeypatch, 
     assert len(caplog.records) == 1, "the first failure of a lease is always said"
 
 
-def test_a_lease_with_limits_is_not_scheduled_as_the_others_are():
-    """It was renewed for the last time, and wants attention at its end."""
-    renewals = RenewalSchedule()
-    port = SimpleNamespace(
-        mutex=nullcontext(),
-        renewals=renewals,
-        now=lambda: NOW + 0.1,
-        jitter=lambda: 0.0,
-        run_in_background=None,
-    )
-    usual, last = hold(deadline=NOW + 20), hold(deadline=NOW + 20, max_renewals=1)
-    maintain.apply_renewal(port, [usual, last], [30.0, 30.0], NOW, {})
-    assert renewals.due(NOW + 15) == [usual]
-    assert renewals.due(last.deadline + 0.1) == [last]
-
-
-def renewed(*holds: Hold, answered: float = 0.1) -> SimpleNamespace:
-    """Apply one renewal of 30 s to all these leases; return the port."""
-    port = SimpleNamespace(
-        mutex=nullcontext(),
-        renewals=RenewalSchedule(),
-        now=lambda: NOW + answered,
-        jitter=lambda: 0.0,
-        run_in_background=lambda *request: released.append(request[0].name),
-    )
-    port.released = released = []
-    maintain.apply_renewal(port, holds, [30.0] * len(holds), NOW, {})
-    return port
-
-
-def test_leases_without_limits_are_renewed_together():
-    usual, failed, grown = (hold(deadline=NOW + 20) for _ in range(3))
-    failed.failures, failed.trouble = 2, NoReply("silent", sent=True)
-    grown.short = True
-    port = renewed(usual, failed, grown)
-    assert {each.deadline for each in (usual, failed, grown)} == {NOW + validity(30.0)}
-    assert (failed.failures, failed.trouble, grown.short) == (0, None, False)
-    assert [each.renewals for each in (usual, failed, grown)] == [1, 1, 0]
-    assert set(port.renewals.due(NOW + 10.1)) == {usual, failed, grown}
-
-
-def test_an_observed_lease_is_notified_beside_others_that_are_renewed():
-    """So the command of a shell, or a quorum's lease, learns of its new deadline."""
-    seen = []
-    usual, watched = hold(deadline=NOW + 20), hold(deadline=NOW + 20)
-    watched.observe(SimpleNamespace(deadline_moved=lambda one: seen.append(one.deadline)))
-    port = renewed(usual, watched)
-    assert seen == [NOW + 20, NOW + validity(30.0)]
-    assert set(port.renewals.due(NOW + 10.1)) == {usual, watched}
-
-
-def test_a_released_lease_is_not_scheduled_beside_others_that_are_renewed():
-    usual, gone = hold(deadline=NOW + 20), hold(deadline=NOW + 20)
-    gone.open = False
-    assert renewed(usual, gone).renewals.all_holds() == [usual]
-    assert gone.deadline == NOW + 20
-
-
-def test_a_lease_that_lasts_longer_already_keeps_its_end():
-    usual, long = hold(deadline=NOW + 20), hold(deadline=NOW + 90)
-    port = renewed(usual, long)
-    assert long.deadline == NOW + 90
-    assert port.renewals.due(NOW + 15) == [usual]
-
-
-@pytest.mark.parametrize("ttl", [0.5, 5.0, 19.0])
-def test_a_renewal_for_less_than_is_left_changes_nothing_and_puts_off_no_usual_one(ttl):
-    """It is renewed by what is left of it, and not just before that ends."""
+def test_a_renewal_for_less_than_is_left_changes_nothing_and_puts_off_no_usual_one():
+    """It is renewed by what is left of it, and not just before that ends (I15)."""
     one, schedule = hold(deadline=NOW + 20), RenewalSchedule()
     port = SimpleNamespace(
         mutex=nullcontext(), renewals=schedule, now=lambda: NOW + 0.1, jitter=lambda: 0.0
     )
-    maintain.apply_renewal(port, [one], [ttl], NOW, {})
+    maintain.apply_renewal(port, [one], [0.5], NOW, {})
     assert one.deadline == NOW + 20
     assert schedule.due(NOW + 20 / 3) == [one]
 
 
-@pytest.mark.parametrize("lost", [False, True], ids=["ended", "lost"])
-def test_a_renewal_that_comes_after_the_end_revives_no_lease(lost):
-    usual, late = hold(deadline=NOW + 20), hold(deadline=NOW + (20 if lost else 0.05))
-    late.port = None
-    if lost:
-        late.lose("revoked", NOW)
-    port = renewed(usual, late)
-    assert port.renewals.all_holds() == [usual]
-    assert port.released == ["release"]
-    assert late.lost
+@pytest.mark.parametrize("begins", [False, True])
+def test_a_refusal_is_told_to_the_turn_to_which_the_lease_was_passed_on(begins):
+    """The answer to a renewal of the turn before comes late, and is about the holder id of both."""
+    told, lines, now = [], Lines(), NOW + 0.1
+
+    async def silent(*_):
+        raise NoReply("silent", sent=True)
+
+    port = SimpleNamespace(
+        mutex=nullcontext(), lines=lines, now=lambda: now, call=silent, label="",
+        renewals=RenewalSchedule(lines.holders), notify_loss=told.append,
+    )  # fmt: skip
+    before, turn = hold(), hold()
+    before.passes, before.open, before.released = True, False, True
+    turn.port = port
+    if begins:
+        port.renewals.young[turn] = NOW + 1
+    asyncio.run(maintain.notify_refused(port, {before: "taken"}, NOW + 1))
+    assert told == ([turn] if begins else [])
+    assert lines.revoked == ({} if begins else {turn.holder_id: None})
 
 
 @pytest.mark.parametrize("owned", [False, True])

@@ -1,10 +1,7 @@
 """_core/round_trips.py: what is awaited for how long, by the round trips that were seen."""
 
-from types import SimpleNamespace
-
 import pytest
 
-from fencelock._core.lock.maintain import LOOK_SECONDS, ONE_TRY, TRIES, answer_within
 from fencelock._core.round_trips import (
     ANSWER_TRIPS,
     DIAL_SECONDS,
@@ -74,28 +71,6 @@ def test_one_that_never_answered_is_no_reason_to_wait_for_the_others():
 
 
 # --- a renewal -----------------------------------------------------------------------------------
-
-
-def lease(left, *, short=False, failures=0):
-    return SimpleNamespace(deadline=left, short=short, failures=failures)
-
-
-def within(*leases, ttls=None, trip=NEAR):
-    return answer_within(leases, ttls or [9.0] * len(leases), 0.0, trip)
-
-
-def test_three_tries_fit_into_what_the_shortest_lease_has_left():
-    assert within(lease(6.0), lease(3.0), lease(9.0)) == 3.0 / TRIES
-    assert within(lease(6.0), lease(3.0), ttls=[9.0, LOOK_SECONDS]) == 6.0 / TRIES
-
-
-def test_the_first_renewal_of_a_lease_that_was_handed_over_takes_nearly_all():
-    assert within(lease(1.5, short=True)) == 1.5 * ONE_TRY
-    assert within(lease(1.5, short=True, failures=1)) == 1.5 / TRIES
-
-
-def test_a_try_that_no_answer_can_reach_in_time_is_not_made():
-    assert within(lease(1.5), trip=FAR) == 1.5 * ONE_TRY
 
 
 # --- words ---------------------------------------------------------------------------------------

@@ -15,18 +15,12 @@ from fencelock._io.sources.sentinel import from_url, reaching
 from fencelock._io.sources.url import Address
 from fencelock._io.wire import ReplyError, server_error
 from fencelock._topology.sentinel import (
-    FORGET_SECONDS,
-    FRESH_SECONDS,
-    GRACE_SECONDS,
-    SLOW_SECONDS,
-    SUSPECT_SECONDS,
     MasterState,
     SentinelReply,
     SentinelService,
     check_role,
     demoted,
     parse_reply,
-    proof_since,
     unreachable,
 )
 from fencelock.cli.doctor import beside as doctor
@@ -44,119 +38,7 @@ def known(*words, began=0.0):
 # --- whom to believe ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", [(OLD, OLD, NEW), (NEW, OLD, OLD), (NEW,)])
-def test_the_highest_epoch_is_believed(words):
-    assert known(*words).reply == NEW
-
-
-def test_a_higher_epoch_begins_a_generation_and_ends_the_one_before():
-    found = known(OLD, OLD, OLD)
-    generation = found.generation
-    assert found.generation == generation
-    found.learn([OLD, NEW], 1.0)
-    assert found.reply == NEW
-    assert found.generation > generation
-
-
-def test_the_same_master_of_a_higher_epoch_is_another_one():
-    """It was a replica in between: what it did before is gone."""
-    found = known(OLD)
-    generation = found.generation
-    found.learn([OLD._replace(epoch=3)], 1.0)
-    assert found.generation > generation
-
-
-def test_nobody_goes_back_because_of_a_sentinel_that_was_cut_off():
-    found = known(NEW, NEW, NEW)
-    generation = found.generation
-    found.learn([OLD], 1.0)
-    found.learn([OLD, OLD], 2.0)  # two of three: the third, that knew better, died
-    assert (found.reply, found.generation) == (NEW, generation)
-
-
-def test_sentinels_that_were_set_up_anew_are_believed_after_a_while():
-    found = known(NEW, NEW, NEW, began=100.0)
-    anew = SentinelReply(0, "10.0.0.9", 6379)
-    found.learn([anew, anew], 100.0 + FORGET_SECONDS - 1)
-    assert found.reply == NEW
-    found.learn([anew], 100.0 + FORGET_SECONDS + 1)
-    assert found.reply == NEW
-    found.learn([anew, anew], 100.0 + FORGET_SECONDS + 1)
-    assert found.reply == anew
-
-
-def test_what_is_confirmed_is_not_forgotten():
-    found = known(NEW, NEW, NEW, began=100.0)
-    found.learn([NEW], 100.0 + FORGET_SECONDS)
-    found.learn([OLD, OLD], 101.0 + FORGET_SECONDS)
-    assert found.reply == NEW
-
-
-def test_the_epoch_of_one_says_nothing_without_address():
-    """Words of an empty round change nothing."""
-    found = known(OLD)
-    found.learn([], 5.0)
-    assert found.reply == OLD
-
-
 # --- how old an answer may be ---------------------------------------------------------------------
-
-
-def test_a_quick_answer_counts_for_a_second_after_a_round():
-    found = known(OLD)
-    found.end_round(10.0, [OLD, OLD, OLD])
-    asked_at = 10.0 + FRESH_SECONDS - 0.002
-    assert found.asked_at >= proof_since(asked_at, asked_at + 0.001, found.fresh_for)
-    assert found.asked_at < proof_since(asked_at, asked_at + 0.003, found.fresh_for)
-
-
-def test_a_slow_answer_counts_only_after_a_round_that_followed_it():
-    found = known(OLD)
-    answered_at = 11.0
-    found.end_round(answered_at - 0.01, [OLD, OLD, OLD])
-    assert found.asked_at < proof_since(
-        answered_at - SLOW_SECONDS - 0.1, answered_at, found.fresh_for
-    )
-    found.end_round(answered_at, [OLD, OLD, OLD])
-    assert found.asked_at >= proof_since(
-        answered_at - SLOW_SECONDS - 0.1, answered_at, found.fresh_for
-    )
-
-
-def test_knowledge_ages_fast_while_a_sentinel_sees_something_wrong():
-    found = known(OLD)
-    found.end_round(10.0, [OLD, OLD._replace(fresh_for=SUSPECT_SECONDS), OLD])
-    answered_at = 10.0 + SUSPECT_SECONDS + 0.01
-    assert found.asked_at < proof_since(answered_at - 0.001, answered_at, found.fresh_for)
-
-
-def test_a_majority_is_more_than_half():
-    found = known(OLD)
-    assert found.has_majority([OLD, None, OLD])
-    assert not found.has_majority([OLD, None, ServerUnreachable("x")])
-
-
-def test_nobody_waits_for_a_sentinel_that_was_silent():
-    found = known(OLD)
-    assert not found.is_complete([OLD, OLD, None])
-    found.end_round(10.0, [OLD, OLD, None])
-    assert found.is_complete([OLD, OLD, None])
-    assert not found.is_complete([OLD, None, OLD])
-    found.heard_from(2, OLD)  # it was only slow
-    assert not found.is_complete([OLD, OLD, None])
-    found.end_round(11.0, [None, None, None])
-    assert not found.is_complete([None, None, None])  # for one there is
-
-
-def test_the_known_master_is_tried_while_half_of_the_time_is_left():
-    """A call with little time must not spend it on silent Sentinels."""
-    found = known(OLD)
-    assert found.locating(100.0, 100.0 + GRACE_SECONDS)[1] == 100.0 + GRACE_SECONDS / 2
-    assert found.locating(100.0, 100.0 + 8 * GRACE_SECONDS)[1] == 100.0 + GRACE_SECONDS
-
-
-def test_where_no_master_is_known_the_sentinels_have_all_the_time():
-    assert known().locating(100.0, 100.5)[1] == 100.5
 
 
 # --- what is said ---------------------------------------------------------------------------------
@@ -232,6 +114,13 @@ def test_only_a_master_is_check_role():
     check_role(source, {b"role": b"master"})
     with pytest.raises(NoReply, match="replica"):
         check_role(source, {b"role": b"replica"})
+
+
+def test_a_plain_server_in_the_place_of_sentinels_is_told():
+    text = "ERR unknown command 'SENTINEL', with args beginning with: 'MASTER' 's' "
+    answers = [None, server_error(ReplyError(text)), ServerUnreachable("no route")]
+    with pytest.raises(ServerUnsuitable, match=r"this is no Sentinel: use redis://$"):
+        known().master(answers)
 
 
 # --- the URL --------------------------------------------------------------------------------------

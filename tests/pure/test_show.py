@@ -17,7 +17,7 @@ def shown(*holds):
     """Return the record of holders; each is a share, and how many seconds it lasts."""
     told = [word for hold, left in holds for word in (hold, b"%d" % (NOW + left * SECOND))]
     record = b"%d =semaphore 5 5 %d" % (NOW, len(holds))
-    reply = [b"zset", b"", 9000, record, 0, [], len(holds), len(holds), told]
+    reply = [b"zset", b"", 9000, record, 0, [], len(holds), len(holds), told, []]
     return describe("a", Shown(NOW, reply))
 
 
@@ -40,10 +40,10 @@ def test_of_one_process_the_holder_whose_lease_ends_first_is_named():
 def test_those_inside_a_client_count_once_by_its_own_word_or_else_by_that_of_the_server():
     """Of two clients in line one says now who waits inside it; the line has two more places."""
     line = []
-    for client, others in ((b"spoke", 7), (b"silent", 5)):
+    for client, others in ((b"spoke", 7), (b"silent", 2)):
         told = b'{"host":"h","pid":1,"others":%d}' % others
         line += [b"1 home 9000 7000 0 w %s %s" % (client, told), b"%d" % (NOW - 3 * SECOND)]
-    shown = Shown(NOW, [b"string", b"x", 9000, b"1 x 9000 7000 0 holder {}", 4, line])
+    shown = Shown(NOW, [b"string", b"x", 9000, b"1 x 9000 7000 0 holder {}", 4, line, [b"1", 6]])
     inside = [Row("a", "{}", 9.0, holds=False), Row("a", '{"others":20}', 1.0, holds=False)]
     status = _with_local(describe("a", shown), [(b"spoke", row) for row in inside], shown)
     assert status.waiting_units == 4 + (1 + 1 + 20) + 5

@@ -7,7 +7,6 @@ import pytest
 
 from fencelock._core.keys import SignalKeys
 from fencelock._core.lock.waiting import Lines
-from fencelock._core.objects.barrier import BarrierSpec
 from fencelock._core.objects.event_latch import EventSpec
 from fencelock._core.objects.state_wait import LEAVING_SECONDS, wait_for
 from fencelock._core.types import NoReply
@@ -86,9 +85,3 @@ def test_a_late_answer_of_a_far_server_is_no_silence(trip):
     else:
         with pytest.raises(ServerUnreachable, match="does not answer"):
             run_blocking(wait_for(port, event, TIMEOUT))
-
-
-@pytest.mark.parametrize(("acts", "told"), [({}, 0), ({"acts": False}, 0), ({"acts": True}, 1)])
-def test_a_party_has_an_action_only_if_it_says_so(acts, told):
-    spec = BarrierSpec(SignalKeys("p:", "b"), 2, 60.0, **acts)
-    assert spec.first(SimpleNamespace(id=b"w", channel=b"c"), 0)[2][-1] == told

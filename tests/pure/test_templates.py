@@ -330,7 +330,6 @@ def test_the_function_keeps_its_face():
     ("options", "complaint"),
     [
         ({"on_busy": "run"}, "on_busy must be"),
-        ({"on_busy": "skip", "timeout": 1}, "timeout needs on_busy='wait'"),
         ({"on_busy": "raise", "timeout": 0}, "timeout needs on_busy='wait'"),
         ({"ttl": 0}, "ttl must be"),
     ],

@@ -19,7 +19,7 @@ URLS = {
     "redis://u:p%40%3A%2F@h:1/2": Address("h", 1, "", "u", "p@:/", 2),
     "redis://h?username=u&password=p": Address("h", username="u", password="p"),
     "redis://[::1]:7000/1": Address("::1", 7000, db=1),
-    "redis://h/2?socket_timeout=5&decode_responses=True&protocol=3": Address("h", db=2),
+    "redis://h/2?health_check_interval=5&decode_responses=True&protocol=3": Address("h", db=2),
     "unix:///run/s": Address(path="/run/s"),
     "unix:///run/a%20b?db=2": Address(path="/run/a b", db=2),
     "unix://u:p@/run/s": Address(path="/run/s", username="u", password="p"),
@@ -47,7 +47,13 @@ def test_a_url_is_an_address(url, address):
             "redis://h?ssl=true&db=1",
             "unknown option 'ssl': it may have db, username, password, and",
         ),
-        ("unix:///run/s?pasword=secret", "unknown option 'pasword'"),
+        ("unix:///run/s?pasword=secret", "'pasword': it may have db, username, password; did you"),
+        ("redis://h?retryy=1", "unknown option 'retryy'"),
+        ("redis://h?socket_timeout=0.5", "server_timeout="),
+        ("rediss://h?ssl_ca_cert=x", "did you mean ssl_ca_certs=?"),
+        ("redis+cluster://h?lib_foo=x", "unknown option 'lib_foo'"),
+        ("rediss+cluster://h?socket_timout=1", "unknown option 'socket_timout'"),
+        ("rediss+sentinel://h/s?protocolx=3", "unknown option 'protocolx'"),
         ("redis://u:se?cret@h", "bad port: 'redis://...'"),
         ("redis://h:x?password=se@cret", "bad port: 'redis://...'"),
         ("u:secret@h:6379", "must look like redis://host:6379/0, not 'h:6379'"),
@@ -59,6 +65,16 @@ def test_a_mistake_is_told_without_the_password(url, said):
     with pytest.raises(ValueError, match=re.escape(said)) as caught:
         Client(url)
     assert not re.search(r"secret|cret|:se\b", str(caught.value))
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://h?{}", "rediss://h?{}&ssl_cert_reqs=none", "redis+sentinel://h/s?{}"]
+)
+def test_options_of_redis_py_that_do_nothing_are_named_in_one_line(caplog, url):
+    caplog.set_level("INFO")
+    Client(url.format("retry_on_timeout=True&client_name=web"))
+    (line,) = caplog.messages
+    assert line == "options of the URL that do nothing here: client_name, retry_on_timeout"
 
 
 def test_a_blank_around_a_url_is_no_part_of_it():

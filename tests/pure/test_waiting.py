@@ -1,16 +1,11 @@
 """_core/lock/waiting.py: how long a waiter may sleep before somebody looks (I6)."""
 
-from contextlib import nullcontext
-from types import SimpleNamespace
-
 from fencelock._core.deadlines import FOREIGN_SECONDS, HEARTBEAT_SECONDS, LIVENESS_TIMEOUT_SECONDS
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt, Grant
-from fencelock._core.lock.tenure import join
 from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import (
     ENTRIES_PER_HEARTBEAT,
-    LATER_WAITER_SECONDS,
     LOCKS_PER_HEARTBEAT,
     Line,
     Lines,
@@ -32,14 +27,6 @@ def waiter(name: str = "a", number: int = 0) -> Attempt:
     return Attempt(terms, who)
 
 
-def test_a_look_comes_when_the_lease_ends_or_a_proof_is_due():
-    line = Line()
-    line.postpone(NOW, 500, 0, foreign=False)
-    assert NOW + 0.5 < line.heartbeat_at < NOW + 0.6
-    line.postpone(NOW, 60_000, 0, foreign=False)
-    assert line.heartbeat_at == NOW + HEARTBEAT_SECONDS
-
-
 def test_clients_that_came_together_do_not_go_on_looking_together():
     line, looks = Line(), set()
     for jitter in (0.0, 0.5, 0.99):
@@ -58,57 +45,6 @@ def test_those_further_back_look_later():
     assert looks == sorted(looks)
     assert looks[0] < looks[1] < looks[2]
     assert looks[-1] <= NOW + HEARTBEAT_SECONDS
-
-
-def test_behind_a_foreign_holder_the_head_looks_often():
-    line = Line()
-    line.postpone(NOW, -1, 0, foreign=True)
-    assert line.heartbeat_at == NOW + FOREIGN_SECONDS
-    line.postpone(NOW, -1, 3, foreign=True)
-    assert line.heartbeat_at > NOW + FOREIGN_SECONDS
-
-
-def test_a_clients_second_waiter_leaves_looking_to_its_first():
-    lines, one, two = Lines(), waiter(number=1), waiter(number=2)
-    line = lines.join(one)
-    assert lines.join(two) is line
-    line.heartbeat_at = NOW
-    assert (line.bound(one), line.bound(two)) == (NOW, NOW + LATER_WAITER_SECONDS)
-    lines.leave(one, NOW)
-    assert line.bound(two) == NOW
-
-
-def test_a_line_ends_with_its_last_waiter():
-    lines, one, two = Lines(), waiter(number=1), waiter(number=2)
-    lines.join(one)
-    lines.join(two)
-    lines.leave(one, NOW)
-    lines.leave(one, NOW)
-    assert (len(lines), lines.all_waiters()) == (1, [two])
-    lines.leave(two, NOW)
-    assert (len(lines), lines.all_waiters()) == (0, [])
-
-
-def test_only_cohorts_in_which_somebody_waits_are_counted():
-    """Each lock that is held has a cohort: with very many, a count of all would take long."""
-    lines = Lines()
-    port = SimpleNamespace(mutex=nullcontext(), lines=lines, wake=lambda _: None)
-
-    def joined(number: int) -> Attempt:
-        one = waiter(number=number)
-        join(port, one)
-        return one
-
-    front, second, third = joined(1), joined(2), joined(3)
-    lines.cohorts["held"] = None  # has no waiters that could be counted
-    cohort = front.tenure
-    assert (len(lines), list(lines.crowded)) == (2, [cohort])
-    assert cohort.leave(port, third)
-    assert (len(lines), list(lines.crowded)) == (1, [cohort])
-    assert cohort.succeed(port, front)
-    assert (cohort.front, len(lines), list(lines.crowded)) == (second, 0, [])
-    joined(4)
-    assert (len(lines), list(lines.crowded)) == (1, [cohort])
 
 
 def test_a_line_that_always_moves_proves_life_all_the_same():

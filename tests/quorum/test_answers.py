@@ -33,7 +33,7 @@ def behind_proxies(world, *numbers: int):
 @pytest.mark.parametrize("then", ["rst", "blackhole"])
 @pytest.mark.parametrize("what", ["acquire", "quorum_vote", "release", "membership", "hello"])
 async def test_lost_replies_of_a_minority_cost_a_moment(world, what, then):
-    """I4, Q2: what ran without our knowing is undone, and nobody waits for its ttl."""
+    """I4: what ran without our knowing is undone, and nobody waits for its ttl."""
     with behind_proxies(world, 0, 3) as (client, proxies):
         lock = client.lock("a", ttl=60)
         if what not in {"membership", "hello"}:

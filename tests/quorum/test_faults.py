@@ -6,7 +6,7 @@ import time
 import pytest
 
 from fencelock import LeaseLost, QuorumNotReached
-from tests.waiting import machine_seconds
+from tests.waiting import machine_seconds, stalls
 
 pytestmark = [pytest.mark.quorum, pytest.mark.slow]
 
@@ -22,7 +22,7 @@ def holders(world, name="a") -> list:
 
 
 async def test_a_dead_minority_is_not_missed(world):
-    """Q4: acquired, renewed beyond its ttl, and released, with two of five killed meanwhile."""
+    """Acquired, renewed beyond its ttl, and released, with two of five killed meanwhile."""
     client = world.client()
     lock = client.lock("a", ttl=6)
     async with lock as lease:
@@ -60,7 +60,7 @@ async def test_all_lost_at_once(world):
 
 @pytest.mark.prompt
 async def test_a_lost_majority_is_one_error_per_node(world):
-    """Q4, I12: a try says which nodes failed, and does not say that others hold the lock."""
+    """I12: a try says which nodes failed, and does not say that others hold the lock."""
     lock = world.client().lock("a")
     async with lock:
         pass
@@ -81,7 +81,7 @@ async def test_a_lost_majority_is_one_error_per_node(world):
 
 @pytest.mark.parametrize("frozen", [(0,), (1, 4)], ids=["one", "two"])
 async def test_frozen_nodes_cost_a_bounded_time(world, frozen):
-    """Q4: acquire, renew and release, each; and only now and then."""
+    """Acquire, renew and release, each; and only now and then."""
     lock = world.client().lock("a", ttl=8)
     async with lock:
         pass
@@ -98,7 +98,9 @@ async def test_frozen_nodes_cost_a_bounded_time(world, frozen):
                 await step()
                 spans.append(time.monotonic() - began)
         assert max(spans) < bound()
-        assert sorted(spans)[len(spans) // 2] < 0.1, "they are asked again and again"
+        assert sorted(spans)[len(spans) // 2] < 0.1 + stalls().seconds, (
+            "they are asked again and again"
+        )
         async with lock as lease:
             end = lease.deadline + 1
             await world.until(lambda: lease.deadline > end, "renewed by the others")
@@ -188,37 +190,3 @@ async def test_a_majority_that_forgot_is_told(world):
     with pytest.raises(LeaseLost, match="taken"):
         lease.check()
     await world.until(lambda: lease.holder not in holders(world), "what was left of it has ended")
-
-
-async def test_max_hold_ends_the_lease_of_all_nodes(world):
-    """N3: and the holder is told why, once."""
-    told = []
-    lock = world.client().lock("a", ttl=4, max_hold=5, on_lost=told.append)
-    await lock.acquire()
-    await world.until(lambda: told, "it is told")
-    with pytest.raises(LeaseLost, match="max_hold"):
-        await lock.release()
-    await world.until(lambda: holders(world) == [None] * 5, "it ended everywhere")
-    assert len(told) == 1
-
-
-HOLDER = """
-import sys, fencelock
-client = fencelock.Client(sys.argv[1], key_prefix=sys.argv[2])
-client.lock("a", ttl=4).acquire()
-print("holds", flush=True)
-sys.stdin.read()
-"""
-
-
-async def test_a_killed_holder_is_waited_for(world):
-    """I6: its leases end one after the other, and the first in line gets it."""
-    waiter = world.client().lock("a")
-    with world.process(HOLDER) as process:
-        assert process.stdout.readline() == b"holds\n"
-        job = world.start(waiter.acquire(timeout=20))
-        await world.in_line("a", 1)
-        process.kill()
-    assert await job.result(20) is True
-    await waiter.release()
-    assert holders(world) == [None] * 5

@@ -1,4 +1,4 @@
-"""Very many leases in one process: one thread or task keeps them all, and none is lost (I8, N1).
+"""Very many leases in one process: one thread or task keeps them all, and none is lost (I8).
 
 What it costs is printed by tests/scale/measure.py; here is what must hold on any machine.
 """
@@ -55,7 +55,7 @@ def test_each_of_very_many_losses_is_told(server, face):
 @pytest.mark.one_face
 @FACES
 def test_closing_tells_all_and_asks_nothing(server, face):
-    with children(("keeper", face, server.url, 3_000, 20)) as [keeper]:
+    with children(("keeper", face, server.url, 3_000, 600)) as [keeper]:
         keeper.ask("hold")
         keeper.ask("close")
         assert keeper.ask("lose")["told"] == 3_000
@@ -64,7 +64,7 @@ def test_closing_tells_all_and_asks_nothing(server, face):
 
 @FACES
 def test_very_many_leases_are_given_back(server, face):
-    with children(("keeper", face, server.url, 3_000, 20)) as [keeper]:
+    with children(("keeper", face, server.url, 3_000, 600)) as [keeper]:
         keeper.ask("hold")
         keeper.ask("give")
         locks = [key for key in server.command("KEYS", "*") if not key.endswith("~record")]

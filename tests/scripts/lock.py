@@ -1,26 +1,31 @@
 """The scripts of a lock, as tests call them."""
 
 from fencelock import scripts
+from fencelock.scripts.layout import written
 from tests.scripts.calls import HOME, RECORD, keys
 
 A = keys(b"a")
 APART = -2  # how long holds stand apart from the record when a holder has asked again: they do not
 
 
-def options(ttl=9000, handoff_ttl=7000, owned=0, client_channel=HOME):
-    return b"%d %d %d %s {}" % (ttl, handoff_ttl, owned, client_channel)
+def options(ttl=9000, handoff_ttl=7000, owned=0, client_channel=HOME, info=b"{}"):
+    words = {"ttl": b"%d" % ttl, "handoff_ttl": b"%d" % handoff_ttl, "owned": b"%d" % owned}
+    return written("options", **words, client=client_channel, info=info)
+
+
+def place(who, owner=None):
+    """Return the words of an entry before its options: it listens to a channel of its own."""
+    return written("entry", waiter=who, holder=owner or who, channel=b"c-" + who) + b" "
 
 
 def entry(who, owner=None, **kwargs):
-    """Return the entry of a waiter, which listens to a channel of its own."""
-    owned = int(owner is not None)
-    return b"%s %s c-%s %s" % (who, owner or who, who, options(owned=owned, **kwargs))
+    return place(who, owner) + options(owned=int(owner is not None), **kwargs)
 
 
 def acquire(space, who, name=A, *, ttl=9000, line=True, owner=None, **kwargs):
     """Ask for the lock, or for a place in line."""
     said = options(ttl, owned=int(owner is not None), **kwargs)
-    mine = b"%s %s c-%s " % (who, owner or who, who) if line else b""
+    mine = place(who, owner) if line else b""
     args = (owner or who, mine, ttl, RECORD + ttl, said)
     return space.run(scripts.ACQUIRE, name[:5], *args, *([who] if owner else []))
 
@@ -31,7 +36,7 @@ def release(space, who, client_channel=HOME, name=A):
 
 def alive(space, *names, client_channel=HOME):
     """Prove that the waiters of a client live; each name is (keys, entries)."""
-    words = [word for _, entries in names for word in (len(entries), *entries)]
+    words = [word for _, entries in names for word in (len(entries), *entries, 0)]
     return space.run(
         scripts.HEARTBEAT, [key for name, _ in names for key in name[:5]], client_channel, *words
     )

@@ -1,7 +1,9 @@
 """The scripts of semaphores and reader/writer locks, as tests call them."""
 
 from fencelock import scripts
+from fencelock.scripts.layout import words_of, written
 from tests.scripts.calls import HOME, keys
+from tests.scripts.lock import place
 
 A = keys(b"a")
 LIMIT = 3
@@ -10,11 +12,12 @@ APART = 9000  # how long holds stand apart from the record when a holder has ask
 
 
 def options(permits=1, ttl=9000, client_channel=HOME):
-    return b"%d %d p%d %s {}" % (ttl, SHORT, permits, client_channel)
+    words = {"ttl": b"%d" % ttl, "handoff_ttl": b"%d" % SHORT, "permits": b"p%d" % permits}
+    return written("share_options", **words, client=client_channel, info=b"{}")
 
 
 def entry(who, permits=1, **kwargs):
-    return b"%s %s c-%s %s" % (who, who, who, options(permits, **kwargs))
+    return place(who) + options(permits, **kwargs)
 
 
 def acquire(
@@ -31,7 +34,7 @@ def acquire(
 ):
     """Ask for permits, or for a place in line."""
     said = (options(permits, **kwargs), kind, limit, nested_under)
-    mine = b"%s %s c-%s " % (who, who, who) if line else b""
+    mine = place(who) if line else b""
     return space.run(scripts.SHARES_ACQUIRE, name[:5], who, mine, *said)
 
 
@@ -52,8 +55,9 @@ def fence(space):
 def taken(space, name=A):
     """Return fence, limit in force and permits that are out; without a lock none is."""
     head = space.command(b"GET", name[1]).partition(b"\n")[0]
-    fence, _kind, _named, limit, out = head.split()
-    return int(fence), int(limit), int(out) if space.command(b"EXISTS", name[0]) else 0
+    words = words_of("shares", head)
+    fence, limit, out = (int(words[each]) for each in ("fence", "limit", "taken"))
+    return fence, limit, out if space.command(b"EXISTS", name[0]) else 0
 
 
 def holds_of(space, name=A):

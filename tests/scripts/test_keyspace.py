@@ -73,7 +73,7 @@ class Sequence:
 
     def alive(self):
         entries = [self.entry() for _ in range(self.random.randrange(4))]
-        return scripts.HEARTBEAT, KEYS[:5], (HOME, len(entries), *entries)
+        return scripts.HEARTBEAT, KEYS[:5], (HOME, len(entries), *entries, 0)
 
     def renew(self):
         _, holder, _, owned = self.who()

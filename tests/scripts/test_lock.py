@@ -5,6 +5,7 @@ import pytest
 from fencelock import scripts
 from fencelock._core.look.show import Shown, describe
 from fencelock.scripts.constants import FENCE_ROOM
+from tests.scripts import shares
 from tests.scripts.calls import HOME, MINUTE, RECORD, keys
 from tests.scripts.lock import (
     acquire,
@@ -347,7 +348,7 @@ def test_what_is_shown_of_a_lock_is_in_seconds_and_of_no_permits(space):
 
 
 def test_what_is_no_lock_is_shown_as_what_it_is(space):
-    nothing = [b"none", b"", -2, b"", 0, [], 0, 0, []]
+    nothing = [b"none", b"", -2, b"", 0, [], 0, 0, [], []]
     assert space.run(scripts.SHOW, A[:5], 2) == [space.now, nothing]
     space.command(b"HSET", LOCK, b"kind", b"event")
     assert space.run(scripts.SHOW, A[:5], 2)[1][:3] == [b"hash", b"", -1]
@@ -540,10 +541,8 @@ def test_several_locks_go_each_to_its_own_next_waiter(space):
 
 @pytest.mark.parametrize("owner", [None, b"me"])
 def test_a_name_whose_leases_have_ended_is_a_semaphore_as_long_as_somebody_waits(space, owner):
-    said = (b"9000 7000 p1 home {}", b"semaphore", 1, b"")
     for who in (b"h", b"x"):
-        mine = b"%s %s c-%s " % (who, who, who)
-        space.run(scripts.SHARES_ACQUIRE, A[:5], who, mine, *said)
+        shares.acquire(space, who, limit=1)
     for seconds in (0, 10):
         space.wait(seconds)
         with pytest.raises(CommandError, match="WRONGTYPE the name holds a semaphore"):

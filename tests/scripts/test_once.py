@@ -4,16 +4,14 @@ import pytest
 
 from fencelock import scripts
 from tests.scripts.calls import HOME, RECORD, keys
-from tests.scripts.lock import acquire, fence, take_away
+from tests.scripts.lock import acquire, fence, options, place, take_away
 
 LOCK, LAST, QUEUE, *_ = A = keys(b"a")
 ONCE = keys(b"a", "once")
 
 
 def start(space, who, info=b'{"once":1}'):
-    said = b"9000 7000 0 home " + info
-    mine = b"%s %s c-%s " % (who, who, who)
-    args = (who, mine, 9000, RECORD + 9000, said)
+    args = (who, place(who), 9000, RECORD + 9000, options(info=info))
     return space.run(scripts.ONCE_START, [*A[:5], *ONCE], *args)
 
 

@@ -30,7 +30,7 @@ def show(space, most, *holders, name=A):
     """
     record, out, count, awaited, *holds = space.run(scripts.SHARES_SHOW, name[:5], *holders)
     now, shown = space.run(scripts.SHOW, name[:5], max(0, most))
-    _, _, _, told, waiting, line, taken, holding, listed = shown
+    _, _, _, told, waiting, line, taken, holding, listed, _ = shown
     assert (now, told, taken, holding) == (space.now, record, out, count)
     if most < 0:
         return out, count, [], awaited, [], holds

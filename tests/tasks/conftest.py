@@ -19,7 +19,7 @@ def server():
 
 
 # What strikes at each await: a loop changes none of them.
-SAME = frozenset({"test_points", "test_share_cancellation", "test_once_election"})
+SAME = frozenset({"test_points", "test_once_election"})
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

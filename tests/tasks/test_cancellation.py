@@ -3,21 +3,13 @@
 import asyncio
 import itertools
 import random
-from collections.abc import Iterator
 
 import pytest
 
 import fencelock
-from fencelock import Cohort, LeaseLost, Poll
+from fencelock import Cohort, LeaseLost
 from fencelock._runtime.clock import now
 from tests.tasks.world import SOON, World, cut
-
-ROUNDS = 300
-FORMS = {
-    "in line": {},
-    "a try": {"blocking": False},
-    "with a timeout": {"timeout": 0.01},
-}
 
 
 async def sound(client: fencelock.AsyncClient) -> None:
@@ -27,74 +19,6 @@ async def sound(client: fencelock.AsyncClient) -> None:
     assert await asyncio.gather(*(lock.owned() for lock in locks)) == [True] * 3
     assert await client.lock("nobody").locked() is False
     await asyncio.gather(*(lock.release() for lock in locks))
-
-
-def moment(chance: random.Random) -> tuple[int, float]:
-    """Return at which suspension, and how much later, to strike."""
-    return chance.choice([1, 1, 2, 3]), chance.choice([0.0, 0.0, chance.uniform(0, 0.0005)])
-
-
-class Tally:
-    """How often a cancellation struck; a storm goes on until it was often enough."""
-
-    def __init__(self, enough: int) -> None:
-        self.struck = 0
-        self._enough = enough
-
-    def __iter__(self) -> Iterator[int]:
-        for turn in range(self._enough * 6):
-            if self.struck == self._enough:
-                return
-            yield turn
-        raise AssertionError(f"only {self.struck} cancellations struck")
-
-
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-async def test_acquire_cancelled_at_any_await(world, form):
-    """300 times, alone: no key that nobody owns, no place in line, a sound connection."""
-    client, chance, tally = world.client(), random.Random(11), Tally(ROUNDS)
-    for turn in tally:
-        lock = client.lock("a", ttl=20)
-        cancelled, granted = await cut(lock.acquire(**form), *moment(chance))
-        tally.struck += cancelled
-        if granted:
-            await lock.release()
-        await world.nothing_left()
-        if turn % 50 == 0:
-            await sound(client)
-    await sound(client)
-    await world.until(lambda: len(world.connections()) == 1)
-
-
-async def test_acquire_cancelled_while_the_lock_changes_hands(world):
-    """300 times, in line between others: the lock goes on to them, and nothing is left."""
-    client, other = world.client(), world.client()
-    chance, tally = random.Random(12), Tally(ROUNDS)
-    holder, follower = client.lock("a", ttl=20), other.lock("a", ttl=20)
-
-    async def follow() -> None:
-        async with follower:
-            await asyncio.sleep(0)
-
-    async def strike() -> bool:
-        victim = client.lock("a", ttl=20)
-        cancelled, granted = await cut(victim.acquire(), *moment(chance))
-        if granted:
-            await victim.release()
-        return cancelled
-
-    for turn in tally:
-        await holder.acquire()
-        both = [asyncio.create_task(strike()), asyncio.create_task(follow())]
-        for _ in range(chance.randint(0, 8)):
-            await asyncio.sleep(0)
-        await holder.release()
-        cancelled, _ = await asyncio.wait_for(asyncio.gather(*both), 8)
-        tally.struck += cancelled
-        await world.nothing_left()
-        if turn % 50 == 0:
-            await sound(client)
-    await sound(client)
 
 
 async def test_the_first_acquire_of_a_client_cancelled(world):
@@ -126,43 +50,6 @@ async def test_the_task_that_connects_cancelled(world):
         await lock.release()
 
 
-async def test_the_plain_form_cancelled(world):
-    """100 times, alone and while another holds."""
-    client, chance, tally = world.client(), random.Random(14), Tally(100)
-    holder = client.lock("a", ttl=20)
-    for turn in tally:
-        if turn % 2:
-            await holder.acquire()
-        lock = client.lock("a", ttl=20, wait=Poll(interval=0.002))
-        cancelled, granted = await cut(lock.acquire(), *moment(chance))
-        tally.struck += cancelled
-        if granted:
-            await lock.release()
-        if turn % 2:
-            await holder.release()
-        await world.nothing_left()
-    await sound(client)
-
-
-async def test_release_cancelled_at_any_await(world):
-    """100 times: it is carried out all the same, and the next in line gets the lock."""
-    client, chance, tally = world.client(), random.Random(15), Tally(100)
-    follower = client.lock("a", ttl=20)
-    for turn in tally:
-        lock, following = client.lock("a", ttl=20), None
-        await lock.acquire()
-        if turn % 2:
-            following = asyncio.create_task(follower.acquire())
-            await world.in_line(1)
-        cancelled, _ = await cut(lock.release(), 1, chance.choice([0, 0, 0.0001]))
-        tally.struck += cancelled
-        if following:
-            assert await asyncio.wait_for(following, 8) is True
-            await follower.release()
-        await world.nothing_left()
-    await sound(client)
-
-
 async def test_renew_cancelled(world):
     """The lease stays what it was, or is longer; it is never shorter or forgotten."""
     client = world.client()
@@ -173,23 +60,6 @@ async def test_renew_cancelled(world):
             assert lease.deadline >= end
         await lease.renew()
         lease.check()
-    await world.nothing_left()
-
-
-async def test_a_body_cancelled_releases(world):
-    """Cancellation goes on after the release."""
-    lock, inside = world.client().lock("a"), asyncio.Event()
-
-    async def hold() -> None:
-        async with lock:
-            inside.set()
-            await asyncio.Event().wait()
-
-    task = asyncio.create_task(hold())
-    await inside.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
     await world.nothing_left()
 
 

@@ -434,3 +434,26 @@ def test_a_loop_that_has_ended_leaves_no_connection(world):
             until(lambda: not world.connections(), "the connection of the loop is closed")
     finally:
         gc.enable()
+
+
+async def test_many_tasks_use_one_connection(world):
+    """I10: a hundred at once, one connection."""
+    client = world.client()
+    client._port().link.silence = 60.0  # a server that stands still for a second gets no second one
+
+    async def turn(number: int) -> None:
+        async with client.lock(f"{number % 50}"):
+            assert len(world.connections()) == 1
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(100):
+            group.create_task(turn(number))
+
+
+async def test_an_idle_client_has_no_task(world):
+    """I10: nothing runs in the loop when nothing is to be done."""
+    client = world.client()
+    me = asyncio.current_task()
+    async with client.lock("a"):
+        await world.until(lambda: asyncio.all_tasks() == {me}, "no task while holding")
+    await world.until(lambda: asyncio.all_tasks() == {me}, "no task afterwards")

@@ -197,15 +197,6 @@ async def test_a_body_whose_task_nobody_knows_is_warned_of(world, caplog):
         await stack.aclose()
 
 
-async def test_an_expiry_ends_the_body_too(world):
-    """Also of a fixed lease, at its local deadline."""
-    lock = world.client().lock("a", ttl=0.3, renew=False, on_lost="cancel")
-    with pytest.raises(LeaseLost, match="expired"):
-        async with lock:
-            await asyncio.Event().wait()
-    assert cancellations() == 0
-
-
 async def test_the_outer_cancellation_goes_on(world):
     """Both at the same time: the task ends cancelled, as its canceller wishes."""
     lock = world.client().lock("a", ttl=0.3, on_lost="cancel")
@@ -335,23 +326,6 @@ async def test_the_outer_of_two_locks_is_lost(world):
     await world.nothing_left("b")
 
 
-async def test_the_inner_of_two_locks_is_lost(world):
-    """The outer one is released, and its body saw LeaseLost."""
-    client = world.client()
-    outer, inner = client.lock("b", on_lost="cancel"), client.lock("a", ttl=0.3, on_lost="cancel")
-
-    async def hold_both() -> None:
-        async with outer, inner:
-            lose(world)
-            await asyncio.Event().wait()
-
-    with pytest.raises(LeaseLost) as lost:
-        await hold_both()
-    assert lost.value.name == "a"
-    assert cancellations() == 0
-    await world.nothing_left("b")
-
-
 async def test_a_body_that_ended_in_time_is_never_cancelled(world):
     """A release ends the watch: nothing strikes the task later."""
     lock = world.client().lock("a", ttl=0.3, on_lost="cancel", renew=False)
@@ -377,21 +351,6 @@ async def test_without_a_body_there_is_nothing_to_cancel(world):
     assert cancellations() == 0
     with pytest.raises(LeaseLost):
         await lock.release()
-
-
-async def test_a_reentrant_body_is_ended_from_the_outside_in(world):
-    """The whole of a reentrant tenure ends, and LeaseLost leaves it."""
-    lock = world.client().rlock("a", ttl=0.3, on_lost="cancel")
-
-    async def hold_twice() -> None:
-        async with lock, lock:
-            lose(world)
-            await asyncio.Event().wait()
-
-    with pytest.raises(LeaseLost):
-        await hold_twice()
-    assert cancellations() == 0
-    assert lock.lease is None
 
 
 async def test_a_body_that_finds_the_loss_itself_is_left_alone_afterwards(world):

@@ -11,24 +11,17 @@ import pytest
 
 import fencelock
 from fencelock import Cohort, FencelockError
+from tests import kinds
 from tests.tasks.world import SOON, ends
 
 pytestmark = pytest.mark.slow
 
-MADE = {
-    "lock": lambda client, **options: client.lock("a", **options),
+MADE = kinds.MADE | {
     "strict": lambda client, **options: client.lock("a", cohort=None, **options),
     "bound": lambda client, **options: client.lock(
         "a", cohort=Cohort(turns=1, seconds=60), **options
     ),
     "kept": lambda client, **options: client.lock("a", linger=0.05, **options),
-    "rlock": lambda client, **options: client.rlock("a", **options),
-    "owner": lambda client, **options: client.rlock("a", owner="me", **options),
-    "semaphore": lambda client, **options: client.semaphore("a", 1, **options),
-    "permits": lambda client, **options: client.semaphore("a", 2, **options).permits(2),
-    "read": lambda client, **options: client.rwlock("a", **options).read,
-    "write": lambda client, **options: client.rwlock("a", **options).write,
-    "multi": lambda client, **options: client.multi(["a", "b"], **options),
 }
 # The same lock, for a client that would have to wait for any holder.
 RIVALS = MADE | {"read": MADE["write"], "multi": MADE["lock"]}
@@ -147,11 +140,6 @@ class Story:
 async def turn(handle):
     async with handle:
         pass
-
-
-async def quiet_turn(handle):
-    with contextlib.suppress(FencelockError):
-        await turn(handle)
 
 
 async def every_point(world, tell, least=1):

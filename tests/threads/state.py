@@ -14,7 +14,7 @@ from typing import Any
 from fencelock._core.keys import LockKeys
 from tests.local_lines import waiting_locally
 from tests.servers import Server
-from tests.waiting import SOON
+from tests.waiting import SOON, until
 
 
 def thread(work: Callable[..., Any], *args: Any) -> threading.Thread:
@@ -26,8 +26,7 @@ def thread(work: Callable[..., Any], *args: Any) -> threading.Thread:
 
 def ended(one: threading.Thread) -> None:
     """Wait for a thread's end."""
-    one.join(SOON)
-    assert not one.is_alive(), f"{one.name} did not end"
+    until(lambda: not one.is_alive(), f"the end of {one.name}", SOON)
 
 
 def waiting(server: Server, prefix: str, name: str = "a") -> int:
@@ -54,7 +53,10 @@ def lease_threads() -> list[str]:
 
 @contextlib.contextmanager
 def program(text: str, *args: object) -> Iterator[subprocess.Popen[str]]:
-    """Run a Python program whose streams are the test's; it does not outlive the block."""
+    """Run a Python program whose streams are the test's; it does not outlive the block.
+
+    Its end is waited for without a limit: pytest's own ends a hang.
+    """
     # From 3.12 on Python warns of each fork beside threads, which is what some programs are about.
     quiet = ("-W", "ignore:This process:DeprecationWarning")
     command = [sys.executable, "-X", "faulthandler", *quiet, "-c", text, *map(str, args)]

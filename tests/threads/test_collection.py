@@ -301,6 +301,6 @@ print("done", flush=True)
 def test_dropped_generators_release(server, prefix):
     """As found: all threads stood still after some seconds, and the renewal too."""
     with program(COLLECTED, server.url, prefix, 800) as running:
-        out, err = running.communicate(timeout=100)
+        out, err = running.communicate()
     assert (running.returncode, out, err) == (0, "done\n", "")
     until(lambda: server.command("KEYS", f"{prefix}[0-9]*") == [], "every generator's lock is free")

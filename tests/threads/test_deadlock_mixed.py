@@ -44,7 +44,7 @@ class Program:
 
     def end(self):
         """Let it take the second lock, and return what it said."""
-        told, _ = self._process.communicate(timeout=20)
+        told, _ = self._process.communicate()
         return told.strip()
 
     def go_on(self):

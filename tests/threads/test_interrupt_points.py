@@ -14,6 +14,7 @@ from fencelock._core.quorum.acquire import QuorumAttempt
 from fencelock._io.bounded_call import within
 from fencelock._io.connection_blocking import Connection
 from fencelock._runtime.clock import now
+from tests import kinds
 from tests.replication import replicated
 from tests.threads.points import Strike, at_every_point
 from tests.threads.state import ended, lease_threads, thread, waiting
@@ -30,16 +31,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-MADE = {
-    "lock": lambda client, **options: client.lock("a", **options),
-    "rlock": lambda client, **options: client.rlock("a", **options),
-    "owner": lambda client, **options: client.rlock("a", owner="me", **options),
+MADE = kinds.MADE | {
     "poll": lambda client, **options: client.lock("a", wait=fencelock.Poll(interval=1), **options),
-    "semaphore": lambda client, **options: client.semaphore("a", 1, **options),
-    "permits": lambda client, **options: client.semaphore("a", 2, **options).permits(2),
-    "read": lambda client, **options: client.rwlock("a", **options).read,
-    "write": lambda client, **options: client.rwlock("a", **options).write,
-    "multi": lambda client, **options: client.multi(["a", "b"], **options),
     "locked": lambda *args, **options: Decorated(*args, **options),  # noqa: PLW0108 - it is below
 }
 

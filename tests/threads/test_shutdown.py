@@ -78,7 +78,7 @@ def free(server, prefix):
 )
 def test_all_clients_of_a_process_give_back(server, prefix, text):
     with program(HEAD + text, server.url, prefix) as running:
-        out, err = running.communicate(timeout=SOON)
+        out, err = running.communicate()
     assert (running.returncode, out) == (0, "True\n"), err
     assert "the process ends while it holds" not in err
     assert free(server, prefix)
@@ -89,7 +89,7 @@ def test_a_signal_handler_may_call_it(server, prefix):
     with program(HEAD + BY_A_SIGNAL, server.url, prefix) as running:
         assert running.stdout.readline() == "ready\n"
         running.send_signal(signal.SIGTERM)
-        out, err = running.communicate(timeout=SOON)
+        out, err = running.communicate()
     assert (running.returncode, out) == (0, "True\n"), err
     assert free(server, prefix)
 

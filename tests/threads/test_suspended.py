@@ -7,7 +7,7 @@ import pytest
 
 from fencelock._core.keys import LockKeys
 from tests.threads.state import program
-from tests.waiting import SOON, until
+from tests.waiting import until
 
 HEAD = """
 import sys, time
@@ -108,7 +108,7 @@ def test_what_was_due_meanwhile_is_seen_to_soon(client, server, prefix, case):
         elif not holds:
             until(lambda: server.command("EXISTS", f"{prefix}a") == 1)
         # The timers of holders and pollers would end after 20 s.
-        out, err = running.communicate("\n", timeout=SOON)
+        out, err = running.communicate("\n")
     assert (running.returncode, out) == (0, OUTCOMES.get(case.rpartition(", ")[2], "False\n")), err
     if holds:
         lock.release()

@@ -8,7 +8,6 @@ import pytest
 
 import fencelock
 from tests.threads.state import program
-from tests.waiting import SOON
 
 HOLDING = {
     "lock": lambda client: client.lock("left"),
@@ -79,7 +78,7 @@ def test_a_process_that_ends_names_what_it_holds(server, prefix, case):
     """And says nothing where it holds nothing."""
     head = "import sys, fencelock\nurl, prefix = sys.argv[1:]\n"
     with program(head + ENDS[case], server.url, prefix) as running:
-        out, err = running.communicate(timeout=SOON)
+        out, err = running.communicate()
     assert (running.returncode, out) == (0, ""), err
     said = [line for line in err.splitlines() if not line.startswith("lost lease of")]
     assert said == ([SAID[case]] if case in SAID else [])
@@ -97,7 +96,7 @@ with client.lock("a", ttl=0.3, renew=False) as lease:
     lease.check()
 """
     with program(text, server.url, prefix) as running:
-        _, err = running.communicate(timeout=SOON)
+        _, err = running.communicate()
     assert "LeaseLost" in err
     with fencelock.Client(server.url, key_prefix=prefix) as client:
         told = [(each.kind, each.name) for each in client.history()]

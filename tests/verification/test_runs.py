@@ -21,8 +21,10 @@ ON_SEVERAL = {
         "drop 0",
     ],
     "cluster": ["move slot", "kill client", "freeze client", "kill links", "freeze node"],
+    "cluster acknowledged": ["freeze master for long", "freeze client"],
+    "address": ["move address", "freeze client", "freeze master for long", "kill client"],
 }
-TURNS = {"quorum": 2, "cluster": 1}
+TURNS = {"quorum": 2, "cluster": 1, "cluster acknowledged": 1, "address": 2}
 MOVING_SECONDS = 2
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]

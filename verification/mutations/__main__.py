@@ -1,6 +1,6 @@
 """Sow every defect and see it found: ``python -m verification.mutations [--write] [--only TEXT]``.
 
-Ends with 1 when a defect was not found. ``--write`` makes the page docs/explanation/mutations.md.
+Ends with 1 when a defect was not found. ``--write`` makes the page DEFECTS.md.
 ``--daily``: those that a daily test must find without help, each by that test.
 """
 
@@ -17,7 +17,7 @@ from verification.mutations.daily import defects, seeds
 from verification.mutations.real import tried
 from verification.mutations.sown import SOWN
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "mutations.md"
+PAGE = Path(__file__).resolve().parent / "DEFECTS.md"
 HEAD = """\
 # Defects sown on purpose
 
@@ -28,7 +28,7 @@ So defects are sown into the shipping scripts, flows, ports and transports, one 
 For each defect the named check must fail.
 `I1` and the like are [invariants](../../ARCHITECTURE.md#invariants-and-where-each-is-tested).
 More rules hold for leases: a lease lasts as long as its holder asked (`L`),
-ends at its `max_hold` (`N3`) or at its fixed instant (`N4`),
+ends at its fixed instant, if it has one (`instant`),
 goes back when another client recalls it and never stops a try while it is idle (`kept`),
 and says truly that no other client held the lock before it (`unchanged`).
 Hooks hear of each request and each grant once, and how it ended (`E`).

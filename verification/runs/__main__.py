@@ -34,7 +34,7 @@ EXCLUDED = {
 }
 COVERED = (
     *("one", "persistent", "quorum", "sentinel acknowledged", "sentinel acknowledged by all"),
-    *("cluster", "cluster failover"),
+    *("cluster", "cluster failover", "cluster acknowledged", "address"),
 )
 
 

@@ -1,7 +1,7 @@
 """A Cluster of three masters with a replica each: slots move, masters are replaced.
 
 Moving a slot is covered, and so is a failover that the master takes part in. One that it does not
-take part in loses what the replica had not heard of.
+take part in loses what the replica had not heard of, unless the replica acknowledges each grant.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.topologies.cluster import Cluster
 from tests.waiting import until
 from verification.runs.fault import Fault
 from verification.runs.network import Span
-from verification.runs.objects import PLAYS
+from verification.runs.objects import LONG, PLAYS
 from verification.runs.several import Nodes, left_on, sum_of
 
 WHOLE_SECONDS = 60.0
@@ -25,10 +25,17 @@ WHOLE_SECONDS = 60.0
 class Shards(Nodes):
     """A Cluster; with ``failover`` leases are long enough to outlast one."""
 
-    def __init__(self, binary: ServerBinary | None, seed: int, *, failover: bool = False) -> None:
+    def __init__(
+        self,
+        binary: ServerBinary | None,
+        seed: int,
+        *,
+        failover: bool = False,
+        acknowledged: bool = False,
+    ) -> None:
         super().__init__(random.Random(seed))
-        self._failover = failover
-        self.play = "failover" if failover else "usual"
+        self._failover, self._sure = failover, acknowledged
+        self.play = "acknowledged" if acknowledged else "failover" if failover else "usual"
         self.servers = Cluster(binary)
 
     def __enter__(self) -> Self:
@@ -55,9 +62,10 @@ class Shards(Nodes):
         yield Fault("move slot", self.move, often=4)
         if self._failover:
             yield Fault("failover by order", self.fail_over)
-            yield Fault("kill master", self.kill_master, covered=False, shows=False)
-            yield Fault("kill cut off master", self.kill_cut_off_master, covered=False, often=2)
-            yield Fault("freeze master for long", self.replace_frozen, covered=False, shows=False)
+            sure = self._sure
+            yield Fault("kill master", self.kill_master, covered=sure, shows=False)
+            yield Fault("kill cut off master", self.kill_cut_off_master, covered=sure, often=2)
+            yield Fault("freeze master for long", self.replace_frozen, covered=sure, shows=False)
 
     # what befalls the nodes
 
@@ -106,12 +114,16 @@ class Shards(Nodes):
         self._until_whole()
 
     def replace_frozen(self) -> None:
-        """Freeze a master until its replica serves; it wakes up and learns that later."""
+        """Freeze a master until its replica serves, or all leases are over that it knows.
+
+        When it wakes up it grants to who waits there, and learns later that it was replaced.
+        """
         key = self._key()
         master = self.servers.owner(key)
         replica = self.servers.replica_of(master)
         master.pause()
         self._until_replaced(key, master, replica)
+        self._wait(0.0, LONG * PLAYS[self.play].scale)
         master.resume()
         self._until_whole()
 

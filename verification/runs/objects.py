@@ -92,5 +92,7 @@ PLAYS = {
     "quorum": Play(QUORUM_KINDS, scale=3.0, one_place=False),
     "failover": Play(scale=8.0),
     "acknowledged": Play(scale=8.0, options=(("replicas", 1),)),
+    # Two servers decide while an address moves: one may refuse what the other has free.
+    "moved": Play(scale=8.0, one_place=False, options=(("replicas", 1),)),
     "acknowledged by all": Play(scale=8.0, options=(("replicas", 2),)),
 }

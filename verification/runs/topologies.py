@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.servers import ServerBinary
 from verification.runs.cluster import Shards
+from verification.runs.moving import Address
 from verification.runs.quorum import FiveServers
 from verification.runs.sentinel import Sentinels
 from verification.runs.servers import OneServer
@@ -23,4 +24,6 @@ SERVERS: dict[str, Callable[[ServerBinary | None, int], Any]] = {
     "sentinel acknowledged by all": partial(Sentinels, acknowledged_by=2),
     "cluster": Shards,
     "cluster failover": partial(Shards, failover=True),
+    "cluster acknowledged": partial(Shards, failover=True, acknowledged=True),
+    "address": Address,
 }

@@ -17,7 +17,8 @@ isolated    node 0 loses all others: it serves for a node timeout, says CLUSTERD
 ==========  =====================================================================================
 
 A message goes to the other nodes, too: in a shard, or to all where there are no sharded channels.
-So one of a master that was replaced reaches clients at its successor.
+So one of a master that was replaced reaches clients at its successor. The bus between the nodes
+brings it at some time after the failover, in order: also what was sent before the master froze.
 
 A replica has what its master had, but nothing of what an isolated one did. Where replicas
 acknowledge (``lossy``), it has what it acknowledged and nothing else.
@@ -227,7 +228,9 @@ class ClusterWorld(World):
         self.stage = 0  # of the migration: how much of it is done
         self.began_us = NEVER_US  # the migration, or the frost
         self.replaced = False
+        self.bus: list[tuple[bytes, bytes]] = []  # from node 0 to its replica: channel, message
         super().__init__(server, **options)
+        self.slow = not self.budgets.keys().isdisjoint(COURSES)  # the bus: a master is replaced
 
     @property
     def server(self) -> Server:
@@ -254,7 +257,8 @@ class ClusterWorld(World):
 
     def key(self) -> int:
         """Return a number that two runs share when all that can follow is the same."""
-        return hash((super().key(), self.stage, self.began_us, self.replaced, len(self.course)))
+        own = self.stage, self.began_us, self.replaced, len(self.course), tuple(self.bus)
+        return hash((super().key(), own))
 
     # -- what may happen ------------------------------------------------------------------------
 
@@ -276,6 +280,8 @@ class ClusterWorld(World):
         if self.replaced and not (master.gone or master.down):
             steps += [("thaw", MASTER)] if master.frozen else []
             steps += [("learn", MASTER)] if not master.frozen and master.owner == MASTER else []
+        if self.replaced and self.bus:
+            steps.append(("carry", REPLICA))
         return steps
 
     def disturb(self, kind: str) -> None:
@@ -312,6 +318,8 @@ class ClusterWorld(World):
             self.nodes[MASTER].frozen = False
         elif name == "learn":
             self._leaves(self.nodes[MASTER], REPLICA)
+        elif name == "carry":
+            super()._push(self.nodes[REPLICA], *self.bus.pop(0))
         else:
             self._migrate(self.stage + 1)
 
@@ -338,12 +346,17 @@ class ClusterWorld(World):
         return [self.began_us + self.lasts_us] if self.under_way else []
 
     def _push(self, server: Server, channel: bytes, message: bytes) -> None:
-        """Bring a message to all nodes that hear this one: those of a shard, or all."""
+        """Bring a message to all nodes that hear this one: those of a shard, or all.
+
+        What a master that is replaced sent comes to its successor late.
+        """
         assert isinstance(server, ClusterNode)
         far = (OTHER,) if channel.endswith(SHARDED) else ()
         for node in self.nodes:
             apart = server.cut or node.cut or server.number in far or node.number in far
-            if node is server or not apart:
+            if self.slow and (server.number, node.number) == (MASTER, REPLICA) and not apart:
+                self.bus.append((channel, message))
+            elif node is server or not apart:
                 super()._push(node, channel, message)
 
     # -- what becomes of the slot ----------------------------------------------------------------

@@ -5,7 +5,9 @@ lost        a connection breaks: the request never arrived, or its answer is gon
 cut         a connection on which somebody waits breaks, and its process listens again a while later
 zombie      a connection breaks, and the server runs what it was sent some time later
 silent      a connection passes nothing any more and looks sound, for as long as a port's patience
+stuck       a connection passes nothing until the lock's lease has ended, and then goes on
 wake        a push vanishes
+twice       a push comes twice
 noise       another program publishes to a channel what is no message of ours
 late        a message waits until time has passed, or until the lock's lease has ended
 expiry      everything stands still until the lock's lease has ended
@@ -40,8 +42,8 @@ from verification.simulator.server import ACKNOWLEDGE, Server
 
 ON_SLOTS = ("move", "migrate", "freeze", "gone", "unserved", "isolated")  # of a Cluster: cluster.py
 KINDS = (
-    *("lost", "cut", "zombie", "silent", "wake", "noise", "late", "expiry", "crash"),
-    *("pause", "cancel"),
+    *("lost", "cut", "zombie", "silent", "stuck", "wake", "twice", "noise", "late"),
+    *("expiry", "crash", "pause", "cancel"),
     *("back", "jump", "restart", "reboot", "down", "unacked", "failover"),
     *ON_SLOTS,
 )
@@ -124,7 +126,9 @@ def _on_message(world: World, link: Link, way: str) -> list[Action]:
         kinds += ["unacked"] if left.get("unacked") and link.up[0].name == ACKNOWLEDGE else []
         kinds += ["zombie"] if left.get("zombie") and not link.closed else []
     elif link.down[0].request is None:
-        kinds = ["wake"] if left.get("wake") else []
+        kinds = [kind for kind in ("wake", "twice") if left.get(kind)]
+    if left.get("stuck") and _end_us(world):
+        kinds.append("stuck")
     if left.get("late"):
         kinds += ["late", "late to the end"] if _end_us(world) else ["late"]
     return [(kind, *link.who, way) for kind in kinds]
@@ -210,14 +214,21 @@ def _disturb(world: World, link: Link, kind: str, way: Any) -> None:
         link.dies_us = world.now_us + int(link.port.stall * 1_000_000)
     elif kind == "wake":
         link.down.pop(0)
+    elif kind == "twice":
+        link.down.insert(0, link.down[0])
     elif kind == "late" and way == "up":
         link.late_up = True
     elif kind == "late":
         link.late_down = True
-    elif way == "up":
-        link.blocked_up_us = _end_us(world) + AFTER_EXPIRY_US
     else:
-        link.blocked_down_us = _end_us(world) + AFTER_EXPIRY_US
+        _block(link, _end_us(world) + AFTER_EXPIRY_US, "both" if kind == "stuck" else way)
+
+
+def _block(link: Link, until_us: int, way: str) -> None:
+    if way != "down":
+        link.blocked_up_us = until_us
+    if way != "up":
+        link.blocked_down_us = until_us
 
 
 def _break(world: World, link: Link, kind: str) -> None:

@@ -134,6 +134,8 @@ class Monitor:
     def told(self, hold: Hold) -> None:
         """Count that a holder was told of its loss."""
         self._lasted(hold)
+        if hold.loss is not None and hold.loss.reason == "revoked" and not self.was_revoked(hold):
+            raise Violation("L", f"{hold.holder_id!r} is told of a revocation that was none")
         self._told[id(hold)] = self._told.get(id(hold), 0) + 1
         if self._told[id(hold)] > 1:
             raise Violation("I8", "a loss was told twice")
@@ -313,10 +315,10 @@ class Monitor:
 
     def _within_limits(self, hold: Hold) -> None:
         if hold.deadline > hold.terms.ends:
-            raise Violation("N4", f"the lease of {hold.holder_id!r} passes its instant")
+            raise Violation("instant", f"the lease of {hold.holder_id!r} passes its instant")
         most = hold.terms.options.max_hold
         if most is not None and hold.deadline > hold.granted_at + most:
-            raise Violation("N3", f"the lease of {hold.holder_id!r} passes its max_hold")
+            raise Violation("I11", f"the lease of {hold.holder_id!r} passes its max_hold")
 
     def _ends_in_time(self, client: Client, hold: Hold, end_us: int) -> None:
         ours = client.world_us(hold.deadline)
@@ -324,7 +326,7 @@ class Monitor:
         if hold.terms.ends < inf and self._world.budgets.keys().isdisjoint(LONGER):
             claimed = self._world.now_us + int(HANDOFF_TTL_SECONDS * 1e6)
             if theirs > max(client.world_us(hold.terms.ends), claimed) + ROUNDING_US:
-                raise Violation("N4", f"{hold.holder_id!r} has the lock after its instant")
+                raise Violation("instant", f"{hold.holder_id!r} has the lock after its instant")
         if ours > theirs:
             late = (ours - theirs) / 1e6
             raise Violation("I2", f"the lease of {hold.holder_id!r} is proved {late} s too long")

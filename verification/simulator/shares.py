@@ -13,6 +13,7 @@ from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.semaphore_rwlock import SEMAPHORE, ShareTerms
 from fencelock.options import LeaseOptions
+from fencelock.scripts.layout import words_of
 from verification.simulator.actors import KEYS, Actor
 from verification.simulator.hashes import Hash
 from verification.simulator.keyspace import Frozen
@@ -79,25 +80,26 @@ def read(state: Frozen) -> ShareView:
             line = tuple(_entry(text, score) for score, text in value)
         elif key.endswith(b"~record"):
             head, *recorded = value.split(b"\n")
-            words = head.split(b" ")
-            fence, limit, counted = int(words[0]), int(words[3]), int(words[4])
+            words = words_of("shares", head)
+            fence, limit, counted = (int(words[each]) for each in ("fence", "limit", "taken"))
             holds.update(line.split(b" ", 1) for line in recorded)
         elif isinstance(value, Hash) and key.endswith(b"~holds"):
             holds.update(value)
         elif isinstance(value, tuple) and b"~" not in key:
             ends = {member: int(score) for score, member in value}
-    leases = {who: _permits(holds.get(who, b"0 0 "), ends[who]) for who in ends}
+    leases = {who: _permits(holds.get(who, b""), ends[who]) for who in ends}
     return ShareView(leases, limit, counted, fence, line)
 
 
 def _permits(text: bytes, end_us: int) -> Permits:
-    permits, fence, _ = text.split(b" ", 2)
-    return Permits(int(permits), end_us, int(fence))
+    words = words_of("hold", text)
+    return Permits(int(words.get("held", 0)), end_us, int(words.get("fence", 0)))
 
 
 def _entry(text: bytes, arrived_us: float) -> tuple[Entry, int]:
-    waiter, holder, channel, _, _, permits, _ = text.split(b" ", 6)
-    return Entry(waiter, holder, channel, arrived_us), int(permits[1:])
+    words = words_of("share_entry", text)
+    entry = Entry(words["waiter"], words["holder"], words["channel"], arrived_us)
+    return entry, int(words["permits"][1:])
 
 
 class SharesMonitor(Monitor):

@@ -10,7 +10,7 @@ from verification.simulator.network import NEVER_US, Client, Link, Task, World
 # A step: what happens, to which process, connection or task (numbers, so that it can be replayed).
 Action = tuple[Any, ...]
 # Steps whose number is a server's.
-PROGRESS = ("migrated", "thaw", "learn")  # of a Cluster: see cluster.py
+PROGRESS = ("migrated", "thaw", "learn", "carry")  # of a Cluster: see cluster.py
 ON_SERVERS = ("copy", *faults.ON_SERVERS, *faults.ON_SLOTS, *PROGRESS)
 
 

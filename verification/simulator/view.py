@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
+from fencelock.scripts.layout import words_of
 from verification.simulator.keyspace import NEVER, Frozen
 from verification.simulator.network import NEVER_US
 
@@ -41,12 +42,12 @@ def read(state: Frozen) -> View:
         elif isinstance(value, frozenset):
             holds = value
         elif key.endswith(b"~record"):
-            fence = int(value.partition(b" ")[0])
+            fence = int(value.partition(b" ")[0])  # of any kind
         elif isinstance(value, bytes) and b"~" not in key:
             holder, end_us = value, NEVER_US if end_ms == NEVER else (end_ms + 1) * 1000
     return View(holder, end_us, fence, line, holds)
 
 
 def _entry(text: bytes, arrived_us: float) -> Entry:
-    waiter, holder, channel, _ = text.split(b" ", 3)
-    return Entry(waiter, holder, channel, arrived_us)
+    words = words_of("entry", text)
+    return Entry(words["waiter"], words["holder"], words["channel"], arrived_us)

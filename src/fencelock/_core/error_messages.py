@@ -2,7 +2,7 @@
 
 The outermost flows pass their errors through here. The frames between them and the socket tell a
 caller nothing, so they are cut off: the traceback for an unreachable server has only a few lines.
-What is raised is not logged: the caller decides (X7). Hooks are called with it; see events.py.
+What is raised is not logged: the caller decides (I12). Hooks are called with it; see events.py.
 """
 
 from __future__ import annotations

@@ -45,7 +45,9 @@ def decorated_options(given: LeaseOptions, on_busy: str, name: str, **chosen: An
     if on_busy == "wait":
         return made
     if made.timeout is not None:
-        raise ValueError(f"timeout needs on_busy='wait': {on_busy!r} does not wait")
+        if on_busy == "skip":
+            return made
+        raise ValueError("timeout needs on_busy='wait' or 'skip': 'raise' does not wait")
     return made._replace(timeout=options.NO_WAIT)
 
 

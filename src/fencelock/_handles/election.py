@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
-from types import FrameType
 
 from fencelock import options
 from fencelock._core.lock.attempt import Attempt
@@ -21,25 +20,18 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
 from fencelock._core.objects.election import CANDIDATE_BYTES_MAX, ElectionKeys, mark
 from fencelock._core.port import Port
-from fencelock._handles.body import Bodies, Body, ending
+from fencelock._handles.body import Body
 from fencelock._handles.handle import Caller, Holds, describe
 from fencelock._runtime import process
 from fencelock.errors import NotAcquired
 from fencelock.options import LeaseOptions
 
 
-class Uses(Bodies):
-    """What relies on the leadership: bodies of ``with``, threads and tasks that campaigned."""
-
-    __slots__ = ()
-
-    def ending(self, frame: FrameType | None, unit: object) -> Body | None:
-        """Return the body that a frame ends; see ``ending``."""
-        return ending([each for each in tuple(self.begun) if each.inside], frame, unit)
-
-
 class CandidateHolds(Holds):
-    """The leadership of one candidate; its entry in the line contains its name."""
+    """The leadership of one candidate; its entry in the line contains its name.
+
+    Its ``bodies`` are all that rely on it: also the threads and tasks that campaigned.
+    """
 
     __slots__ = ("_ending", "campaigning", "cancels", "candidate")
 
@@ -52,7 +44,6 @@ class CandidateHolds(Holds):
         if self.cancels:  # all bodies that rely on it, not one
             chosen = chosen._replace(on_lost=self._cancel)
         super().__init__(keys, chosen, hold_type)
-        self.bodies: Bodies = Uses()
         self._ending: Hold | None = None  # the last user is leaving it just now
         name = f"{socket.gethostname()[:100]}:{os.getpid()}"
         if candidate is not None:
@@ -88,7 +79,7 @@ class CandidateHolds(Holds):
         """Note that a thread or task relies on this leadership. Under the port's mutex."""
         use.held = lease
         alike = [each for each in self.bodies.begun if each.unit == use.unit and each.held is lease]
-        if use.inside or all(each.inside for each in alike):
+        if use.entered or all(each.entered for each in alike):
             self.bodies.begun.append(use)
 
     def leave(self, use: Body) -> Hold | None:
@@ -99,7 +90,7 @@ class CandidateHolds(Holds):
         self.bodies.discard(use)
         left = tuple(self.bodies.begun)
         alike = [each for each in left if each.unit == use.unit and each.held is use.held]
-        if use.inside and not any(each.inside for each in alike):
+        if use.entered and not any(each.entered for each in alike):
             for each in alike:
                 self.bodies.discard(each)
         hold: Hold | None = next((one for one in self._now() if one is use.held), None)
@@ -108,6 +99,10 @@ class CandidateHolds(Holds):
             return None
         self._ending = hold
         return hold
+
+    def watched(self, body: Body) -> Body | None:
+        """Return the body: a loss cancels each."""
+        return body
 
     def take_back(self, body: Body) -> Sequence[Hold]:
         """End an interrupted body, or campaign; return what is left of it to release.
@@ -125,7 +120,7 @@ class CandidateHolds(Holds):
     def forget(self, hold: Hold) -> None:
         """Forget who relies on a leadership that is over. Its bodies end by themselves."""
         for each in tuple(self.bodies.begun):
-            if each.held is hold and not each.inside:
+            if each.held is hold and not each.entered:
                 self.bodies.discard(each)
 
     def take_this(self, hold: Hold, taken: list[Hold]) -> None:

@@ -98,7 +98,8 @@ def lease_options(
     if linger is not None:
         _refuse_linger(chosen)
         chosen = chosen._replace(linger=options.linger(linger, chosen.first_ttl()))
-    chosen = chosen._replace(lone_timeout=bool(chosen.timeout) and ttl is None)
+    doubtful = kind in {"lock", "rlock"} and ttl is None  # as redis-py has them
+    chosen = chosen._replace(lone_timeout=doubtful and bool(chosen.timeout))
     return _shared(chosen) if chosen.on_lost is None else chosen
 
 
@@ -280,7 +281,7 @@ class Holds:
     def again(self, unit: object) -> Hold | None:
         """Return the hold that a thread or task enters once more, or None.
 
-        Raises NotAcquired where it may not enter again: the holder of a strict handle (X6).
+        Raises NotAcquired where it may not enter again: the holder of a strict handle.
         """
         if self.options.strict and self.of(unit) is not None:
             text = f"already locked: {self.keys.name!r} is held by this thread or task"
@@ -400,6 +401,10 @@ class Holds:
                 return hold
         self.bodies.discard(body)
         raise self.not_held()
+
+    def watched(self, body: Body) -> Body | None:
+        """Return the body whose task a loss may have cancelled, if this is the last of its hold."""
+        return None if self.bodies.hold(body) else body.held.body
 
     def take_of_body(self, body: Body, taken: list[Hold]) -> None:
         """Take out the hold that the end of a body means; NotHeld when it was released inside."""

@@ -24,7 +24,7 @@ from fencelock._core.objects.semaphore_rwlock import (
     state,
 )
 from fencelock._core.port import Port
-from fencelock._handles.body import Bodies, Body
+from fencelock._handles.body import Body
 from fencelock._handles.handle import Caller, Holds
 from fencelock.errors import NotHeld, OverReleased, ServerUnsuitable
 from fencelock.options import LeaseOptions
@@ -157,13 +157,13 @@ class SemaphoreHolds(Holds):
         self._take([(hold, 0 if hold is body.held else hold.count - 1)], taken)
         self.bodies.discard(body)
 
-    def take_rest(self, body: Body, bodies: Bodies, taken: list[tuple[Hold, int]]) -> None:
+    def take_rest(self, body: Body, taken: list[tuple[Hold, int]]) -> None:
         """Take out the unreleased permits of a body, and the body; NotHeld when none is left."""
         if not self.keeps(body.held):
-            bodies.discard(body)
+            self.bodies.discard(body)
             raise self.not_held()
         self._take([(body.held, 0)], taken)
-        bodies.discard(body)
+        self.bodies.discard(body)
 
     def show(self, handle: object) -> str:
         """Return a handle's repr."""

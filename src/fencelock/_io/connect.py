@@ -108,10 +108,11 @@ async def _first(sockets: Sockets, found: Iterable[Found], until: float) -> sock
     """Return the first socket that is connected; begin with the next one while all are silent."""
     untried, dials = deque(found), dict[socket.socket, Any]()
     trouble: BaseException = OSError("the name has no address")
+    if untried:  # also where no time is left to begin
+        trouble = TimeoutError()
     try:
         while (untried or dials) and (left := until - now()) > 0:
             if untried:
-                trouble = TimeoutError()
                 left = min(left / len(untried), NEXT_SECONDS) if len(untried) > 1 else left
                 _begin(sockets, dials, untried.popleft())
             for sock, error in await sockets.ended(dials, left):

@@ -351,6 +351,7 @@ class AioPort(ProcessPort):
         began = now()
         try:
             await self.maintain()
+            await self.warn_of_eviction()
             if (mux := self.link.mux) is not None and mux.sound and mux.silent_since(began):
                 mux.retire()  # the next try must not wait on a connection that went silent
             self._failures = 0

@@ -20,9 +20,10 @@ from __future__ import annotations
 import atexit
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from itertools import count
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakValueDictionary, ref
 
@@ -68,6 +69,7 @@ class ClientOptions(NamedTuple):
     server_timeout: float
     node_timeout: float
     replicas: Acknowledgement | None = None
+    log_waits_after: float = inf
 
 
 class ProcessPort(Whole):
@@ -78,6 +80,7 @@ class ProcessPort(Whole):
     is_node = False  # of a quorum, whose port closes it
     recorder: Any = None  # of the client's history
     now: staticmethod[[], float] = staticmethod(clock.now)
+    _looked_at_memory = False
 
     def __init__(self, source: Any, given: ClientOptions) -> None:
         self.source: Any = source
@@ -89,11 +92,26 @@ class ProcessPort(Whole):
         self._start()
         _ports[id(self)] = self
 
+    async def warn_of_eviction(self) -> None:
+        """Warn once if the server may evict locks; for the thread or task that renews.
+
+        Not for a client that lives for a moment, and not where the server does not tell.
+        """
+        if self._looked_at_memory or clock.now() < self._made_at + LOOK_AFTER_SECONDS:
+            return
+        self._looked_at_memory = True
+        for port in self.nodes or (self,):
+            with suppress(Exception):  # it is only asked for people's sake
+                until, key = clock.now() + LOOK_SECONDS, self.given.prefix.encode()
+                _judge_memory(port.label, await port.command((b"INFO", b"memory"), key, until))
+
     def _start(self) -> None:
         """Begin with nothing: at first, and in a child process."""
         name = f"{channel_prefix(self.given.prefix)}@{os.urandom(8).hex()}"
         self.client_channel: bytes = name.encode()
+        self._made_at: float = clock.now()
         self.lines: Lines = Lines()
+        self.lines.log_waits_after = self.given.log_waits_after
         self.renewals: RenewalSchedule = RenewalSchedule(self.lines.holders)
         self.closing: bool = False  # no waiter may join a line any more
         self._jitter = int.from_bytes(os.urandom(4), "big")
@@ -220,6 +238,26 @@ class ProcessPort(Whole):
     def after_fork(self) -> None:
         """Drop all that belongs to the parent; runs in the child, before any other code."""
 
+
+def _judge_memory(label: str, info: bytes | str) -> None:
+    """Warn if a server may evict locks, once for each server of this process."""
+    text = info.decode(errors="replace") if isinstance(info, bytes) else str(info)
+    said = dict(line.partition(":")[::2] for line in text.splitlines())
+    policy, limit = said.get("maxmemory_policy", ""), said.get("maxmemory", "0")
+    if policy.startswith(("allkeys", "volatile")) and limit != "0" and label not in _warned:
+        _warned.add(label)
+        log.warning(
+            "%s evicts keys when its memory is full, and so locks (maxmemory-policy %s): set"
+            " noeviction, or use a server of their own for locks",
+            label,
+            policy,
+        )
+
+
+# How old a client is when it asks for the server's policy, and how long it waits for the answer.
+LOOK_AFTER_SECONDS: Final = 10.0
+LOOK_SECONDS: Final = 0.1
+_warned: set[str] = set()
 
 # So many clients that are dropped just after their use are a habit.
 DROPPED_MANY: Final = 100

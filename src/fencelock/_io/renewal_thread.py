@@ -64,6 +64,9 @@ class RenewedPort(Port, Protocol):
     def take_any(self, until: float) -> Connection:
         """Return a connection that hears revocations once it listens; ends like ``Pool.take``."""
 
+    async def warn_of_eviction(self) -> None:
+        """Warn once if the server may evict locks."""
+
 
 class RenewalThread:
     """Starts, wakes and ends the thread. Only one that works keeps the port alive."""
@@ -228,6 +231,7 @@ class RenewalThread:
             self._prepare_rest(port, next_at)
         else:
             run_blocking(port.maintain())
+            run_blocking(port.warn_of_eviction())
         return False
 
     def _ends(self, port: RenewedPort, idle: float) -> bool:

@@ -57,7 +57,10 @@ class LoopPorts:
 
     def here(self) -> AioPort:
         """Return the running loop's port, made when the loop first asks."""
-        loop = asyncio.get_running_loop()
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # none runs, or trio's
+            raise RuntimeError("AsyncClient needs asyncio: it has no running loop here") from None
         if not mark[0]:
             notice()
         port = self._ports.get(id(loop))

@@ -26,19 +26,19 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # By our option, which the call must have, and what to say: what other libraries call it. Of several
 # hints for one name, the first that fits the call.
 HINTS: Final = {
-    ("ttl", "the length of a lease is ttl="): """
+    ("ttl", "the length of a lease is ttl=, in seconds"): """
         expire expiry expires expiration ex px duration auto_release_time lock_timeout lease_time
-        lease_timeout expire_time lock_ttl ttl_ms ttl_seconds lease lease_duration
+        lease_timeout expire_time lock_ttl ttl ttl_seconds lease lease_duration
         internal_lock_timeout lock_expire
     """,
-    ("blocking", "it is an option of what is acquired, as in lock(name, ttl=)"): """
+    ("blocking", "it is an option of what is acquired, as in lock(name, ttl=), in seconds"): """
         ttl expire expiry expires expiration ex px duration auto_release_time lock_timeout
-        lease_time lease_timeout expire_time lock_ttl ttl_ms ttl_seconds lease lease_duration
+        lease_time lease_timeout expire_time lock_ttl ttl_seconds lease lease_duration
         renew max_hold max_renewals on_lost label wait
     """,
-    ("timeout", "how long to wait is timeout="): """
-        blocking_timeout acquire_timeout wait_timeout max_wait wait_time context_manager_timeout
-        block_timeout
+    ("timeout", "how long to wait is timeout=, in seconds"): """
+        timeout blocking_timeout acquire_timeout wait_timeout max_wait wait_time
+        context_manager_timeout block_timeout
     """,
     ("wait", "waiters wait in line; to poll, pass wait=Poll(interval=, max_tries=)"): """
         sleep retry_delay retry_interval poll_interval retry_delay_min retry_delay_max delay
@@ -72,13 +72,16 @@ HINTS: Final = {
     """,
     (
         "server_timeout",
-        "how long to retry a silent server is server_timeout=; a lock has a timeout= of its own",
+        "to retry a silent server takes server_timeout=, in seconds; a lock has its own timeout=",
     ): "timeout socket_timeout socket_connect_timeout",
 }
 OPTIONS: Final[dict[str, list[tuple[str, str]]]] = {}
 for _hint, _names in HINTS.items():
     for _name in _names.split():
         OPTIONS.setdefault(_name, []).append(_hint)
+
+# What a name ends with whose value is milliseconds.
+_MILLISECONDS: Final = ("_ms", "_msec", "_msecs", "_millis", "_milliseconds")
 
 # By the class, how a client makes its objects.
 MAKERS: Final = {
@@ -149,12 +152,15 @@ def _wrong(function: FunctionType, args: Any, options: dict[str, Any]) -> str | 
 
 def _instead(name: str, options: dict[str, Any], known: tuple[str, ...]) -> str:
     """Return what to write instead of an option that is not ours."""
-    for ours, hint in OPTIONS.get(name, ()):
+    span = next((name.removesuffix(each) for each in _MILLISECONDS if name.endswith(each)), name)
+    for ours, hint in OPTIONS.get(span, ()):
         if ours not in known:
             continue
         if name == "blocking_timeout" and "timeout" in options and "ttl" not in options:
             return f": {hint}; what is timeout= in redis-py, the length of a lease, is ttl="
         return f": {hint}"
+    if span != name and span in known:
+        return f"; did you mean {span}=, in seconds?"
     import difflib  # noqa: PLC0415 - only for this error
 
     alike = difflib.get_close_matches(name, known, n=1)
@@ -215,6 +221,7 @@ CONDITION: Final = (
     " BLPOP beside a lock"
 )
 SIDES: Final = "take one of its sides, .read or .write"
+FENCE: Final = "a fence is that of the lease: `with lock as lease: lease.fence`"
 RENEW: Final = "a lease is renewed automatically; to renew it now, call renew() of its lease"
 
 

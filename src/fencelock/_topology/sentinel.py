@@ -211,6 +211,9 @@ class MasterState:
                 f"a Sentinel refuses fencelock's request: {denied}", code=denied.code
             ) from denied
         label = self._service.label
+        if any("unknown command" in str(error).lower() for error in errors):
+            scheme = label.partition("+sentinel://")[0] if "+sentinel://" in label else "redis"
+            raise ServerUnsuitable(f"{label}: this is no Sentinel: use {scheme}://")
         if errors and all("no such master" in str(error).lower() for error in errors):
             raise ServerUnsuitable(f"{label}: no Sentinel has a service of that name")
         detail = "; ".join(dict.fromkeys(map(str, errors))) or "no answer in time"

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from fencelock._core.look.history import Recorder
 
 Method = TypeVar("Method", bound=Callable[..., Any])
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 # A callback may be a coroutine function, and a lost lease may cancel the body that relies on it.
 ASYNCHRONOUS: Final = True
@@ -50,19 +49,14 @@ def by_caller(method: Method) -> Method:
     return method
 
 
-def from_first_instruction(function: Function) -> Function:
-    """Return the function: Ctrl-C cancels a task where it waits, and nowhere else."""
-    return function
-
-
 def caller() -> asyncio.Task[Any]:
     """Return the task that makes this call."""
     try:
         task = asyncio.current_task()
-    except RuntimeError:  # no loop runs
+    except RuntimeError:  # no loop runs, or trio's
         task = None
     if task is None:
-        raise RuntimeError("fencelock's asyncio face must be used from a task")
+        raise RuntimeError("AsyncClient needs asyncio: no task of it makes this call")
     if _by_caller and id(getattr(task.get_coro(), "cr_code", None)) in _by_caller:
         return _who_waits_for(task)
     return task

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator, Callable
 
 from fencelock import options
@@ -19,12 +18,12 @@ from fencelock._core.objects.election import (
     leader,
     next_change,
 )
-from fencelock._handles.body import UNSURE, Body, raise_release_error
+from fencelock._handles.body import Body, raise_release_error
 from fencelock._handles.election import CandidateHolds
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.tasks import run_release
 from fencelock._runtime.hints import made_by_clients
-from fencelock.aio.caller import awaited, caller, from_first_instruction, was_stopped, watch
+from fencelock.aio.caller import awaited, caller, watch
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncHolder
 from fencelock.errors import FencelockError, NotHeld
@@ -90,28 +89,27 @@ class AsyncElection(AsyncHolder):
             ServerError, OutcomeUnknown, ValueError, OverflowError: as ``AsyncLock.acquire``.
         """
         seconds = options.acquire_timeout(timeout, blocking=blocking)
-        use = Body(None, caller())
-        use.inside = False
+        use = Body(caller())
         try:
-            elected = await self._stand(use, seconds)
-            return elected
+            hold = await self._enter(use, seconds)
+            return hold is not None
         except BaseException:
             self._undo(use)
             raise
 
-    async def _stand(self, use: Body, seconds: float | None) -> bool:
+    async def _enter(self, use: Body, seconds: float | None) -> Hold | None:
         """Join the leadership, or campaign; the frame that called undoes it after an interrupt."""
         holds, port = self._holds, self._port()
         with port.mutex:
             if holds.join(use):
-                return True
+                return use.held  # type: ignore[no-any-return]  # it is a hold
         for lost in holds.begin(use):
             give_up(port, lost)
         try:
             attempt = use.attempt = holds.attempt(port, use.unit)
             hold = use.held = await acquire(port, attempt, seconds)
             if hold is None:
-                return False
+                return None
             with port.mutex:
                 holds.rely(use, hold)
         finally:
@@ -120,10 +118,14 @@ class AsyncElection(AsyncHolder):
         if self._on_elected is not None:
             try:
                 await awaited(self._on_elected(hold))  # type: ignore[arg-type]  # it is of our type
-            except BaseException as error:
-                await self._end(hold, error)
+            except Exception as error:
+                try:
+                    await self._give_up(hold)
+                except FencelockError as trouble:
+                    raise_release_error(trouble, error, f"release of {self.name!r}")
+                use.attempt = None  # it is given back
                 raise
-        return True
+        return hold
 
     async def resign(self) -> None:
         """Give up the leadership; the next candidate in line is elected.
@@ -185,73 +187,33 @@ class AsyncElection(AsyncHolder):
         span = None if timeout is None else options.positive("timeout", timeout)
         return AsyncLeaderChanges(self._port, self._holds, span)
 
-    async def __aenter__(self) -> AsyncLease:
-        """Campaign within the handle's ``timeout`` and return the lease.
+    def _begun(self, body: Body, hold: Hold | None) -> AsyncLease:
+        """Return the lease for a body that begins."""
+        if hold is None:
+            raise self._holds.not_granted(body.attempt)
+        if self._holds.cancels:
+            watch(body)
+        return hold  # type: ignore[return-value]  # it is of our type
 
-        Raises:
-            AcquireTimeout: it was not elected in time; and all that ``campaign`` raises.
-        """
-        use = Body(sys._getframe().f_back, caller())  # noqa: SLF001 - see body.py
-        use.inside = True
-        try:
-            if not await self._stand(use, self._holds.options.timeout):
-                raise self._holds.not_granted(use.attempt)
-            if self._holds.cancels:
-                watch(use)
-            return use.held  # type: ignore[no-any-return]  # it is of our type
-        except BaseException:
-            self._undo(use)
-            raise
-
-    @from_first_instruction
-    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Resign, unless other tasks still lead by this handle, or it was handed over.
-
-        Raises:
-            NotHeld: several bodies of this handle are open, and which one ends is unknown.
-            LeaseLost: the leadership had ended before; and all that ``resign`` raises. When the
-                body raised, its error goes on and this one is logged.
-        """
-        try:
-            body = self._holds.bodies.ending(sys._getframe().f_back, caller())  # noqa: SLF001 - as above
-            if body is not None:
-                await self._leave(body, error)
-        except BaseException:
-            self._abandon(locals(), sys._getframe().f_back)  # noqa: SLF001 - as above
-            raise
-
-    def _undo(self, body: Body) -> None:
-        """Take back a campaign or body that was interrupted."""
-        port = self._port()
-        with port.mutex:
-            left = self._holds.take_back(body)
-        for hold in left:
-            give_up(port, hold)
-
-    async def _leave(self, use: Body, error: BaseException | None) -> None:
-        """End a body; resign if no other code relies on the leadership."""
-        what = f"to resign from {self.name!r}"
-        if use is UNSURE:
-            raise_release_error(self._holds.unsure(), error, what)
+    async def _end_body(self, body: Body | None) -> None:
+        """Resign, unless other tasks still lead by this handle, or it was handed over."""
+        if body is None:
             return
         with self._port().mutex:
-            hold = self._holds.leave(use)
-        stopped = was_stopped(use, error)
+            hold = self._holds.leave(body)
         if hold is not None:
-            await self._end(hold, error, stopped=stopped)
-        elif use.held.lost:
-            raise_release_error(use.held.lost_error(), error, what, stopped=stopped)
+            await self._give_up(hold)
+        elif body.held.lost:
+            raise body.held.lost_error()
 
-    async def _end(self, hold: Hold, error: BaseException | None, *, stopped: bool = False) -> None:
-        """Give a leadership up, unless another task does; the error of a body goes first."""
+    async def _give_up(self, hold: Hold) -> None:
+        """Give a leadership up, unless another task does."""
         holds, port = self._holds, self._port()
         try:
             flow = take_and_release(port, lambda taken: holds.take_this(hold, taken))
             await run_release(flow, self, port)
         except NotHeld:
             return  # resigned, or handed over, in this moment
-        except FencelockError as trouble:
-            raise_release_error(trouble, error, f"to resign from {self.name!r}", stopped=stopped)
         announce(port, holds.keys)
 
     def __repr__(self) -> str:

@@ -126,7 +126,8 @@ class AsyncLatch(AsyncSignal):
     async def count_down(self, n: int = 1) -> int:
         """Count down by ``n``, to 0 at most; return how much is left. At 0 all waiters go on.
 
-        A request that is repeated because its answer was lost counts once.
+        A request that is repeated because its answer was lost counts once, however late: the
+        server remembers it for a minute and twice the client's ``server_timeout``.
 
         Raises:
             ServerUnreachable, OutcomeUnknown: no answer came within ``server_timeout``; when it is

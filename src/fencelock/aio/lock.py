@@ -5,65 +5,51 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from types import FrameType
 from typing import TYPE_CHECKING, Any, Never
 
 from fencelock import options
 from fencelock._core.lock.acquire import acquire, withdraw
-from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.release import (
     release_for_owner,
-    release_in_background,
-    retire,
     take_and_release,
 )
 from fencelock._core.lock.renew import renew_now
-from fencelock._handles.body import UNSURE, Body, raise_release_error
+from fencelock._handles.body import Body
 from fencelock._handles.handle import DropFinalizer, Holds
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.tasks import run_release
-from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, refuse_options, unnamed
-from fencelock._runtime.process import ProcessBound
+from fencelock._runtime.hints import (
+    FENCE,
+    RENEW,
+    Elsewhere,
+    made_by_clients,
+    refuse_options,
+    unnamed,
+)
 from fencelock.aio.caller import (
     by_caller,
     caller,
-    from_first_instruction,
     home_of,
     task_now,
-    was_stopped,
-    watch,
 )
+from fencelock.aio.entered import AsyncEntered
 from fencelock.aio.lease import AsyncLease
-from fencelock.errors import FencelockError
 
 
 @unnamed
-class AsyncHolder(ProcessBound):
+class AsyncHolder(AsyncEntered):
     """What all handles share that hold leases."""
 
-    __slots__ = ("__weakref__", "_finalizer", "_holds", "_port")
+    __slots__ = ("__weakref__", "_finalizer")
+
+    if not TYPE_CHECKING:
+        fence = Elsewhere(FENCE)
 
     @made_by_clients
     def __init__(self, port: Callable[[], AioPort], holds: Any) -> None:
         self._port = port
         self._holds = holds
-
-    def _undo(self, body: Body) -> None:
-        """Take back what a body holds, or an acquire whose caller never got it."""
-        # Each acquire calls it itself: in threads a signal may come while a helper returns.
-        port, attempt = self._port(), body.attempt
-        if isinstance(attempt, Attempt) and not self._holds.keeps(attempt.hold):
-            withdraw(port, attempt)  # a second Ctrl-C may have stopped that
-        for hold in self._holds.take_back(body):
-            retire(port, hold)
-            release_in_background(port, hold)
-
-    def _abandon(self, known: dict[str, Any], frame: FrameType | None) -> None:
-        """Take back what is left of a body whose end raised, perhaps before it was looked for."""
-        body = known["body"] if "body" in known else self._holds.bodies.ending(frame, caller())
-        if body is not None:
-            self._undo(body)
 
     async def _give_back(self, *, only_own: bool = False) -> int:
         port, task = self._port(), caller()
@@ -97,31 +83,36 @@ class AsyncHandle(AsyncHolder):
         reacquire = Elsewhere(RENEW)
         refresh = Elsewhere(RENEW)
 
-    def _entered(self, body: Body, hold: Hold | None) -> Any:
-        """Return the lease for a body that begins; a loss may cancel the body from here on."""
-        if hold is None:
-            raise self._holds.not_granted(body.attempt)
-        self._holds.bodies.begin(body)
-        if hold.terms.options.on_lost == "cancel" and hold.body is None:
-            watch(body)
-        return hold
+    @by_caller
+    async def acquire(
+        self, blocking: bool = True, timeout: options.Seconds = -1, **other: Never
+    ) -> bool:
+        """Acquire it, or enter it once more; True when granted, False when not in time.
 
-    async def _end(self, body: Body | None, error: BaseException | None) -> None:
-        """End a body; the error of the body goes first."""
-        stopped = False
+        Waits in line for ever, or for ``timeout`` seconds; ``blocking=False`` tries once. To enter
+        again sends nothing while the lease is renewed by itself, and keeps the fence. However it
+        ends without what it asked for, it leaves no place in line and nothing held behind.
+
+        Raises:
+            NotAcquired: this task would wait for itself; see the class.
+            LeaseLost: this task entered before, or holds another side, and that lease is lost.
+            ServerUnsuitable: a name is in use as another kind of object, or with another limit.
+            ServerUnreachable, OutcomeUnknown: no answer within the timeout or ``server_timeout``.
+            ServerError: the server refuses (permission, kind of key, memory, read-only).
+            ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
+        """
+        if other:
+            refuse_options(self, other, "blocking", "timeout")
+        seconds = options.acquire_timeout(timeout, blocking=blocking)
+        if self._holds.options.lone_timeout:
+            self._holds.doubt_timeout()
+        body = Body(caller())
         try:
-            if body is UNSURE:
-                raise self._holds.unsure()
-            if body and body.held.body is not None and not self._holds.bodies.hold(body):
-                stopped = was_stopped(body.held.body, error)  # it is the last one
-            await self._end_body(body)
-        except FencelockError as trouble:
-            what = f"release of {self._holds.title!r}"
-            raise_release_error(trouble, error, what, stopped=stopped)
-
-    async def _end_body(self, body: Body | None) -> None:
-        """Release what a body held; see the subclasses. Without a body, as ``release`` does."""
-        raise NotImplementedError
+            hold = await self._enter(body, seconds)
+            return hold is not None
+        except BaseException:
+            self._undo(body)
+            raise
 
 
 @unnamed
@@ -187,36 +178,6 @@ class AsyncLockBase(AsyncHandle):
         # Together: a signal handler may run between any two calls.
         hold.count, body.held = hold.count + 1, hold
         return hold
-
-    async def __aenter__(self) -> AsyncLease:
-        """Enter within the handle's ``timeout`` and return the lease.
-
-        Raises:
-            AcquireTimeout: it was not granted in time; and all that ``acquire`` raises.
-        """
-        body = Body(sys._getframe().f_back, caller())  # noqa: SLF001 - see body.py
-        try:
-            lease = self._entered(body, await self._enter(body, self._holds.options.timeout))
-            return lease  # type: ignore[no-any-return]  # acquire() was given its type
-        except BaseException:
-            self._undo(body)
-            raise
-
-    @from_first_instruction
-    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Release, as ``release`` does.
-
-        Raises:
-            NotHeld: several bodies of this handle are open, and which one ends is unknown.
-            LeaseLost: the lease had ended before; and all that ``release`` raises. When the body
-                raised, its error goes on and this one is logged.
-        """
-        try:
-            body = self._holds.bodies.ending(sys._getframe().f_back, caller())  # noqa: SLF001 - as above
-            await self._end(body, error)
-        except BaseException:
-            self._abandon(locals(), sys._getframe().f_back)  # noqa: SLF001 - as above
-            raise
 
     async def _end_body(self, body: Body | None) -> None:
         """Release what a body held, or leave it once."""
@@ -313,31 +274,6 @@ class AsyncRLock(AsyncLockBase):
     """
 
     __slots__ = ()
-
-    @by_caller
-    async def acquire(
-        self, blocking: bool = True, timeout: options.Seconds = -1, **other: Never
-    ) -> bool:
-        """Acquire the lock, or enter it once more; otherwise as ``AsyncLock.acquire``.
-
-        Re-entry keeps the fence, and renews a lease that is not renewed by itself.
-
-        Raises:
-            LeaseLost: this task entered before, and that lease is lost.
-            ServerError, OutcomeUnknown, ValueError, OverflowError: as ``AsyncLock.acquire``.
-        """
-        if other:
-            refuse_options(self, other, "blocking", "timeout")
-        seconds = options.acquire_timeout(timeout, blocking=blocking)
-        if self._holds.options.lone_timeout:
-            self._holds.doubt_timeout()
-        body = Body(None, caller())
-        try:
-            hold = await self._enter(body, seconds)
-            return hold is not None
-        except BaseException:
-            self._undo(body)
-            raise
 
     @by_caller
     async def release(self) -> int:

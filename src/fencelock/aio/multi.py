@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import Never
 
-from fencelock import options
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.multi import acquire_all, release_all
 from fencelock._handles.body import Body
 from fencelock._handles.multi import MultiHolds
 from fencelock._io.tasks import run_release
-from fencelock._runtime.hints import refuse_options
 from fencelock.aio.caller import (
     by_caller,
     caller,
-    from_first_instruction,
     task_now,
 )
 from fencelock.aio.lease import AsyncMultiLease
 from fencelock.aio.lock import AsyncHandle
-from fencelock.options import Seconds
 
 
 class AsyncMultiLock(AsyncHandle):
     """Several locks that are taken and given back together; ``AsyncClient.multi`` makes it.
+
+    If all are plain locks, free and without waiters, one command takes them. Otherwise it waits in
+    line for one after the other, in the order of their keys, and keeps those that it has: so two
+    of them never wait for each other.
 
     Parts may also be sides of reader/writer locks and permits of semaphores. Acquiring again in
     the task that holds them waits. Many tasks may use one handle. Any task may release. A
@@ -48,34 +46,6 @@ class AsyncMultiLock(AsyncHandle):
         """Return this task's lease of this handle, else the newest of any task, else None."""
         hold = self._holds.lease_for(task_now())
         return None if hold is None else hold.joint
-
-    @by_caller
-    async def acquire(self, blocking: bool = True, timeout: Seconds = -1, **other: Never) -> bool:
-        """Acquire all locks; True when all were granted, False when not all were in time.
-
-        If all are plain locks, free and without waiters, one command takes them. Otherwise it waits
-        in line for one after the other, in the order of their keys, and keeps those that it has: so
-        two of them never wait for each other. It waits for ever, or for ``timeout`` seconds;
-        ``blocking=False`` tries once. However it ends without all of them, it leaves none held.
-
-        Raises:
-            NotAcquired: this task reads what it asks to write, and would wait for itself.
-            LeaseLost: this task held a side of a reader/writer lock before, and has lost it.
-            ServerUnsuitable: a semaphore is in use with another limit, or a name is another kind.
-            ServerUnreachable, OutcomeUnknown: no answer within the timeout or ``server_timeout``.
-            ServerError: the server refuses (permission, kind of key, memory, read-only).
-            ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
-        """
-        if other:
-            refuse_options(self, other, "blocking", "timeout")
-        seconds = options.acquire_timeout(timeout, blocking=blocking)
-        body = Body(None, caller())
-        try:
-            hold = await self._enter(body, seconds)
-            return hold is not None
-        except BaseException:
-            self._undo(body)
-            raise
 
     @by_caller
     async def release(self) -> None:
@@ -128,34 +98,18 @@ class AsyncMultiLock(AsyncHandle):
         body.held = None if granted is None else holds.join(granted)
         return body.held  # type: ignore[no-any-return]  # see above
 
-    async def __aenter__(self) -> AsyncMultiLease:
+    async def __aenter__(self) -> AsyncMultiLease:  # type: ignore[override]  # of all of them
         """Acquire all within the handle's ``timeout`` and return the lease.
 
         Raises:
             AcquireTimeout: not all were granted in time; and all that ``acquire`` raises.
         """
-        body = Body(sys._getframe().f_back, caller())  # noqa: SLF001 - see body.py
+        body = Body(caller(), id(self))
         try:
-            hold = self._entered(body, await self._enter(body, self._holds.options.timeout))
+            hold = self._begun(body, await self._enter(body, self._holds.options.timeout))
             return hold.joint  # type: ignore[no-any-return]  # it was made with our type
         except BaseException:
             self._undo(body)
-            raise
-
-    @from_first_instruction
-    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Release all of them, as ``release`` does.
-
-        Raises:
-            NotHeld: several bodies of this handle are open, and which one ends is unknown.
-            LeaseLost: a lease had ended before; and all that ``release`` raises. When the body
-                raised, its error goes on and this one is logged.
-        """
-        try:
-            body = self._holds.bodies.ending(sys._getframe().f_back, caller())  # noqa: SLF001 - as above
-            await self._end(body, error)
-        except BaseException:
-            self._abandon(locals(), sys._getframe().f_back)  # noqa: SLF001 - as above
             raise
 
     async def _end_body(self, body: Body | None) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Never
+from typing import TYPE_CHECKING
 
-from fencelock import options
-from fencelock._handles.body import Body
 from fencelock._handles.rwlock import SideHolds
 from fencelock._io.port_asyncio import AioPort
-from fencelock._runtime.hints import SIDES, Elsewhere, made_by_clients, refuse_options, unnamed
+from fencelock._runtime.hints import SIDES, Elsewhere, made_by_clients, unnamed
 from fencelock._runtime.process import ProcessBound
-from fencelock.aio.caller import by_caller, caller
+from fencelock.aio.caller import by_caller
 from fencelock.aio.lock import AsyncLockBase
 
 
@@ -22,36 +20,6 @@ class AsyncRWLockSide(AsyncLockBase):
     __slots__ = ()
 
     _holds: SideHolds
-
-    @by_caller
-    async def acquire(
-        self, blocking: bool = True, timeout: options.Seconds = -1, **other: Never
-    ) -> bool:
-        """Acquire this side, or enter it once more; True when granted, False when not in time.
-
-        Waits in line for ever, or for ``timeout`` seconds; ``blocking=False`` tries once. Entering
-        again sends nothing while the lease is renewed by itself, and keeps the fence. When it ends
-        without the lock, by timeout, error or cancellation, it leaves no place in line and no
-        grant behind.
-
-        Raises:
-            NotAcquired: this task reads and asks to write, which would wait for itself; or it
-                writes already, without ``reentrant=True``.
-            LeaseLost: this task entered before, and that lease is lost.
-            ServerUnreachable, OutcomeUnknown: no answer within the timeout or ``server_timeout``.
-            ServerError: the server refuses (permission, kind of key, memory, read-only).
-            ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
-        """
-        if other:
-            refuse_options(self, other, "blocking", "timeout")
-        seconds = options.acquire_timeout(timeout, blocking=blocking)
-        body = Body(None, caller())
-        try:
-            hold = await self._enter(body, seconds)
-            return hold is not None
-        except BaseException:
-            self._undo(body)
-            raise
 
     @by_caller
     async def release(self) -> int:
@@ -114,6 +82,9 @@ class AsyncRWLock(ProcessBound):
     Made by ``AsyncClient.rwlock``. Each reader and each writer has a lease of its own. First come,
     first served: adjacent readers in line are granted together, and no waiter overtakes another, so
     that neither side is starved. Fences order reads and writes.
+
+    What a task holds counts for all handles of its client. Two clients know nothing of each
+    other: do not nest their locks, as each would wait for the other.
     """
 
     __slots__ = ("read", "write")

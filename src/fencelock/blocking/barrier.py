@@ -27,6 +27,12 @@ class Barrier(ProcessBound):
     out or dies, or when a client aborts it, and stays broken until ``reset``. A party that dies is
     found after 4 to 6 s, one that is frozen after 7 to 9 s. A barrier that is not used for
     ``idle_ttl`` is forgotten: the next use starts afresh. It has no owner and no lease.
+
+    An outage that is shorter than ``server_timeout`` breaks nothing: afterwards each party has the
+    full time again to prove that it lives. One that alone cannot reach the server counts as dead
+    after 7 s. While an action runs, all parties have arrived: one that gives up then still counts,
+    and one that arrives then waits for the next round. An action may take up to a day; a process
+    that is frozen in its action delays the others until their timeouts.
     """
 
     __slots__ = ("__weakref__", "_action", "_port", "_seen", "_spec", "_timeout")

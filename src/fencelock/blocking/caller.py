@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.select_blocking import port_for
 from fencelock._io.threads import later, run_blocking
-from fencelock._runtime.first_instruction import from_first_instruction
 
 if TYPE_CHECKING:
     from fencelock._core.look.history import Recorder
 
-__all__ = ["from_first_instruction", "later"]
+__all__ = ["later"]
 
 T = TypeVar("T")
 

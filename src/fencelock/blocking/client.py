@@ -81,6 +81,7 @@ class Client(Factories):
         replicas_timeout: Seconds = options.REPLICAS_TIMEOUT,
         node_timeout: Seconds = options.NODE_TIMEOUT,
         history: bool | History = False,
+        log_waits_after: Seconds | None = options.LOG_WAITS_AFTER,
     ) -> None:
         """Check the options; connects when the first lock is asked for.
 
@@ -112,6 +113,8 @@ class Client(Factories):
         With ``history=True`` this client's waits of 100 ms or more, losses, revocations and
         deadlocks are kept on the server, for the method ``history`` and for ``fencelock history``;
         ``History(...)`` says how many and for how long.
+        ``log_waits_after`` is how long a wait for a lock lasts before it is a line of the log, at
+        INFO, 10 s; further lines come ever later. None: no wait is logged.
 
         Raises:
             TypeError: ``source`` is something else, or a client of the other kind: ``Client`` takes
@@ -138,6 +141,7 @@ class Client(Factories):
             server_timeout=self._server_timeout,
             node_timeout=options.positive("node_timeout", node_timeout),
             replicas=options.acknowledgement(replicas, replicas_timeout),
+            log_waits_after=options.log_waits_after(log_waits_after),
         )
         self._defaults = given._replace(quorum=quorum, acknowledged=bool(replicas), server=server)
         self._within = set()
@@ -212,7 +216,8 @@ class Client(Factories):
         pass it. The other options are those of ``lock``; the default of ``template`` is ``name``.
 
         ``on_busy`` says what a call does when the lock is held: ``"wait"`` waits in line, for
-        ``timeout`` seconds at most; ``"skip"`` returns None at once, without a call; ``"raise"``
+        ``timeout`` seconds at most; ``"skip"`` returns None without a call, at once or after a
+        ``timeout`` that is given; ``"raise"``
         raises NotAcquired at once. A call from within itself, with the same name and in the same
         thread or task, would wait for itself for ever: it is busy at once, and raises or skips.
 

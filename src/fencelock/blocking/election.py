@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 
 from fencelock import options
@@ -20,13 +19,13 @@ from fencelock._core.objects.election import (
     leader,
     next_change,
 )
-from fencelock._handles.body import UNSURE, Body, raise_release_error
+from fencelock._handles.body import Body, raise_release_error
 from fencelock._handles.election import CandidateHolds
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking, run_release
 from fencelock._runtime import process
 from fencelock._runtime.hints import made_by_clients
-from fencelock.blocking.caller import awaited, from_first_instruction, was_stopped, watch
+from fencelock.blocking.caller import awaited, watch
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Holder
 from fencelock.errors import FencelockError, NotHeld
@@ -92,28 +91,27 @@ class Election(Holder):
             ServerError, OutcomeUnknown, ValueError, OverflowError: as ``Lock.acquire``.
         """
         seconds = options.acquire_timeout(timeout, blocking=blocking)
-        use = Body(None, process.here.unit)
-        use.inside = False
+        use = Body(process.here.unit)
         try:
-            elected = self._stand(use, seconds)
-            return elected
+            hold = self._enter(use, seconds)
+            return hold is not None
         except BaseException:
             self._undo(use)
             raise
 
-    def _stand(self, use: Body, seconds: float | None) -> bool:
+    def _enter(self, use: Body, seconds: float | None) -> Hold | None:
         """Join the leadership, or campaign; the frame that called undoes it after an interrupt."""
         holds, port = self._holds, self._port
         with port.mutex:
             if holds.join(use):
-                return True
+                return use.held  # type: ignore[no-any-return]  # it is a hold
         for lost in holds.begin(use):
             give_up(port, lost)
         try:
             attempt = use.attempt = holds.attempt(port, use.unit)
             hold = use.held = run_blocking(acquire(port, attempt, seconds))
             if hold is None:
-                return False
+                return None
             with port.mutex:
                 holds.rely(use, hold)
         finally:
@@ -122,10 +120,14 @@ class Election(Holder):
         if self._on_elected is not None:
             try:
                 awaited(self._on_elected(hold))  # type: ignore[arg-type]  # it is of our type
-            except BaseException as error:
-                self._end(hold, error)
+            except Exception as error:
+                try:
+                    self._give_up(hold)
+                except FencelockError as trouble:
+                    raise_release_error(trouble, error, f"release of {self.name!r}")
+                use.attempt = None  # it is given back
                 raise
-        return True
+        return hold
 
     def resign(self) -> None:
         """Give up the leadership; the next candidate in line is elected.
@@ -187,73 +189,33 @@ class Election(Holder):
         span = None if timeout is None else options.positive("timeout", timeout)
         return LeaderChanges(self._port, self._holds, span)
 
-    def __enter__(self) -> Lease:
-        """Campaign within the handle's ``timeout`` and return the lease.
+    def _begun(self, body: Body, hold: Hold | None) -> Lease:
+        """Return the lease for a body that begins."""
+        if hold is None:
+            raise self._holds.not_granted(body.attempt)
+        if self._holds.cancels:
+            watch(body)
+        return hold  # type: ignore[return-value]  # it is of our type
 
-        Raises:
-            AcquireTimeout: it was not elected in time; and all that ``campaign`` raises.
-        """
-        use = Body(sys._getframe().f_back, process.here.unit)  # noqa: SLF001 - see body.py
-        use.inside = True
-        try:
-            if not self._stand(use, self._holds.options.timeout):
-                raise self._holds.not_granted(use.attempt)
-            if self._holds.cancels:
-                watch(use)
-            return use.held  # type: ignore[no-any-return]  # it is of our type
-        except BaseException:
-            self._undo(use)
-            raise
-
-    @from_first_instruction
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Resign, unless other threads still lead by this handle, or it was handed over.
-
-        Raises:
-            NotHeld: several bodies of this handle are open, and which one ends is unknown.
-            LeaseLost: the leadership had ended before; and all that ``resign`` raises. When the
-                body raised, its error goes on and this one is logged.
-        """
-        try:
-            body = self._holds.bodies.ending(sys._getframe().f_back, process.here.unit)  # noqa: SLF001 - as above
-            if body is not None:
-                self._leave(body, error)
-        except BaseException:
-            self._abandon(locals(), sys._getframe().f_back)  # noqa: SLF001 - as above
-            raise
-
-    def _undo(self, body: Body) -> None:
-        """Take back a campaign or body that was interrupted."""
-        port = self._port
-        with port.mutex:
-            left = self._holds.take_back(body)
-        for hold in left:
-            give_up(port, hold)
-
-    def _leave(self, use: Body, error: BaseException | None) -> None:
-        """End a body; resign if no other code relies on the leadership."""
-        what = f"to resign from {self.name!r}"
-        if use is UNSURE:
-            raise_release_error(self._holds.unsure(), error, what)
+    def _end_body(self, body: Body | None) -> None:
+        """Resign, unless other threads still lead by this handle, or it was handed over."""
+        if body is None:
             return
         with self._port.mutex:
-            hold = self._holds.leave(use)
-        stopped = was_stopped(use, error)
+            hold = self._holds.leave(body)
         if hold is not None:
-            self._end(hold, error, stopped=stopped)
-        elif use.held.lost:
-            raise_release_error(use.held.lost_error(), error, what, stopped=stopped)
+            self._give_up(hold)
+        elif body.held.lost:
+            raise body.held.lost_error()
 
-    def _end(self, hold: Hold, error: BaseException | None, *, stopped: bool = False) -> None:
-        """Give a leadership up, unless another thread does; the error of a body goes first."""
+    def _give_up(self, hold: Hold) -> None:
+        """Give a leadership up, unless another thread does."""
         holds, port = self._holds, self._port
         try:
             flow = take_and_release(port, lambda taken: holds.take_this(hold, taken))
             run_release(flow, self, port)
         except NotHeld:
             return  # resigned, or handed over, in this moment
-        except FencelockError as trouble:
-            raise_release_error(trouble, error, f"to resign from {self.name!r}", stopped=stopped)
         announce(port, holds.keys)
 
     def __repr__(self) -> str:

@@ -147,7 +147,11 @@ class Factories(ProcessBound):
 
         Without ``owner`` the thread or task owns, as with ``threading.RLock``, and acquiring again
         sends nothing. With ``owner``, an id of your choice, all handles with that id own together,
-        in any thread, task, process or host; the count of their holds lives on the server.
+        in any thread, task, process or host; the count of their holds lives on the server. Keep
+        the handle that acquired: it renews the lease. One that holds nothing may release for the
+        owner, too.
+        In a pool of threads all jobs that a thread or task runs are one owner: acquire and release
+        in one job, or give each an ``owner``.
         The other options are those of ``lock``.
 
         Raises:
@@ -174,7 +178,8 @@ class Factories(ProcessBound):
         """Return a handle of the semaphore ``name`` with ``limit`` permits; sends nothing.
 
         All clients that use a name at a time must give the same limit: another one is refused while
-        a permit is held or waited for. Its ``set_limit`` changes the limit for all of them.
+        a permit is held or waited for. Its ``set_limit`` changes the limit for all of them;
+        handles that name the first limit or one of the last seven go on working.
         The other options are those of ``lock``, for the lease of each acquisition.
 
         Raises:

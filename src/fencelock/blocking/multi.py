@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import Never
 
-from fencelock import options
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.multi import acquire_all, release_all
@@ -16,17 +13,16 @@ from fencelock._handles.body import Body
 from fencelock._handles.multi import MultiHolds
 from fencelock._io.threads import run_blocking, run_release
 from fencelock._runtime import process
-from fencelock._runtime.hints import refuse_options
-from fencelock.blocking.caller import (
-    from_first_instruction,
-)
 from fencelock.blocking.lease import MultiLease
 from fencelock.blocking.lock import Handle
-from fencelock.options import Seconds
 
 
 class MultiLock(Handle):
     """Several locks that are taken and given back together; ``Client.multi`` makes it.
+
+    If all are plain locks, free and without waiters, one command takes them. Otherwise it waits in
+    line for one after the other, in the order of their keys, and keeps those that it has: so two
+    of them never wait for each other.
 
     Parts may also be sides of reader/writer locks and permits of semaphores. Acquiring again in
     the thread that holds them waits. Many threads may use one handle. Any thread may release. A
@@ -47,33 +43,6 @@ class MultiLock(Handle):
         """Return this thread's lease of this handle, else the newest of any thread, else None."""
         hold = self._holds.lease_for(process.here.unit)
         return None if hold is None else hold.joint
-
-    def acquire(self, blocking: bool = True, timeout: Seconds = -1, **other: Never) -> bool:
-        """Acquire all locks; True when all were granted, False when not all were in time.
-
-        If all are plain locks, free and without waiters, one command takes them. Otherwise it waits
-        in line for one after the other, in the order of their keys, and keeps those that it has: so
-        two of them never wait for each other. It waits for ever, or for ``timeout`` seconds;
-        ``blocking=False`` tries once. However it ends without all of them, it leaves none held.
-
-        Raises:
-            NotAcquired: this thread reads what it asks to write, and would wait for itself.
-            LeaseLost: this thread held a side of a reader/writer lock before, and has lost it.
-            ServerUnsuitable: a semaphore is in use with another limit, or a name is another kind.
-            ServerUnreachable, OutcomeUnknown: no answer within the timeout or ``server_timeout``.
-            ServerError: the server refuses (permission, kind of key, memory, read-only).
-            ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
-        """
-        if other:
-            refuse_options(self, other, "blocking", "timeout")
-        seconds = options.acquire_timeout(timeout, blocking=blocking)
-        body = Body(None, process.here.unit)
-        try:
-            hold = self._enter(body, seconds)
-            return hold is not None
-        except BaseException:
-            self._undo(body)
-            raise
 
     def release(self) -> None:
         """Release all that this thread holds by this handle, or else the newest of any thread.
@@ -124,34 +93,18 @@ class MultiLock(Handle):
         body.held = None if granted is None else holds.join(granted)
         return body.held  # type: ignore[no-any-return]  # see above
 
-    def __enter__(self) -> MultiLease:
+    def __enter__(self) -> MultiLease:  # type: ignore[override]  # of all of them
         """Acquire all within the handle's ``timeout`` and return the lease.
 
         Raises:
             AcquireTimeout: not all were granted in time; and all that ``acquire`` raises.
         """
-        body = Body(sys._getframe().f_back, process.here.unit)  # noqa: SLF001 - see body.py
+        body = Body(process.here.unit, id(self))
         try:
-            hold = self._entered(body, self._enter(body, self._holds.options.timeout))
+            hold = self._begun(body, self._enter(body, self._holds.options.timeout))
             return hold.joint  # type: ignore[no-any-return]  # it was made with our type
         except BaseException:
             self._undo(body)
-            raise
-
-    @from_first_instruction
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Release all of them, as ``release`` does.
-
-        Raises:
-            NotHeld: several bodies of this handle are open, and which one ends is unknown.
-            LeaseLost: a lease had ended before; and all that ``release`` raises. When the body
-                raised, its error goes on and this one is logged.
-        """
-        try:
-            body = self._holds.bodies.ending(sys._getframe().f_back, process.here.unit)  # noqa: SLF001 - as above
-            self._end(body, error)
-        except BaseException:
-            self._abandon(locals(), sys._getframe().f_back)  # noqa: SLF001 - as above
             raise
 
     def _end_body(self, body: Body | None) -> None:

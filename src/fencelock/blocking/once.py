@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from fencelock._core.lock.acquire import withdraw
 from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.once import (
     FinishedOnce,
@@ -160,25 +158,25 @@ class Once(ProcessBound, Generic[Given]):
         mark = RunningCalls(self._run_settings.under_way, me)
         if mark.found and self._run_settings.wait:
             raise nested_call_error(name, holds.options.server)
+        mine = Body(process.here.unit, id(run))
         try:  # whatever comes from here on, what is held is given back
-            port, attempt = self._port, holds.attempt(self._port, process.here.unit)
-            try:
-                begun = run_blocking(start(port, attempt, holds.options.timeout))
-            except BaseException:  # a signal's exception may come when the flow had ended
-                withdraw(port, attempt)
-                raise
+            port = self._port
+            attempt = mine.attempt = holds.attempt(port, mine.unit)
+            begun = run_blocking(start(port, attempt, holds.options.timeout))
             if not isinstance(begun, Hold):
                 if begun is None and self._run_settings.wait:
                     raise holds.timed_out(attempt)
                 by = None if begun else run_blocking(run_by(self._port, holds.keys))
                 return Outcome(name, begun, running=by)
             mark.put()
-            value = result_of(body(run.entered(begun)), plan.function)
+            value = result_of(body(run.entered(mine, begun)), plan.function)
             begun.body = None  # a loss cancels it no more
             return run.end(begun, self._run_settings.within, value)
         except BaseException as error:
             if holds.newest() is not None:
                 run.__exit__(type(error), error, error.__traceback__)
+            elif mine.held is None:  # a signal's exception may come when the flow had ended
+                run.undo(mine)
             raise
         finally:
             mark.clear()
@@ -191,11 +189,14 @@ class OnceLock(Lock):
 
     _holds: OnceHolds
 
-    def entered(self, hold: Hold) -> Lease:
+    def entered(self, body: Body, hold: Hold) -> Lease:
         """Return the lease for the body."""
-        body = Body(sys._getframe().f_back, process.here.unit)  # noqa: SLF001 - see body.py
         body.held = hold
-        return self._entered(body, hold)  # type: ignore[no-any-return]  # as in lock.py
+        return self._begun(body, hold)  # type: ignore[no-any-return]  # as in lock.py
+
+    def undo(self, body: Body) -> None:
+        """Withdraw a request."""
+        self._undo(body)
 
     def end(self, hold: Hold, within: float, value: Any) -> Outcome[Any]:
         """Keep the result, and end the run."""

@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Never
+from typing import TYPE_CHECKING
 
-from fencelock import options
-from fencelock._handles.body import Body
 from fencelock._handles.rwlock import SideHolds
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking
-from fencelock._runtime import process
-from fencelock._runtime.hints import SIDES, Elsewhere, made_by_clients, refuse_options, unnamed
+from fencelock._runtime.hints import SIDES, Elsewhere, made_by_clients, unnamed
 from fencelock._runtime.process import ProcessBound
 from fencelock.blocking.lock import LockBase
 
@@ -23,33 +20,6 @@ class RWLockSide(LockBase):
     __slots__ = ()
 
     _holds: SideHolds
-
-    def acquire(self, blocking: bool = True, timeout: options.Seconds = -1, **other: Never) -> bool:
-        """Acquire this side, or enter it once more; True when granted, False when not in time.
-
-        Waits in line for ever, or for ``timeout`` seconds; ``blocking=False`` tries once. Entering
-        again sends nothing while the lease is renewed by itself, and keeps the fence. When it ends
-        without the lock, by timeout, error or Ctrl-C, it leaves no place in line and no
-        grant behind.
-
-        Raises:
-            NotAcquired: this thread reads and asks to write, which would wait for itself; or it
-                writes already, without ``reentrant=True``.
-            LeaseLost: this thread entered before, and that lease is lost.
-            ServerUnreachable, OutcomeUnknown: no answer within the timeout or ``server_timeout``.
-            ServerError: the server refuses (permission, kind of key, memory, read-only).
-            ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
-        """
-        if other:
-            refuse_options(self, other, "blocking", "timeout")
-        seconds = options.acquire_timeout(timeout, blocking=blocking)
-        body = Body(None, process.here.unit)
-        try:
-            hold = self._enter(body, seconds)
-            return hold is not None
-        except BaseException:
-            self._undo(body)
-            raise
 
     def release(self) -> int:
         """Leave this side once; return how many holds of it this thread has left (0: released).
@@ -111,6 +81,9 @@ class RWLock(ProcessBound):
     Made by ``Client.rwlock``. Each reader and each writer has a lease of its own. First come,
     first served: adjacent readers in line are granted together, and no waiter overtakes another, so
     that neither side is starved. Fences order reads and writes.
+
+    What a thread holds counts for all handles of its client. Two clients know nothing of each
+    other: do not nest their locks, as each would wait for the other.
     """
 
     __slots__ = ("read", "write")

@@ -3,24 +3,20 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from types import FrameType
-from typing import Any, Never, cast
+from typing import Never
 
 from fencelock import options
 from fencelock._core.lock.acquire import acquire
 from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.semaphore_rwlock import release_permits, set_limit
-from fencelock._handles.body import UNSURE, Bodies, Body, raise_release_error
+from fencelock._handles.body import Body
 from fencelock._handles.semaphore import SemaphoreHolds
 from fencelock._io.threads import run_blocking, run_release
 from fencelock._runtime import process
 from fencelock._runtime.hints import refuse_options
-from fencelock.blocking.caller import from_first_instruction, was_stopped, watch
-from fencelock.blocking.lease import Lease
+from fencelock.blocking.entered import Entered
 from fencelock.blocking.lock import LockBase
-from fencelock.errors import FencelockError, ServerUnsuitable
+from fencelock.errors import ServerUnsuitable
 
 
 class Semaphore(LockBase):
@@ -68,9 +64,9 @@ class Semaphore(LockBase):
         if other:
             refuse_options(self, other, "blocking", "timeout", "permits")
         seconds = options.semaphore_timeout(timeout, blocking=blocking)
-        body = Body(None, process.here.unit)
+        body = Body(process.here.unit)
         try:
-            hold = self._take(body, seconds, permits)
+            hold = self.__take__(body, seconds, permits)
             return hold is not None
         except BaseException:
             self._undo(body)
@@ -157,9 +153,9 @@ class Semaphore(LockBase):
         Raises:
             ValueError: fewer than 1.
         """
-        return PermitsContext(self, options.count("n", n), self._take, self._undo)
+        return PermitsContext(self, options.count("n", n))
 
-    def _take(self, body: Body, seconds: float | None, permits: int) -> Hold | None:
+    def __take__(self, body: Body, seconds: float | None, permits: int) -> Hold | None:
         """Acquire permits; the frame that called undoes it after an interrupt."""
         holds, port, unit = self._holds, self._port, body.unit
         attempt = body.attempt = holds.attempt(port, unit, permits)
@@ -171,83 +167,27 @@ class Semaphore(LockBase):
         return body.held  # type: ignore[no-any-return]  # acquire() returned it
 
 
-class PermitsContext:
+class PermitsContext(Entered):
     """What a ``with`` acquires several permits by; made by ``Semaphore.permits``."""
 
-    __slots__ = ("_bodies", "_holds", "_permits", "_port", "_semaphore", "_take", "_undo")
+    __slots__ = ("_permits", "_semaphore")
 
-    def __init__(
-        self,
-        semaphore: Semaphore,
-        permits: int,
-        take: Callable[[Body, float | None, int], Hold | None],
-        undo: Callable[[Body], None],
-    ) -> None:
+    def __init__(self, semaphore: Semaphore, permits: int) -> None:
         self._semaphore = semaphore
-        self._port, holds = semaphore.__shared__()
-        self._holds = cast("SemaphoreHolds", holds)
-        self._take = take
-        self._undo = undo
+        self._port, self._holds = semaphore.__shared__()
         self._permits = permits
-        self._bodies: Bodies = Bodies()
 
-    def __enter__(self) -> Lease:
-        """Acquire the permits within the handle's ``timeout`` and return their lease.
+    def _enter(self, body: Body, seconds: float | None) -> Hold | None:
+        """Acquire the permits."""
+        return self._semaphore.__take__(body, seconds, self._permits)
 
-        Raises:
-            AcquireTimeout: they were not granted in time; and all that ``Semaphore.acquire``
-                raises.
-        """
-        body = Body(sys._getframe().f_back, process.here.unit)  # noqa: SLF001 - see body.py
-        try:
-            hold = self._take(body, self._holds.options.timeout, self._permits)
-            if hold is None:
-                raise self._holds.not_granted(body.attempt)
-            self._bodies.begin(body)
-            if hold.terms.options.on_lost == "cancel":
-                watch(body)
-            return hold  # type: ignore[return-value]  # acquire() was given its type
-        except BaseException:
-            self._abandon({"body": body}, None)
-            raise
-
-    def _abandon(self, known: dict[str, Any], frame: FrameType | None) -> None:
-        """Take back what is left of a body that raised, perhaps before it was looked for."""
-        body = known["body"] if "body" in known else self._bodies.ending(frame, process.here.unit)
-        if body is not None:
-            self._bodies.discard(body)
-            self._undo(body)
-
-    @from_first_instruction
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Release the permits that the body still holds; otherwise as ``Semaphore.release``.
-
-        Raises:
-            LeaseLost, NotHeld, OutcomeUnknown, ServerUnreachable: as ``Semaphore.release``,
-                unless the body raised itself.
-        """
-        try:
-            body = self._bodies.ending(sys._getframe().f_back, process.here.unit)  # noqa: SLF001 - as above
-            self._end(body, error)
-        except BaseException:
-            self._abandon(locals(), sys._getframe().f_back)  # noqa: SLF001 - as above
-            raise
-
-    def _end(self, body: Body | None, error: BaseException | None) -> None:
-        """End a body; the error of the body goes first."""
-        holds, stopped = self._holds, False
-        try:
-            if body is None:
-                raise holds.not_held()
-            if body is UNSURE:
-                raise holds.unsure()
-            stopped = was_stopped(body, error)
-            port, bodies = self._port, self._bodies
-            flow = release_permits(port, lambda taken: holds.take_rest(body, bodies, taken))
-            run_release(flow, self._semaphore, port)
-        except FencelockError as trouble:
-            name = self._semaphore.name
-            raise_release_error(trouble, error, f"release of {name!r}", stopped=stopped)
+    def _end_body(self, body: Body | None) -> None:
+        """Release the permits that the body still holds."""
+        if body is None:
+            raise self._holds.not_held()
+        port, holds = self._port, self._holds
+        flow = release_permits(port, lambda taken: holds.take_rest(body, taken))
+        run_release(flow, self._semaphore, port)
 
 
 class BoundedSemaphore(Semaphore):

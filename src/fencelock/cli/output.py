@@ -136,10 +136,10 @@ def cells(text: str) -> int:
 
 def facts(pairs: Mapping[str, str]) -> None:
     """Print names and values, a pair a line; pairs without value are left out."""
-    width = max(map(len, pairs)) + 2
-    for name, value in pairs.items():
-        if value:
-            print(f"{name:{width}}{visible(value)}")
+    shown = {name: value for name, value in pairs.items() if value}
+    width = max(map(len, shown), default=0) + 2
+    for name, value in shown.items():
+        print(f"{name:{width}}{visible(value)}")
 
 
 def visible(text: str) -> str:

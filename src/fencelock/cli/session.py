@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final, Self
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from fencelock._operator import Operator
+from fencelock._runtime.clock import now
 from fencelock._runtime.log import log
 from fencelock._runtime.process import environment_url, user
 from fencelock.blocking.client import Client
-from fencelock.cli import collect_garbage
+from fencelock.cli import arguments, collect_garbage
 from fencelock.cli.arguments import Arguments
 from fencelock.cli.output import say
+from fencelock.errors import OutcomeUnknown, ServerUnreachable
 
 if TYPE_CHECKING:
     from logging import Logger
 
+T = TypeVar("T")
+
+# How long a command waits before it tries again to reach a silent server.
+PAUSE_SECONDS: Final = 1.0
 _ALONE: Final = (
     "no server is configured: this excludes only processes of this user on this host; set"
     " FENCELOCK_URL to a server that all hosts share"
@@ -40,6 +49,8 @@ class Session:
             more = {"replicas": args.replicas, "replicas_timeout": args.replicas_timeout}
         self.client: Client = Client(args.url, key_prefix=args.prefix, label=user(), **more)
         self.operator: Operator = Operator(self.client)
+        if getattr(args, "no_history", True) is False:  # likewise
+            self.operator.keep_history(partial(Client, args.url, key_prefix=args.prefix))
         _hear_the_library(verbose=args.verbose)
         collect_garbage()
 
@@ -66,6 +77,28 @@ class Session:
     def __exit__(self, *_: object) -> None:
         """Wait for clean-ups, up to 1 s unless a command is in a hurry, and close."""
         self.operator.close(self.closing_seconds)
+
+
+def patiently(
+    args: Arguments, acquire: Callable[..., T], *, began: Callable[[], bool] = lambda: False
+) -> T:
+    """Return what a call acquires; while the server is away, again within ``--wait``.
+
+    The call gets how long to wait, as ``Lock.acquire`` has it. Not again once a run ``began``.
+    """
+    until = now() + (args.wait or 0.0)
+    options, told = arguments.waiting(args), args.quiet
+    while True:
+        try:
+            return acquire(**options)
+        except (ServerUnreachable, OutcomeUnknown) as error:
+            if began() or args.no_wait or now() >= until:
+                raise
+            if not told:
+                say(f"{error}; trying again")
+            told = True
+        time.sleep(min(PAUSE_SECONDS, max(0.0, until - now())))
+        options = {"timeout": max(0.0, until - now())}
 
 
 def configured(args: Arguments) -> str:

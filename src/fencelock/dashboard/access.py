@@ -35,6 +35,10 @@ class Access(NamedTuple):
         tokens = [each for each in (self.read_token, self.token) if each is not None]
         return self.read_token is None or _is_one_of(given, tokens)
 
+    def knows(self, given: str) -> bool:
+        """Return True if a text is one of the tokens, whatever that opens."""
+        return _is_one_of(given, [each for each in (self.read_token, self.token) if each])
+
     def opens_revoking(self, given: str) -> bool:
         """Return True if a token is enough to revoke locks."""
         return self.token is not None and _is_one_of(given, [self.token])

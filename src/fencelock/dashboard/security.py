@@ -3,7 +3,8 @@
 Rules:
 
 - The Host header must have an expected name. A foreign page whose name was made to resolve to this
-  server (DNS rebinding) sends its own name.
+  server (DNS rebinding) sends its own name. It knows no token: so `/metrics` with a token may be
+  asked for by any name or address, as Prometheus asks pods.
 - A request that a page sends must come from the dashboard's own page, by ``Origin`` and
   ``Sec-Fetch-Site``. No answer may be read by another origin.
 - Tokens travel in the header ``Authorization`` only. There is no cookie, so no other page can make
@@ -64,7 +65,9 @@ class Guard:
 
     def _refused(self, headers: Headers, path: str) -> JSONResponse | None:
         host = headers.getlist("host")
-        if len(host) != 1 or host_name(host[0]) not in self._access.hosts:
+        scrape = path == "/metrics" and self._access.knows(bearer(headers))
+        expected = scrape or (len(host) == 1 and host_name(host[0]) in self._access.hosts)
+        if len(host) != 1 or not expected:
             hint = "start it with --allow-host if it should be reached by this name"
             return error(421, f"this dashboard does not serve that host name; {hint}")
         own = {f"{scheme}://{host[0].lower()}" for scheme in ("http", "https")}  # or a proxy's TLS

@@ -77,8 +77,8 @@ def spawn(
                 log.truncate(0)
             begin = os.fstat(log.fileno()).st_size
             if not shed and (burdens := inheritance.burdens()):
-                log.write(f"{inheritance.KEEPS}{'; '.join(burdens)}\n".encode())
-                log.flush()
+                with contextlib.suppress(OSError):  # the disk is full: then the server will say so
+                    os.write(log.fileno(), f"{inheritance.KEEPS}{'; '.join(burdens)}\n".encode())
             subprocess.run(
                 shell,
                 stdin=subprocess.DEVNULL,

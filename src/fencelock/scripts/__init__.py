@@ -11,6 +11,7 @@ Each file opens with its KEYS, ARGV and replies. What several scripts need exist
   rule for the next grant is in ``_grant.lua``.
 - ``-- constants: NAME NAME`` names those of ``constants.py`` that a script uses. The server gets
   their values instead of their names: a local variable of a function costs time at each call.
+- ``'<record: holder>'`` is replaced by the pattern that captures these words; see ``layout.py``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fencelock.scripts import constants
+from fencelock.scripts.layout import pattern
 
 try:
     # hashlib loads OpenSSL, which takes longer than all we need; ``random`` does the same.
@@ -98,14 +100,25 @@ def with_source(script: Script, packed: bytes) -> bytes:
 
 
 def _source(name: str) -> str:
-    """Return a script as the server gets it: with its fragments and constants filled in."""
+    """Return a script as the server gets it: with fragments, constants and patterns filled in."""
     lines = _lines(name)
     text = "\n".join(line for line in lines if not line.startswith(_CONSTANTS))
     for line in lines:
         if line.startswith(_CONSTANTS):
-            # Lua writes a text as Python does.
             for constant in line.removeprefix(_CONSTANTS).split():
-                text = text.replace(constant, repr(getattr(constants, constant)))
+                # Lua writes a text as Python does.
+                text = _with_value(text, constant, repr(getattr(constants, constant)))
+    before, *named = text.split("'<")
+    parts = (each.partition(">") for each in named)
+    return before + "".join(f"'{pattern(words)}{after}" for words, _, after in parts)
+
+
+def _with_value(text: str, name: str, value: str) -> str:
+    """Return a text with a value in place of a name, but for those that only contain it."""
+    text, *others = text.split(name)
+    for other in others:
+        inside = any(end.isalnum() or end == "_" for end in (text[-1:], other[:1]))
+        text += (name if inside else value) + other
     return text
 
 

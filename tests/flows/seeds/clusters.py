@@ -1,7 +1,7 @@
 """Faults sown into requests in a Cluster."""
 
 from tests.flows.seeds.locks import seed
-from tests.flows.sowing import Fault, Statement, Without, always, never, nothing
+from tests.flows.sowing import Fault, Statement, Without, always, never, nothing, script, several
 from tests.flows.worlds import clusters as worlds
 
 
@@ -99,6 +99,21 @@ SEEDS = (
         Fault("cluster.is_of_master", always),
         worlds.HEARD_ELSEWHERE.threads().under(freeze=1),
         "I1",
+    ),
+    seed(
+        "a grant that names no node, and is believed",
+        several(
+            script("release", "'@' .. node .. ' ' .. message or message", "message"),
+            Fault("cluster.is_of_master", lambda real, *args: not args[-1] or real(*args)),
+        ),
+        worlds.HEARD_ELSEWHERE.threads().under(freeze=1),
+        "I1",
+    ),
+    seed(
+        "a revocation that is believed of any node",
+        Statement("cluster.doubts_revocation", "return True", "return False"),
+        worlds.REVOKED_ELSEWHERE.under(freeze=1),
+        "L",
     ),
     seed(
         "a map that is not read again when a node is silent",

@@ -107,7 +107,7 @@ SEEDS = (
         "I6",
     ),
 )
-QUORUM_SEEDS = (
+NIGHTLY_SEEDS = (
     seed(
         "the part of a quorum's lease at one node is not taken for the whole",
         Statement("deadlock.passes", "hold.whole", "hold"),

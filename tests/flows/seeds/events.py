@@ -5,7 +5,7 @@ from tests.flows.sowing import Fault, Statement, Without
 from tests.flows.worlds import locks as worlds
 from tests.flows.worlds import multis
 
-SEEDS = (
+NIGHTLY_SEEDS = (
     seed(
         "a lease whose end is reported twice",
         Statement("events.end_hold", "hold.reported.pop()", "hold.reported[0]"),

@@ -266,7 +266,7 @@ SEEDS = (
         "a renewal by hand that passes max_hold",
         Fault("hold.within_limits", lambda _real, _self, ttl, _now: ttl),
         worlds.BOUNDED_LONGER,
-        "N3",
+        "I11",
     ),
     seed(
         "a plain renewal that shortens",
@@ -308,19 +308,19 @@ SEEDS = (
         "a lease until an instant, and the time in line on top",
         Statement("attempt.begin", "deadline < terms.ends", "True"),
         worlds.INSTANTS[1],
-        "N4",
+        "instant",
     ),
     seed(
         "a grant after the instant at which its lease was to end",
         Statement("engine.acquire", "give_up_at < attempt.terms.ends", "True"),
         worlds.INSTANTS[2],
-        "N4 I12",
+        "instant I12",
     ),
     seed(
         "a lease until an instant that is not what was left when it was asked for",
         Statement("terms.lasting", "self.ends - now", "self.ttl"),
         worlds.INSTANTS[0].under(wake=1),
-        "N4",
+        "instant",
     ),
     seed(
         "a lease until an instant that is granted from the line as short as a handoff",

@@ -161,7 +161,7 @@ ALL = (
     RESET,
 )
 FAULTS = (
-    *("lost", "zombie", "cut", "silent", "late", "wake", "noise"),
+    *("lost", "zombie", "cut", "silent", "late", "wake", "twice", "noise"),
     *("crash", "pause", "cancel", "restart", "reboot"),
 )
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from tests.flows.worlds.locks import FIXED, SECONDS, Scenario, single, user
+from tests.flows.worlds.locks import FIXED, RENEWED, SECONDS, Scenario, operator, single, user
 from tests.flows.worlds.sentinels import granted
 from verification.simulator.cluster import ClusterMonitor, ClusterWorld, PlainMonitor, nodes
 from verification.simulator.cluster_port import SimulatedClusterPort, SimulatedClusterReplicas
@@ -41,6 +41,16 @@ class Clusters(Scenario):
         return explore(whole.build, first, seconds=seconds, schedules=schedules)
 
 
+def hearing(*, work):
+    """A holder whose client hears what is for all of it."""
+
+    async def holds(actor):
+        actor.port.hear_soon()
+        await actor.hold_once(actor.request(RENEWED), None, work)
+
+    return single(holds)
+
+
 ALONE = Clusters("cluster: 1 alone", (user(),))
 TWICE = Clusters("cluster: 1 twice", (user(rounds=2),))
 # The slot is under way for longer than the lease: it is renewed there, behind ASKING.
@@ -57,6 +67,10 @@ AGAIN = Clusters("cluster: 1 twice beside 1", (user(FIXED, rounds=2), user(FIXED
 HANDED_OVER = replace(TWO, name="cluster: 2, handed over", at="release")
 # The same where a grant of that master is heard at its successor, which has granted meanwhile.
 HEARD_ELSEWHERE = replace(TWO_WORKING, name="cluster: 2 working 1 s, handed over", at="release")
+# An operator gives up; the frozen master revokes when it wakes up, and its message is heard.
+REVOKED_ELSEWHERE = Clusters(
+    "cluster: 1 working 4 s, 1 operator", (hearing(work=4.0), operator(patience=1.0)), at="break"
+)
 # The channels of older servers: no node says that a slot has gone.
 PLAIN = replace(TWO_WORKING, name="cluster: 2 plain, working 1 s", plain=True, monitor=PlainMonitor)
 
@@ -101,7 +115,10 @@ FAULTS = ON_SLOTS
 TOGETHER = tuple(
     {fault: 1, other: 1}
     for fault in FAULTS
-    for other in ("lost", "silent", "late", "cancel", "crash", "pause", "zombie", "wake")
+    for other in (
+        *("lost", "silent", "stuck", "late", "wake", "twice"),
+        *("cancel", "crash", "pause", "zombie"),
+    )
 )
 
 

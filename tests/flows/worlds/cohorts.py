@@ -199,7 +199,7 @@ ALL = tuple(each for each in list(vars().values()) if isinstance(each, Scenario)
 
 
 FAULTS = (
-    *("lost", "zombie", "cut", "silent", "late", "wake", "noise", "expiry"),
+    *("lost", "zombie", "cut", "silent", "stuck", "late", "wake", "twice", "noise", "expiry"),
     *("crash", "pause", "cancel", "back", "restart", "reboot"),
 )
 DAILY = (

@@ -1,5 +1,7 @@
 """What is explored of elections: a leader hands over, a watcher sees who leads."""
 
+from dataclasses import dataclass
+
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.terms import Terms
 from fencelock._core.objects import election
@@ -28,18 +30,16 @@ class Watched(Monitor):
                 yield request
 
 
+@dataclass(frozen=True)
 class Election(Scenario):
     """A scenario with candidates who have names."""
 
-    def build(self, server, traced):
-        world = Scenario("empty", ()).build(server, traced)
-        world.budgets, world.push_first = dict(self.budgets), self.push_first
-        world.monitor, world.elected, world.handed = Watched(world), [], set()
+    monitor: type[Monitor] = Watched
+
+    def begin(self, world):
+        world.elected, world.handed = [], set()
         world.standing = {}  # who campaigns now, by name
-        world.monitor.flows = self.flows
-        for role in self.roles:
-            role(self, world)
-        return world
+        super().begin(world)
 
 
 def request(port, candidate, options=RENEWED):

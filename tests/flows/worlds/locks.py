@@ -169,7 +169,7 @@ def counted(world, told, expected):
         raise Violation("I4", f"a release told of {told} holds left, not {truth}")
 
 
-def operator():
+def operator(*, patience=5.0):
     """An operator who breaks the lock once."""
 
     async def breaks(actor):
@@ -180,7 +180,7 @@ def operator():
         except FencelockError:
             return
 
-    return single(breaks)
+    return single(breaks, server_timeout=patience)
 
 
 def revoker():
@@ -436,7 +436,7 @@ def until_instant(left, *, work=9.0):
         if hold is None:
             return
         if actor.port.now() >= end:
-            raise Violation("N4", "it was granted after the end of its lease")
+            raise Violation("instant", "it was granted after the end of its lease")
         try:
             await actor.port.sleep(actor.port.now() + work)
         finally:

@@ -1,18 +1,26 @@
 """What meets in a world: calls of one client that are under way at one step, and pushes.
 
+A ``Table`` has a row for each two calls that can meet, and for each call and a revocation; of what
+it has no row for, it says why.
+
 A call is *under way* from its first step to its last. Two calls meet when one begins, or both are
 suspended, while the other is under way. A push meets a call before it begins, while it is
 suspended, or after it has ended. Worlds whose monitor is ``Noting`` note it while ``noted`` asks.
 """
 
 import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations_with_replacement, product
+from typing import Any, NamedTuple
 
+from tests.flows.worlds.locks import Scenario
 from verification.simulator.actors import GAVE_UP
 from verification.simulator.monitor import Violation, proves
 from verification.simulator.port import SimulatedPort
 
-BEFORE, WHILE, AFTER = "before", "while", "after"
-BACKGROUND = "background renewal"
+TIMES = BEFORE, WHILE, AFTER = "before", "while", "after"
+BACKGROUND, CANCEL = "background renewal", "cancel"
 # What these are shows only when they are suspended: an acquire asks, waits, or gives up; and what
 # tends the leases may have none to renew.
 VARIOUS = {"acquire", BACKGROUND}
@@ -64,8 +72,8 @@ class Call:
 class Noting:
     """A part of a monitor: it notes what meets."""
 
-    def __init__(self, world):
-        super().__init__(world)
+    def __init__(self, world, *locks):
+        super().__init__(world, *locks)
         self._under_way = {}  # the calls of each client
         self._ended = {}  # their names, when they are over
         self._pushed = {}  # the kinds of pushes that each client heard
@@ -84,7 +92,7 @@ class Noting:
             yield
         except GAVE_UP:
             if _noted is not None:
-                _noted.add(pair("cancel", call.last))
+                _noted.add(pair(CANCEL, call.last))
             raise
         finally:
             calls.remove(call)
@@ -167,3 +175,76 @@ class HearingPort(SimulatedPort):
         """Tell the monitor, and dispatch it."""
         self.world.monitor.pushed(self.client, message.partition(b" ")[0].decode())
         super().pushed(link, message)
+
+
+# -- the tables ------------------------------------------------------------------------------------
+
+ONE_STEP = "is done within one step: nothing can come while it is under way"
+NEVER = (
+    ({CANCEL}, {CANCEL}, ONE_STEP),
+    ({CANCEL}, {BACKGROUND}, "what renews is no user's: it ends with its client"),
+    ({BACKGROUND}, {BACKGROUND}, "one thread or task renews all leases of a client"),
+)
+
+
+class Row(NamedTuple):
+    """A row of a table: what is to meet, and the worlds in which it does."""
+
+    name: str
+    meets: frozenset[tuple[str, ...]]
+    worlds: tuple[Scenario, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The calls of an object, each two of which meet, and each a revocation, unless it says why."""
+
+    name: str
+    calls: Mapping[str, Any]
+    apart: tuple[tuple[set[str], set[str], str], ...] = ()  # what cannot meet, and why
+    unheard: tuple[tuple[Any, set[str], str], ...] = ()  # when no revocation comes, and why
+    # Schedules of each world; a fault has many places at which to strike. No sown defect needs as
+    # many. Worlds of other objects than locks have few, except with a fault: there are many worlds.
+    daily: int = 60
+    faulty: int = 100
+    nightly: int = 300
+
+    @property
+    def every(self):
+        """Return each two calls, and each call before, beside and after a revocation."""
+        calls = {pair(*each) for each in combinations_with_replacement((*self.calls, CANCEL), 2)}
+        return calls | {("revoked", *each) for each in product(TIMES, self.calls)}
+
+    def why_not(self, meeting):
+        """Return why two calls, or a revocation and a call, cannot meet; None when they can."""
+        if len(meeting) == len("ab"):
+            return self.why_apart(*meeting)
+        return self.why_unheard(*meeting[1:]) if meeting[0] == "revoked" else None
+
+    def why_apart(self, one, other):
+        """Return why two calls cannot meet, or None."""
+        for some, others, why in (*NEVER, *self.apart):
+            if (one in some and other in others) or (other in some and one in others):
+                return why
+        return None
+
+    def why_unheard(self, when, call):
+        """Return why a revocation cannot meet a call then, or None."""
+        reasons = (why for times, calls, why in self.unheard if when in times and call in calls)
+        return next(reasons, None)
+
+    def rows(self):
+        """Yield a row for each two calls that can meet, and for each call beside a revocation."""
+        names = (*self.calls, CANCEL)
+        for number, one in enumerate(names):
+            for other in names[: number + 1]:
+                if self.why_apart(one, other) is None:
+                    met = frozenset({pair(one, other)})
+                    yield Row(
+                        f"{self.name}: {other} and {one}", met, tuple(self.worlds_of(other, one))
+                    )
+        for call in self.calls:
+            times = [each for each in TIMES if self.why_unheard(each, call) is None]
+            if times:
+                met = frozenset(("revoked", each, call) for each in times)
+                yield Row(f"{self.name}: revoked beside {call}", met, tuple(self.revoked(call)))

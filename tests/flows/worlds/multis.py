@@ -5,6 +5,7 @@
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
@@ -199,19 +200,17 @@ class Views(tuple):
         return next((view.holder for view in self if view.holder), None)
 
 
+@dataclass(frozen=True)
 class Multis(Scenario):
-    """A scenario whose world watches both locks."""
+    """Two locks, which clients take together."""
 
+    monitor: Any = Each
     locks = BOTH
 
-    def build(self, server, traced):
-        world = Scenario("empty", ()).build(server, traced)
-        world.budgets, world.symmetric = dict(self.budgets), self.alike
-        world.push_first = self.push_first
-        world.monitor = Each(world, self.locks)
-        world.monitor.flows = self.flows
-        self.begin(world)
-        return world
+    def world(self, server, traced):
+        made = super().world(server, traced)
+        made.monitor = self.monitor(made, self.locks)
+        return made
 
 
 class WithPermit(Multis):

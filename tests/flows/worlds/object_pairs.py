@@ -5,9 +5,9 @@ As in pairs.py: at one instant each call begins in a task of its own, on one han
 
 import contextlib
 from collections.abc import Callable, Mapping
-from itertools import combinations_with_replacement, product
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
 
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
@@ -21,23 +21,27 @@ from fencelock.scripts import BREAK, SHARES_BREAK
 from tests.flows.worlds import elections, multis, runs_once, shares
 from tests.flows.worlds.elections import Watched, candidate
 from tests.flows.worlds.locks import RENEWED, single
-from tests.flows.worlds.meetings import AFTER, BACKGROUND, BEFORE, WHILE, HearingPort, Noting, pair
+from tests.flows.worlds.meetings import (
+    BACKGROUND,
+    BEFORE,
+    CANCEL,
+    TIMES,
+    HearingPort,
+    Noting,
+    Table,
+)
 from tests.flows.worlds.multis import BOTH, Each, requests_of
 from tests.flows.worlds.pairs import (
-    CANCEL,
     LONGER,
-    ONE_STEP,
     REST,
     START_US,
     Pairs,
-    Row,
     StrictMonitor,
     quietly,
 )
 from verification.simulator.actors import KEYS, Actor, _Watch
 from verification.simulator.monitor import Violation, proves
 from verification.simulator.shares import ShareActor, SharesMonitor
-from verification.simulator.simulation import World
 
 EARLIER = 0.02  # so much before the calls begin, an operator acts and is heard
 
@@ -175,53 +179,21 @@ async def break_lock(actor, keys=KEYS):
     await ask(actor.port, BREAK, keys.all, args, actor.port.now() + 5.0)
 
 
-TIMES = (BEFORE, WHILE, AFTER)
 HAS_NOTHING = "no revocation reaches a client that holds nothing"
 NOTHING_LEFT = "nothing is left to renew"
 
 
-class Kind(NamedTuple):
-    """A kind of object: its calls, and who else is in its worlds."""
+@dataclass(frozen=True, kw_only=True)
+class Kind(Table):
+    """A kind of object: its calls, each in one way or several, and who else is in its worlds."""
 
-    name: str
     scenario: Callable[..., Any]
     desk: type
-    calls: dict[str, tuple[Callable[..., Any], ...]]  # each in one way, or several
     take: Callable[..., Any]  # what the client has before the calls
     beside: tuple[Any, ...]  # who waits for it
     operator: Callable[..., Any]
-    before: Mapping[frozenset[str], Callable[..., Any]] = MappingProxyType({})  # just these calls
+    before: Mapping[frozenset[str], Callable[..., Any]] = field(default_factory=dict)  # just these
     in_the_way: tuple[Any, ...] = ()  # who has a part of it, so that it is waited for
-    apart: tuple[tuple[set[str], set[str], str], ...] = ()  # what cannot meet, and why
-    unheard: tuple[tuple[Any, set[str], str], ...] = ()  # when no revocation comes, and why
-
-    @property
-    def names(self):
-        return (*self.calls, CANCEL)
-
-    @property
-    def every(self):
-        """Return each two calls, and each call before, beside and after a revocation."""
-        calls = {pair(*each) for each in combinations_with_replacement(self.names, 2)}
-        return calls | {("revoked", *each) for each in product(TIMES, self.calls)}
-
-    def why_not(self, meeting):
-        """Return why two calls, or a revocation and a call, cannot meet; None when they can."""
-        if len(meeting) == len("ab"):
-            return self.why_apart(*meeting)
-        return self.why_unheard(*meeting[1:]) if meeting[0] == "revoked" else None
-
-    def why_apart(self, one, other):
-        """Return why two calls cannot meet, or None."""
-        for some, others, why in (*NEVER, *self.apart):
-            if (one in some and other in others) or (other in some and one in others):
-                return why
-        return None
-
-    def why_unheard(self, when, call):
-        """Return why a revocation cannot meet a call then, or None."""
-        reasons = (why for times, calls, why in self.unheard if when in times and call in calls)
-        return next(reasons, None)
 
     def world(self, calls, *others, title=""):
         """Return a world of these calls, each a name and a way to make it."""
@@ -236,21 +208,6 @@ class Kind(NamedTuple):
     def ways(self, name):
         return [(name, way) for way in self.calls[name]]
 
-    def rows(self):
-        """Yield a row for each two calls that can meet, and for each call beside a revocation."""
-        for number, one in enumerate(self.names):
-            for other in self.names[: number + 1]:
-                if self.why_apart(one, other) is None:
-                    met = frozenset({pair(one, other)})
-                    worlds = tuple(self.worlds_of(other, one))
-                    yield Row(f"{self.name}: {other} and {one}", met, worlds)
-        for call in self.calls:
-            times = [each for each in TIMES if self.why_unheard(each, call) is None]
-            if times:
-                met = frozenset(("revoked", each, call) for each in times)
-                worlds = tuple(world for way in self.ways(call) for world in self.revoked(way))
-                yield Row(f"{self.name}: revoked beside {call}", met, worlds)
-
     def worlds_of(self, one, other):
         if other == CANCEL:
             for way in self.ways(one):
@@ -259,7 +216,11 @@ class Kind(NamedTuple):
         for ways in product(self.ways(one), self.ways(other)):
             yield self.world(ways, *self.beside)
 
-    def revoked(self, way):
+    def revoked(self, call):
+        for way in self.ways(call):
+            yield from self.revoked_beside(way)
+
+    def revoked_beside(self, way):
         beside = self.world((way,), breaks(self.operator), title=", revoked")
         yield beside
         yield beside.under(late=2)
@@ -267,13 +228,6 @@ class Kind(NamedTuple):
             others = (breaks(self.operator), *self.in_the_way)
             yield self.world((way,), *others, title=" in line, revoked")
         yield self.world((way,), breaks(self.operator, EARLIER), title=", revoked before")
-
-
-NEVER = (
-    ({CANCEL}, {CANCEL}, ONE_STEP),
-    ({CANCEL}, {BACKGROUND}, "what renews is no user's: it ends with its client"),
-    ({BACKGROUND}, {BACKGROUND}, "one thread or task renews all leases of a client"),
-)
 
 
 # -- permits ---------------------------------------------------------------------------------------
@@ -349,8 +303,6 @@ async def break_permits(actor):
 
 PERMITS = Kind(
     "permits",
-    lambda name, roles: Pairs(name, roles, monitor=PermitMonitor),
-    PermitDesk,
     {
         "give back one": (PermitDesk.gives_one,),
         "give back all": (PermitDesk.gives_all,),
@@ -360,9 +312,11 @@ PERMITS = Kind(
         BACKGROUND: (PermitDesk.background,),
         "close": (PermitDesk.closes,),
     },
-    PermitDesk.take_both,
-    (shares.taker(work=0.01),),
-    break_permits,
+    scenario=lambda name, roles: Pairs(name, roles, monitor=PermitMonitor),
+    desk=PermitDesk,
+    take=PermitDesk.take_both,
+    beside=(shares.taker(work=0.01),),
+    operator=break_permits,
     unheard=((BEFORE, {BACKGROUND}, NOTHING_LEFT),),
 )
 
@@ -374,23 +328,12 @@ class ElectionMonitor(Noting, Watched):
     """Judges an election, and notes what meets."""
 
 
+@dataclass(frozen=True)
 class ElectionPairs(elections.Election):
     """An election whose monitor notes what meets."""
 
-    def build(self, server, traced):
-        world = World(
-            server,
-            budgets=dict(self.budgets),
-            push_first=self.push_first,
-            traced=traced,
-            monitor=ElectionMonitor,
-            port=HearingPort,
-        )
-        world.elected, world.handed, world.standing = [], set(), {}
-        world.monitor.flows = self.flows
-        for role in self.roles:
-            role(self, world)
-        return world
+    monitor: Any = ElectionMonitor
+    port = HearingPort
 
 
 class Candidate(Desk, Actor):
@@ -445,8 +388,6 @@ async def release_all_of(one):
 
 ELECTION = Kind(
     "election",
-    ElectionPairs,
-    Candidate,
     {
         "hand over": (Candidate.hands_over, Candidate.hands_over_in_vain),
         "resign": (Candidate.resigns,),
@@ -455,9 +396,11 @@ ELECTION = Kind(
         BACKGROUND: (Candidate.background,),
         "close": (Candidate.closes,),
     },
-    Candidate.take_lead,
-    (candidate("bob", late=0.01),),
-    break_lock,
+    scenario=ElectionPairs,
+    desk=Candidate,
+    take=Candidate.take_lead,
+    beside=(candidate("bob", late=0.01),),
+    operator=break_lock,
     before={frozenset({"campaign"}): nothing},
     unheard=((BEFORE, {"campaign"}, HAS_NOTHING), (BEFORE, {BACKGROUND}, NOTHING_LEFT)),
 )
@@ -470,21 +413,12 @@ class MultiMonitor(Noting, Each):
     """Judges each lock, and notes what meets."""
 
 
+@dataclass(frozen=True)
 class MultiPairs(multis.Multis):
     """Two locks whose monitor notes what meets."""
 
-    def build(self, server, traced):
-        world = World(
-            server,
-            budgets=dict(self.budgets),
-            push_first=self.push_first,
-            traced=traced,
-            monitor=MultiMonitor,
-            port=HearingPort,
-        )
-        world.monitor.flows = self.flows
-        self.begin(world)
-        return world
+    monitor: Any = MultiMonitor
+    port = HearingPort
 
 
 class MultiDesk(Desk, Actor):
@@ -516,8 +450,6 @@ class MultiDesk(Desk, Actor):
 
 MULTI = Kind(
     "multi",
-    MultiPairs,
-    MultiDesk,
     {
         "acquire all": (MultiDesk.asks,),
         "release all": (MultiDesk.releases,),
@@ -525,9 +457,11 @@ MULTI = Kind(
         BACKGROUND: (MultiDesk.background,),
         "close": (MultiDesk.closes,),
     },
-    MultiDesk.take_both,
-    (multis.both(work=0.01),),
-    lambda actor: break_lock(actor, BOTH[0]),
+    scenario=MultiPairs,
+    desk=MultiDesk,
+    take=MultiDesk.take_both,
+    beside=(multis.both(work=0.01),),
+    operator=lambda actor: break_lock(actor, BOTH[0]),
     before={frozenset({"acquire all"}): nothing},
     in_the_way=(multis.one(1, work=START_US / 1e6 + REST),),
     unheard=((BEFORE, {"acquire all"}, HAS_NOTHING),),
@@ -581,8 +515,6 @@ async def done_before(one):
 
 ONCE = Kind(
     "once",
-    lambda name, roles: Pairs(name, roles, monitor=StrictMonitor),
-    Runner,
     {
         "start": (Runner.starts,),
         "finish": (Runner.finishes,),
@@ -591,9 +523,11 @@ ONCE = Kind(
         BACKGROUND: (Runner.background,),
         "close": (Runner.closes,),
     },
-    Runner.begin,
-    (runs_once.runner(),),
-    break_lock,
+    scenario=lambda name, roles: Pairs(name, roles, monitor=StrictMonitor),
+    desk=Runner,
+    take=Runner.begin,
+    beside=(runs_once.runner(),),
+    operator=break_lock,
     before={
         frozenset({"start"}): nothing,
         frozenset({"forget"}): done_before,
@@ -607,5 +541,6 @@ ONCE = Kind(
 )
 
 KINDS = (PERMITS, ELECTION, MULTI, ONCE)
-ROWS = tuple((kind, row) for kind in KINDS for row in kind.rows())
-ALL = tuple({each.name: each for _, row in ROWS for each in row.worlds}.values())
+ALL = tuple(
+    {each.name: each for kind in KINDS for row in kind.rows() for each in row.worlds}.values()
+)

@@ -1,4 +1,4 @@
-"""What is explored of calls in pairs: each two calls of one client, and each call beside each push.
+"""What is explored of calls in pairs: each two calls of one client, and each beside a revocation.
 
 In a world of pairs one task takes the lock. At one instant it makes a call, and another task of its
 client another one: every order of their requests, answers and ends is tried. A third task waits for
@@ -7,7 +7,6 @@ the lock, so that what goes on after a release is a turn, or a grant that comes 
 
 import contextlib
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from fencelock._core.engine import holder_of
 from fencelock._core.lock.hold import step_down
@@ -19,9 +18,18 @@ from fencelock._core.retry import ask
 from fencelock.errors import ClientClosed, FencelockError, LeaseLost, NotHeld
 from fencelock.scripts import BREAK
 from tests.flows.worlds.cohorts import MANY, rests
-from tests.flows.worlds.kept import KEPT, NO_WAIT, KeptMonitor, keeper, wanted
+from tests.flows.worlds.kept import KEPT, NO_WAIT, KeptMonitor, wanted
 from tests.flows.worlds.locks import RENEWED, TTL, Scenario, single, user
-from tests.flows.worlds.meetings import AFTER, BACKGROUND, BEFORE, WHILE, HearingPort, Noting, pair
+from tests.flows.worlds.meetings import (
+    BACKGROUND,
+    BEFORE,
+    CANCEL,
+    ONE_STEP,
+    WHILE,
+    HearingPort,
+    Noting,
+    Table,
+)
 from verification.simulator.actors import GAVE_UP, KEYS, Actor
 from verification.simulator.cohorts import CohortMonitor
 from verification.simulator.monitor import Monitor, Violation
@@ -237,23 +245,6 @@ def takes(*names, later=(), options=MANY, after=0.0, rest=None):
     return role
 
 
-def wants(*names, later=(), options=KEPT):
-    """A client that holds nothing, and makes these calls; some of them later."""
-
-    async def makes(desk, name, at):
-        call, lead = CALLS[name]
-        await desk.until_start(at - lead)
-        await call(desk)
-
-    def role(scenario, world):
-        client = world.client(shared=scenario.shared)
-        desk = Desk(world, client, scenario.flows, options)
-        for name, at in timed(names, later):
-            world.start(client, quietly(makes(desk, name, at)))
-
-    return role
-
-
 def at_the_instant(program, earlier=0.0):
     """Another client, that acts at the instant at which the calls begin, or so much earlier."""
 
@@ -271,33 +262,10 @@ async def breaks(actor):
         await ask(actor.port, BREAK, KEYS.all, args, actor.port.now() + 5.0)
 
 
-async def tries_once(actor):
-    """Try: a lease that is kept is recalled."""
-    hold = await actor.acquire(actor.request(RENEWED), NO_WAIT)
-    if hold is not None:
-        await actor.release(hold)
-
-
 async def looks(actor):
     """Ask whether the lock is held: an idle lease is not."""
     with contextlib.suppress(FencelockError):
         await holder_of(actor.port, KEYS)
-
-
-async def suspects(actor):
-    """Wait for the lock, and look for a circle."""
-    await actor.hold_once(actor.request(LOOKS), None, 0.0)
-
-
-# A wait that looks at that instant whether it stands in a circle.
-LOOKS = RENEWED._replace(deadlock_after=LEAD)
-# Which push → the client that has it sent, at the instant at which the calls begin.
-SENDERS = {
-    "revoked": at_the_instant(breaks),
-    "recall": at_the_instant(tries_once),
-    "ask": at_the_instant(looks),
-    "probe": at_the_instant(suspects, earlier=LEAD),
-}
 
 
 # -- the table -------------------------------------------------------------------------------------
@@ -311,18 +279,11 @@ TERMS = {
 }
 # A renewal that waits for another one may begin when the lease is released.
 AMID_A_RELEASE = {"released meanwhile": (MANY, PairsMonitor, ("wait",))}
-KEEP, CANCEL, FORK = "keep", "cancel", "fork"
-NAMES = (*CALLS, KEEP, CANCEL, FORK)
+KEEP = "keep"
 RENEWALS = {"renew", "renew longer", "renew shorter", "enter again", BACKGROUND}
-ACQUIRES = {"ask", "wait", "give up", "try"}
-ANY = {*NAMES}
-ONE_STEP = "is done within one step: nothing can come while it is under way"
-# What cannot meet, and why: two calls; or a push, when, and the calls.
 APART = (
-    ({FORK}, ANY, "a child has the thread that forked alone, and that one makes no other call"),
     ({"drop"}, {"release", KEEP}, "who releases has the handle, so it cannot be gone"),
     ({"drop"}, {"drop"}, "a handle is gone once"),
-    ({BACKGROUND}, {BACKGROUND}, "one thread or task renews all leases of a client"),
     ({KEEP}, RENEWALS, "a lease is kept only when no renewal of it is under way"),
     ({KEEP}, {"release", KEEP}, "a hold is released once: the second one finds nothing"),
     (
@@ -331,30 +292,17 @@ APART = (
         "a client that waits has recalled the lease, or is its next turn",
     ),
     ({KEEP}, {"close"}, "a client that is closed keeps no lease"),
-    ({CANCEL}, {"drop", KEEP, CANCEL}, ONE_STEP),
-    ({CANCEL}, {BACKGROUND}, "what renews is no user's: it ends with its client"),
+    ({CANCEL}, {"drop", KEEP}, ONE_STEP),
     (
         {CANCEL},
         {"give up"},
         "what leaves the line is the end of a call: cancel and wait, cancel and ask",
     ),
 )
-
-
-class Row(NamedTuple):
-    """A row of the table: what is to meet, and the worlds in which it does."""
-
-    name: str
-    meets: frozenset[tuple[str, ...]]
-    worlds: tuple[Scenario, ...]
-
-
-def why_apart(one, other):
-    """Return why two calls cannot meet, or None."""
-    for some, others, why in APART:
-        if (one in some and other in others) or (other in some and one in others):
-            return why
-    return None
+UNHEARD = (
+    ({WHILE}, {"drop", KEEP}, ONE_STEP),
+    ({BEFORE}, {BACKGROUND, KEEP}, "nothing is left to renew or keep"),
+)
 
 
 def worlds_of(*calls):
@@ -379,74 +327,12 @@ def worlds_of(*calls):
     )
 
 
-def rows_of_calls():
-    """Yield a row for each two calls that can meet."""
-    for number, one in enumerate(NAMES):
-        for other in NAMES[: number + 1]:
-            if why_apart(one, other) is None:
-                yield Row(
-                    f"{one} and {other}", frozenset({pair(one, other)}), worlds_of(one, other)
-                )
-
-
-# -- calls and pushes ------------------------------------------------------------------------------
-
-PUSHES = ("granted", "again", "recall", "ask", "revoked", "signal", "probe", "busy", "idle")
-WHEN = (BEFORE, WHILE, AFTER)
-HOLDING = {"release", "drop", KEEP, *RENEWALS}  # what only a client can do that holds
-# Pushes, when, and calls; and why they cannot meet.
-UNHEARD = (
-    ({"again"}, {*WHEN}, ANY, "no script of a lock sends it: see the worlds of shares"),
-    ({"signal"}, {*WHEN}, ANY, "is about a state, and no call of a lock looks at one"),
-    ({"probe"}, {*WHEN}, ANY, "is about two locks, and one holder that waits: deadlocks.py"),
-    ({*PUSHES}, {*WHEN}, {FORK}, "a child has connections of its own, on which it heard nothing"),
-    ({*PUSHES}, {*WHEN}, {CANCEL}, "is thrown where a call is suspended: see that call"),
-    ({*PUSHES}, {WHILE}, {"drop", KEEP}, ONE_STEP),
-    ({"revoked"}, {BEFORE}, {BACKGROUND, KEEP}, "nothing is left to renew or keep"),
-    ({"recall"}, {BEFORE}, {KEEP}, "a lease that was recalled is not kept"),
-    ({"granted"}, {BEFORE}, {KEEP}, "a client is granted when it waits, and then keeps nothing"),
-    ({"busy"}, {*WHEN}, {KEEP}, "a lease that was recalled is not kept"),
-    ({"busy"}, {WHILE, AFTER}, {"release", "drop"}, "a lease that is given up is not busy"),
-    ({"recall", "ask", "busy"}, {AFTER}, {"ask", "wait"}, "who waited had the lease given up"),
-    ({"idle"}, {*WHEN}, {"give up"}, "an idle lease is given up at once: nobody waits in vain"),
-    ({"idle"}, {*WHEN}, HOLDING, "a client that holds uses the lease: it says that it is busy"),
-    ({"busy", "idle"}, {WHILE}, {"close"}, "a client without a lease closes within one step"),
-)
-
-# One connection brings answers in their order, so these meet only where each call has its own.
-IN_THREADS = frozenset(
-    {
-        *(("granted", WHILE, call) for call in RENEWALS),
-        *(("idle", when, call) for when in (WHILE, AFTER) for call in ("ask", "wait", "try")),
-        *(("busy", WHILE, call) for call in ("ask", "give up", *RENEWALS)),
-    }
-)
-
-
-def why_unheard(push, when, call):
-    """Return why a push cannot meet a call then, or None."""
-    for pushes, times, calls, why in UNHEARD:
-        if push in pushes and when in times and call in calls:
-            return why
-    return None
-
-
-def rows_of_pushes():
-    """Yield a row for each push and each call that can meet at some time."""
-    for push in PUSHES:
-        for call in NAMES:
-            times = [each for each in WHEN if why_unheard(push, each, call) is None]
-            if times:
-                meets = frozenset((push, each, call) for each in times)
-                yield Row(f"{push} beside {call}", meets, tuple(WORLDS_OF_PUSHES[push](push, call)))
-
-
-def beside_sender(push, call):
-    """Yield the worlds in which another client has a push sent while a client makes a call."""
+def revoked(call):
+    """Yield the worlds in which an operator breaks the lock while a client makes a call."""
     # Who waits after a revocation waits for the next holder.
-    others = (user(work=0.3, after=LEAD),) if (push, call) == ("revoked", "wait") else ()
+    others = (user(work=0.3, after=LEAD),) if call == "wait" else ()
     for terms, (options, monitor, beside) in TERMS.items():
-        if terms != "kept" and (push != "revoked" or call == KEEP):
+        if call == KEEP and terms != "kept":
             continue
         made = ("release" if call == KEEP else call, *beside)
         made += ("renew",) if call == "release" and terms == "kept" else ()
@@ -454,46 +340,14 @@ def beside_sender(push, call):
             ("beside", takes(*made, options=options)),
             ("before", takes(later=made, options=options)),
         ):
-            name = f"pairs: {push} {when} {call}, {terms}"
-            roles = (role, SENDERS[push], *(others if when == "before" else ()))
+            name = f"pairs: revoked {when} {call}, {terms}"
+            roles = (role, at_the_instant(breaks), *(others if when == "before" else ()))
             yield Pairs(name, roles, monitor=monitor)
-    if (push, call) == ("revoked", "drop"):  # and when its renewal would have been due
+    if call == "drop":  # and when its renewal would have been due
         roles = (takes(call), at_the_instant(breaks, earlier=-TTL / 2))
-        yield Pairs(f"pairs: {push} long after {call}", roles, monitor=PairsMonitor)
-    if (push, call) == ("revoked", "ask"):  # its answer comes after the news of its end
+        yield Pairs(f"pairs: revoked long after {call}", roles, monitor=PairsMonitor)
+    if call == "ask":  # its answer comes after the news of its end
         yield from (each.under(late=2) for each in REVOKED_AT_ONCE)
-
-
-def beside_grant(_push, call):
-    """Yield the worlds in which a client is granted from the line: this hold, or the next one."""
-    if call == KEEP:
-        roles = (takes("try", "release", "renew", options=KEPT),)
-        yield Pairs(f"pairs: granted beside {call}", roles, monitor=KeptPairsMonitor)
-        return
-    roles = (user(work=0.05), takes(call, "wait", options=RENEWED, after=0.01))
-    yield Pairs(f"pairs: granted beside {call}, in line", roles, monitor=StrictMonitor)
-    roles = (takes(call, "release", "wait", options=RENEWED),)
-    yield Pairs(f"pairs: granted beside {call} and a release", roles, monitor=StrictMonitor)
-
-
-def beside_answer(push, call):
-    """Yield the worlds in which a client asks, or tries, and the holder's client answers it."""
-    if call in HOLDING:  # the client tries again to get what it holds itself
-        made = (call,)
-        for when, role in (
-            ("beside", takes("try", *made, options=KEPT)),
-            ("before", takes("try", later=made, options=KEPT)),
-        ):
-            yield Pairs(f"pairs: {push} {when} {call}", (role,), monitor=KeptPairsMonitor)
-        return
-    holder = keeper(rounds=1, work=0.0 if push == "idle" else 0.3)
-    asks = "look" if push == "idle" or call == "give up" else "try"
-    for title, other in (
-        ("beside", wants(call, asks)),
-        ("beside the request of", wants("ask" if call in ACQUIRES else call, asks)),
-        ("before", wants(asks, later=(call,))),
-    ):
-        yield Pairs(f"pairs: {push} {title} {call}", (holder, other), monitor=KeptPairsMonitor)
 
 
 def breaks_at_once():
@@ -509,14 +363,27 @@ REVOKED_AT_ONCE = tuple(
     )
     for terms, (options, monitor, beside) in TERMS.items()
 )
-WORLDS_OF_PUSHES = dict.fromkeys(SENDERS, beside_sender) | {
-    "granted": beside_grant,
-    "busy": beside_answer,
-    "idle": beside_answer,
-}
 
 
-ROWS = (*rows_of_calls(), *rows_of_pushes())
-ALL = tuple({each.name: each for row in ROWS for each in row.worlds}.values())
+class OfLocks(Table):
+    """The calls of a lock, on different terms."""
+
+    def worlds_of(self, one, other):
+        return worlds_of(other, one)
+
+    def revoked(self, call):
+        return revoked(call)
+
+
+LOCKS = OfLocks(
+    "lock",
+    CALLS | {KEEP: None},
+    apart=APART,
+    unheard=UNHEARD,
+    daily=100,
+    faulty=300,
+    nightly=600,
+)
+ALL = tuple({each.name: each for row in LOCKS.rows() for each in row.worlds}.values())
 # With a fault, one world of each two calls tells what differs: that in turns.
 SINGLE = tuple(each for each in ALL if each.name.endswith(", in turns"))

@@ -227,7 +227,7 @@ AGAIN = Quorums(
 
 FAULTS = (
     *("lost", "zombie", "silent", "late", "wake", "expiry", "crash", "pause", "cancel", "back"),
-    *("restart", "reboot", "down"),
+    *("restart", "reboot", "down", "twice", "stuck"),
 )
 TOGETHER = (
     {"late": 2},

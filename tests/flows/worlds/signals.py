@@ -152,7 +152,7 @@ FIRST = (SET, PULSE, PULSE_TWO, PULSES, NEVER, CLOSE, OPENS, HALF, LOOKS, FELLOW
 LATE = (LATE_COUNTS.under(lost=1, down=1), LATE_SET.under(lost=1, down=1))
 ALL = (*FIRST, AGAIN, FORGOTTEN, REMADE, DELETED, UNLIKE)
 FAULTS = (
-    *("lost", "zombie", "cut", "silent", "late", "wake", "noise"),
+    *("lost", "zombie", "cut", "silent", "late", "wake", "twice", "noise"),
     *("crash", "pause", "cancel", "restart", "reboot"),
 )
 

@@ -30,7 +30,6 @@ async def nothing(lease):
 @pytest.mark.parametrize(
     ("template", "error"),
     [
-        ("order", "names no parameter"),
         ("order:{}", "must be the name of a path or query parameter"),
         ("order:{a.b}", "must be the name"),
         ("order:{a:>3}", "must be the name"),
@@ -79,7 +78,7 @@ def answers(path, template="order:{order_id}"):
             needed = fastapi.Depends(asgi.locked(client, template))
 
             @app.get("/orders/{order_id}")
-            async def order(lease: Annotated[Any, needed]):
+            async def order(lease: Annotated[Any, needed], size: int = 0):
                 return lease.name
 
             transport = httpx.ASGITransport(app)
@@ -95,8 +94,14 @@ def test_the_path_goes_before_the_query():
 
 
 def test_a_missing_parameter_is_the_clients_mistake():
-    found = answers("/orders/7", "order:{order_id}:{part}")
-    assert (found.status_code, found.json()["detail"]) == (400, "missing parameter: part")
+    found = answers("/orders/7", "order:{order_id}:{size}")
+    assert (found.status_code, found.json()["detail"]) == (400, "missing parameter: size")
+
+
+def test_a_name_that_is_no_parameter_is_the_servers_mistake(caplog):
+    assert answers("/orders/7", "order:{ordr_id}").status_code == 500
+    assert "the route /orders/{order_id} has no parameter ordr_id" in caplog.text
+    assert answers("/orders/7", "orders").json() == "orders"
 
 
 def test_a_value_that_makes_no_name_is_the_clients_mistake():

@@ -1,9 +1,7 @@
 """A beat on every host that schedules on one: real beats, killed and stopped, and their claims."""
 
 import json
-import os
 import re
-import signal
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -70,21 +68,6 @@ def test_another_beat_takes_over_once_the_lease_of_a_killed_one_has_ended(beats,
     first, second = beats(ttl=3)
     first.kill()
     until(lambda: second.pid in sent(server), "the second beat's message")
-
-
-def test_a_frozen_leader_schedules_nothing_when_it_continues(beats, server):
-    first, second = beats(ttl=3, every=2)
-    before = len(sent(server))
-    # Right after a message: one that it has claimed, and not sent yet, is sent when it continues.
-    until(lambda: len(sent(server)) > before, "the next message")
-    os.killpg(first.pid, signal.SIGSTOP)
-    until(lambda: second.pid in sent(server), "the second beat's message")
-    first.thaw()
-    first.said("lost its leadership")
-    until(lambda: in_line(server) == 1, "the first beat in line")
-
-    pids = sent(server)
-    assert pids == sorted(pids, key=[first.pid, second.pid].index)
 
 
 # --- claims ---------------------------------------------------------------------------------------

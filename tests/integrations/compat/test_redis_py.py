@@ -18,8 +18,6 @@ import redis.asyncio
 import fencelock
 from fencelock.compat import redis_py
 
-LOCK_ERRORS = redis.exceptions.LockError, redis.exceptions.LockNotOwnedError
-
 
 class Face:
     """One of the two faces, with a client of redis-py for each."""
@@ -235,18 +233,6 @@ def test_a_token_may_travel_to_another_lock(face, server):
         other.do_release("unknown")
 
 
-def test_a_token_that_travelled_extends_what_the_server_has_left(face, server):
-    lock, other = (face.lock(timeout=600) for _ in range(2))
-    assert lock.acquire()
-    server.command("PEXPIRE", "report", 100_000)  # most of its time has passed
-    other.local.token = lock.local.token
-    assert other.extend(100) is True
-    assert 150_000 < server.command("PTTL", "report") <= 200_000
-    lock.release()
-    with pytest.raises(redis.exceptions.LockNotOwnedError):
-        other.extend(100)
-
-
 @pytest.mark.parametrize("last", ["release", "extend"])
 def test_a_lease_that_was_prolonged_elsewhere_is_still_its_acquirer_s(face, server, last):
     """Also when it has ended by the acquirer's clock: only the server knows."""
@@ -355,58 +341,12 @@ def test_a_token_of_one_s_own_is_refused(face):
         face.lock().acquire(token="mine")
 
 
-def test_a_thread_sees_its_own_token_only(face):
-    bound, shared = face.lock("bound", timeout=10), face.lock("shared", thread_local=False)
-    assert bound.acquire()
-    assert shared.acquire()
-    seen = []
-
-    def look():
-        seen.extend(getattr(lock.local, "token", None) for lock in (bound, shared))
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    thread.join()
-    assert seen == [None, shared.local.token]
-    bound.release()
-    shared.release()
-
-
-def test_the_lease_has_a_fence_that_grows(face):
-    lock = face.lock(timeout=10)
-    assert lock.lease is None
-    fences = []
-    for _ in range(3):
-        with lock:
-            fences.append(lock.lease.fence)
-    assert sorted(set(fences)) == fences
-
-
 def test_clients_that_decode_and_names_in_bytes(face):
     client = face.client(decode_responses=True)
     lock = face.lock(b"report", client, timeout=10)
     assert lock.acquire()
     assert lock.owned()
     lock.release()
-
-
-def test_the_locks_of_a_client_share_one_connection_pool(face, server):
-    client = face.client()
-    locks = face.lock("a", client), face.lock("b", client), face.lock("c", face.client())
-    made, known = [], connected(server)
-    for each in locks:
-        assert each.acquire()
-        made.append(bool(connected(server) - known))
-        known |= connected(server)
-    for each in locks:
-        each.release()
-    assert made == [True, False, True]
-
-
-def connected(server):
-    """Return the connections of this server, without the one that asks."""
-    lines = server.command("CLIENT", "LIST").splitlines()
-    return {line.split()[0] for line in lines if "cmd=client" not in line}
 
 
 def test_a_lock_that_is_dropped_keeps_its_timeout_and_says_nothing(face, server):

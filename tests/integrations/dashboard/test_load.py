@@ -7,7 +7,7 @@ import pytest
 
 from fencelock._core.keys import LockKeys
 from fencelock._core.look.show import NAMES_MAX as SHOWN_AT_ONCE
-from tests.integrations.dashboard.conftest import OWN, until
+from tests.integrations.dashboard.conftest import until
 
 redis = pytest.importorskip("redis")
 pytest.importorskip("starlette.testclient")
@@ -105,16 +105,3 @@ def refresh(page):
         "last => document.getElementById('cost').dataset.total !== last", arg=last
     )
     return float(page.locator("#cost").get_attribute("data-total"))
-
-
-def test_all_views_of_many_locks_are_made_quickly_and_bounded(crowd, make_http):
-    http = make_http()
-    sizes = {}
-    for view in ("board", "graph", "blockers"):
-        begun = time.monotonic()
-        answer = http.get(f"{OWN}/api/{view}")
-        sizes[view] = len(answer.content), time.monotonic() - begun
-
-    assert len(http.get("/api/graph").json()["nodes"]) <= 200
-    assert sizes["board"][0] < 600_000, sizes
-    print(sizes)  # noqa: T201 - for a reader with -s

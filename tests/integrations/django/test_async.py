@@ -50,19 +50,6 @@ def test_a_coroutine_holds_a_lock(made, elsewhere):
 
 
 @pytest.mark.usefixtures("setting")
-def test_tasks_and_threads_exclude_each_other():
-    async def view(log):
-        with pytest.raises(fencelock.AcquireTimeout):
-            async with lock("order:7", timeout=1):
-                log.append("entered")
-
-    with lock("order:7"):
-        log = []
-        async_to_sync(view)(log)
-    assert not log
-
-
-@pytest.mark.usefixtures("setting")
 def test_a_lock_that_waits_for_a_commit_is_refused_in_a_coroutine(elsewhere):
     async def view():
         async with lock("order:7", release="on_commit"):
@@ -100,17 +87,6 @@ def test_a_cancelled_coroutine_keeps_its_lock_until_its_function_has_ended(made,
     asyncio.run(play())
     assert held == [True]
     assert not elsewhere.lock("order:7").locked()
-
-
-@pytest.mark.usefixtures("setting")
-def test_a_loss_can_cancel_the_coroutine(elsewhere):
-    async def view():
-        async with alock("order:7", on_lost="cancel"):
-            await asyncio.to_thread(elsewhere.revoke, "order:7", reason="a test")
-            await asyncio.get_running_loop().create_future()
-
-    with pytest.raises(fencelock.LeaseLost, match="a test"):
-        async_to_sync(view)()
 
 
 @pytest.mark.usefixtures("setting")

@@ -59,16 +59,6 @@ def test_a_command_can_wait_for_the_one_before(manage, server, client):
     assert second.wait(SECONDS) == 0
 
 
-def test_after_sigkill_the_next_run_starts_when_the_lease_has_ended(manage, server):
-    first = manage("bill", SHOP_TTL="3")
-    begun(server)
-    first.kill()
-    second = manage("bill")
-    begun(server, 2)
-    server.command("RPUSH", "go:bill", "on")
-    assert second.wait(SECONDS) == 0
-
-
 def test_a_loss_stops_the_command(manage, server, client):
     first = manage("load")
     begun(server)
@@ -133,16 +123,6 @@ def test_the_wait_for_a_migration_is_bounded(run, client, tmp_path):
         status, _, errors = run("migrate", "--locked", "--lock-timeout=0.1", SHOP_DATABASE=path)
     assert status == 75
     assert "(a person)" in errors
-
-
-def test_a_migration_whose_process_was_killed_is_done_by_the_next(manage, server, database):
-    first = manage("migrate", "--locked", SHOP_SLOW="1", SHOP_TTL="3", **database)
-    begun(server, key="migrated")
-    second = manage("migrate", "--locked", **database)
-    first.kill()
-    first.wait()
-    assert second.wait(SECONDS) == 0
-    assert server.command("LLEN", "migrated") == 2
 
 
 def test_without_the_option_it_is_the_usual_migrate(run, database, client):

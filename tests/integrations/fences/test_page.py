@@ -1,14 +1,8 @@
-"""The SQL of the page about fencing tokens, on the servers that it is for, and a race of many."""
-
-import contextlib
-import random
-import threading
+"""The SQL of the page about fencing tokens, on the servers that it is for."""
 
 import pytest
 
-from fencelock.fences import FencingToken, Stale
 from tests.integrations.fences.test_sql import make  # noqa: F401 - a fixture
-from tests.integrations.fences.worlds import WORLDS
 from tests.test_docs import ROOT, blocks
 
 PAGE = ROOT / "docs" / "how-to" / "use-fencing-tokens.md"
@@ -75,65 +69,3 @@ def test_one_row_for_the_lock(session):
 
 
 RACERS, TURNS = 4, 25
-
-
-class Race:
-    """Transactions that check a fence and log it, until each is committed or stale."""
-
-    def __init__(self, world, name):
-        self.world, self.name = world, name
-        self.level = "BEGIN IMMEDIATE" if name == "sqlite3" else world.levels[-1]
-        self.stale, self.committed = [], []
-
-    def create(self):
-        kept = "INTEGER PRIMARY KEY AUTOINCREMENT" if self.name == "sqlite3" else "SERIAL"
-        first = self.world.open_patiently()
-        self.world.execute(first.connection, "DROP TABLE IF EXISTS log")
-        self.world.execute(first.connection, f"CREATE TABLE log (turn {kept}, fence BIGINT)")
-        first.commit()
-
-    def run(self, fences):
-        for fence in fences:
-            while not self.attempt(fence):
-                pass
-
-    def attempt(self, fence):
-        with contextlib.ExitStack() as stack:
-            world = WORLDS[self.name][0](self.world.where, stack)
-            try:
-                session = world.open(self.level)
-                session.check(FencingToken("raced", fence))
-                world.execute(session.connection, f"INSERT INTO log (fence) VALUES ({fence})")
-                session.commit()
-                self.committed.append(fence)
-            except Stale:
-                self.stale.append(fence)
-            except world.conflicts:
-                return False
-        return True
-
-    def logged(self):
-        last = self.world.open(self.world.levels[0])
-        rows = self.world.execute(last.connection, "SELECT fence FROM log ORDER BY turn")
-        return [fence for (fence,) in rows]
-
-
-@pytest.mark.parametrize("name", ["psycopg", "pymysql", "sqlite3"])
-def test_what_many_connections_commit_at_once_is_in_the_order_of_their_fences(make, name):  # noqa: F811 - as above
-    race = Race(make(name), name)
-    race.create()
-    fences = list(range(1, RACERS * TURNS + 1))
-    random.Random(7).shuffle(fences)
-
-    shares = [fences[at::RACERS] for at in range(RACERS)]
-    racers = [threading.Thread(target=race.run, args=[share]) for share in shares]
-    for each in racers:
-        each.start()
-    for each in racers:
-        each.join()
-
-    order = race.logged()
-    assert order == sorted(order)
-    assert order == sorted(race.committed)
-    assert sorted(race.committed + race.stale) == sorted(fences)
-    assert race.stale

@@ -133,18 +133,6 @@ def test_the_first_use_of_a_name_waits_too(world):
 
 
 @every_world
-def test_one_lease_writes_in_many_transactions(world):
-    for body in ("one", "two", "three"):
-        session = world.open(world.levels[0])
-        session.check(NEW)
-        session.check(NEW)
-        session.write(body)
-        session.commit()
-
-    assert world.open(world.levels[0]).read() == "three"
-
-
-@every_world
 def test_a_refused_check_leaves_the_fence_as_it_was(world):
     checked(world, NEW)
     refused = world.open(world.levels[0])
@@ -172,29 +160,9 @@ def test_names_of_any_length_and_characters_are_different(world):
 
 
 @every_world
-def test_the_largest_fence_is_stored(world):
-    largest = FencingToken("orders:42", 2**63 - 1)
-    checked(world, largest)
-    again = world.open(world.levels[0])
-    with pytest.raises(Stale):
-        again.check(NEW)
-
-
-@every_world
 def test_a_connection_that_commits_each_statement_is_refused(world):
     with pytest.raises(ValueError, match="autocommit"):
         world.check(world.autocommitting(), NEW)
-
-
-@every_world
-def test_creating_the_table_again_changes_nothing(world):
-    checked(world, NEW)
-    again = world.open(world.levels[0])
-    world.create(again.connection)
-    again.commit()
-    last = world.open(world.levels[0])
-    with pytest.raises(Stale):
-        last.check(OLD)
 
 
 @every_world

@@ -1,6 +1,6 @@
-"""More requests or jobs than threads, over a few names; one process is killed; a referee judges.
+"""More requests than threads, over a few names; one process is killed; a referee judges.
 
-The referee is the file of work.py. A test says how its workers start and how work is sent to them.
+The referee is the file of work.py. A test says how its workers start.
 """
 
 from __future__ import annotations
@@ -55,18 +55,6 @@ class Load:
     def start(self, *command: str) -> subprocess.Popen[bytes]:
         return self.place.start(*command)
 
-    def send(self, module: str, code: str, many: int) -> None:
-        """Send jobs: the code sends one, of a ``name`` and a ``number``."""
-        self.numbers = range(many)
-        loop = f"for number in range({many}):\n    name = {NAMES!r}[number % {len(NAMES)}]\n    "
-        subprocess.run(
-            [sys.executable, "-c", f"from {MODULES}.{module} import *\n{loop}{code}"],
-            cwd=self.place.path,
-            env=self.place.environment,
-            check=True,
-            timeout=60,
-        )
-
     @contextlib.contextmanager
     def requests(self, many: int, *kinds: str) -> Iterator[None]:
         """Send requests while the body runs, to the kinds of handlers by turns."""
@@ -101,8 +89,8 @@ class Load:
     # --- a crash ----------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def crash(self, worker: subprocess.Popen[bytes] | None = None) -> Iterator[None]:
-        """Kill the process that has a lock while others wait for it, or the whole worker it is."""
+    def crash(self) -> Iterator[None]:
+        """Kill the process that has a lock while others wait for it."""
         hold = self.place.path / "hold"
         hold.touch()
         yield
@@ -111,10 +99,7 @@ class Load:
         with (self.place.path / "log").open("a") as log:
             log.write(f"killed {pid}\n")
         hold.unlink()  # another process may do the same work, to its end
-        if worker is None:
-            os.kill(int(pid), signal.SIGKILL)
-        else:
-            self.place.kill(worker)
+        os.kill(int(pid), signal.SIGKILL)
 
     def until(self, look):
         return waiting.until(look, "the workers go on", PATIENCE, tick=0.02)
@@ -127,14 +112,6 @@ class Load:
     def done(self) -> set[int]:
         """Return the numbers of those that have ended their work."""
         return {int(each[2]) for each in self._said("out")}
-
-    def all_done(self) -> None:
-        """Wait until each job has ended, be it the second try."""
-        try:
-            self.until(lambda: len(self.done()) == len(self.numbers))
-        except AssertionError as late:
-            late.add_note(self._output())
-            raise
 
     def judge(self, capsys, *, processes: int = 0) -> None:
         """No two were inside at once, all but the killed were served, and nothing is left."""

@@ -17,36 +17,6 @@ def gunicorn(load, app, kind, *more):
     return load.start("gunicorn", f"{MODULES}.{app}", *words, *more)
 
 
-def uvicorn(load, app):
-    pytest.importorskip("uvicorn")
-    words = ("--workers", "2", "--uds", str(load.web), "--log-level", "warning")
-    return load.start("uvicorn", f"{MODULES}.{app}", *words)
-
-
-def test_fastapi(load, capsys):
-    pytest.importorskip("fastapi")
-    uvicorn(load, "fastapi_app:app")
-    with load.requests(240, "def", "async", "hold", "blocking"), load.crash():
-        pass
-    load.judge(capsys, processes=2)
-
-
-def test_django_of_coroutines(load, capsys):
-    pytest.importorskip("django")
-    uvicorn(load, "django_app:asgi")
-    with load.requests(160, "async", "thread", "def"), load.crash():
-        pass
-    load.judge(capsys, processes=2)
-
-
-def test_django(load, capsys):
-    pytest.importorskip("django")
-    gunicorn(load, "django_app:wsgi", "gthread", "--threads", "4", *RECYCLES)
-    with load.requests(160, "def", "async"):
-        pass
-    load.judge(capsys, processes=4)
-
-
 def test_flask(load, capsys):
     pytest.importorskip("flask")
     gunicorn(load, "flask_app:app", "gthread", "--threads", "4", *RECYCLES)

@@ -1,4 +1,4 @@
-"""What handlers and jobs do under load while they hold a lock: they tell a referee, a file.
+"""What handlers do under load while they hold a lock: they tell a referee, a file.
 
 Each line is one write to the file's end, so the file has the order of the machine, whatever the
 library knows. The one with the number ``HELD`` stays until its process is killed.

@@ -40,42 +40,6 @@ def pids(place, pattern):
     return list(dict.fromkeys(re.findall(pattern, said)))
 
 
-def test_apscheduler(place):
-    pytest.importorskip("apscheduler")
-    (recipe,) = recipes("APScheduler")
-    place.put("jobs.py", recipe.replace("ttl=10", "ttl=6"))
-    running = {str((one := place.start("python", "jobs.py")).pid): one for _ in range(3)}
-
-    until(lambda: pids(place, r"tick (\d+)"))
-    with fencelock.Client(place.url) as client:
-        until(lambda: len(client.election("scheduler").candidates()) == 2)
-        (first,) = pids(place, r"tick (\d+)")
-        place.kill(running[first])
-        until(lambda: len(pids(place, r"tick (\d+)")) == 2)
-        _, second = pids(place, r"tick (\d+)")
-        leader = client.election("scheduler").leader()
-
-    assert leader.candidate.endswith(f":{second}")
-    # Between the last job of the first and the first job of the second nothing else ran.
-    order = re.findall(r"tick (\d+)", (place.path / "output").read_text())
-    assert order == sorted(order, key=[first, second].index)
-
-
-def test_a_scheduler_whose_leadership_is_lost_stops(place):
-    pytest.importorskip("apscheduler")
-    (recipe,) = recipes("APScheduler")
-    place.put("jobs.py", recipe)
-    one = place.start("python", "jobs.py")
-    until(lambda: pids(place, r"tick (\d+)"))
-    fencelock_program = Path(sys.executable).parent / "fencelock"
-    subprocess.run(
-        [fencelock_program, "revoke", "scheduler", "--reason", "test", "--yes", "--url", place.url],
-        check=True,
-        capture_output=True,
-    )
-    one.wait(60)  # the block of the election ends, and with it the program
-
-
 def test_apscheduler_hands_over_at_sigterm(place):
     pytest.importorskip("apscheduler")
     (recipe,) = recipes("APScheduler")
@@ -176,20 +140,6 @@ def test_the_cron_job_of_kubernetes(place):
     with fencelock.Client(place.url) as client:
         lock = client.lock("nightly")
         assert lock.acquire(blocking=False)  # at once: it was given back
-        lock.release()
-
-
-def test_a_pod_that_is_killed_leaves_a_lease_that_ends(place):
-    jobs = Kubernetes(place)
-    log = place.path / "log"
-    short = {"--grace=9s": "--ttl=6s"}  # not the usual 30 s
-    first = jobs.start(f"echo began >> {log}\nexec sleep 60", **short)
-    place.wait("began", 1)
-    place.kill(first)
-    with fencelock.Client(place.url) as client:
-        lock = client.lock("nightly")
-        assert lock.locked()
-        assert lock.acquire(timeout=40)
         lock.release()
 
 

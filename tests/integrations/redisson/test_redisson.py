@@ -9,7 +9,6 @@ import os
 import re
 import socket
 import subprocess
-import sys
 import threading
 
 import pytest
@@ -176,20 +175,6 @@ def test_force_unlock_takes_the_lock_from_the_other_side(side, java, python, ser
     other.unlock("w", "orders")
 
 
-def test_the_command_revokes_a_lock_that_java_holds(java, server):
-    assert java.lock("a", "orders")
-    waiting = java.ask("lock", "w", "orders")
-    until(lambda: listeners(server, "orders") == 1, "it listens")
-    command = [sys.executable, "-m", "fencelock", "revoke", "orders", "--prefix", "", "--yes"]
-
-    subprocess.run([*command, "--reason", "a test", "--url", server.tcp_url], check=True)
-
-    assert waiting.result() is True
-    with pytest.raises(Refused, match=LOST):
-        java.unlock("a", "orders")
-    java.unlock("w", "orders")
-
-
 def test_fenced_locks_count_on_together(java, python, server):
     for number in (1, 2):
         assert java.token("a", "orders") == number  # Redisson counts when it enters again, too
@@ -232,62 +217,6 @@ def test_the_java_of_the_page_runs(class_path_of, server, tmp_path):
 
 
 # --- what ends a member, or its connections -------------------------------------------------------
-
-
-def both_sides(side, members):
-    java, python = members.java(), members.python("threads")
-    return in_order(side, java.ready(), python.ready())
-
-
-@pytest.mark.parametrize("side", SIDES)
-def test_the_lock_of_a_killed_holder_goes_to_the_other_side(side, members, server):
-    holder, other = both_sides(side, members)
-    assert holder.lock("a", "orders")
-    waiting = other.ask("lock", "w", "orders")
-    until(lambda: listeners(server, "orders") == 1, "it listens")
-    renewed(server, "orders")
-
-    holder.kill()
-
-    assert waiting.result() is True
-    assert server.command("HLEN", "orders") == 1
-
-
-@pytest.mark.parametrize("side", SIDES)
-def test_a_frozen_holder_finds_out_and_leaves_the_next_one_alone(side, members, server):
-    holder, other = both_sides(side, members)
-    assert holder.lock("a", "orders")
-    waiting = other.ask("lock", "w", "orders")
-
-    holder.pause()
-    assert waiting.result() is True
-    holder.resume()
-
-    with pytest.raises(Refused, match=LOST):
-        holder.unlock("a", "orders")
-    assert not holder.owned("a", "orders")
-    assert other.owned("w", "orders")
-    renewed(server, "orders")
-    other.unlock("w", "orders")
-    assert not server.command("EXISTS", "orders")
-
-
-@pytest.mark.parametrize("side", SIDES)
-def test_cut_connections_cost_neither_the_lock_nor_the_message(side, members, server):
-    holder, other = both_sides(side, members)
-    assert holder.lock("a", "orders")
-    waiting = other.ask("lock", "w", "orders")
-    until(lambda: listeners(server, "orders") == 1, "it listens")
-
-    for kind in ("normal", "pubsub"):
-        server.command("CLIENT", "KILL", "TYPE", kind)
-    until(lambda: listeners(server, "orders") == 1, "it listens again")
-
-    renewed(server, "orders")
-    assert not waiting.done()
-    holder.unlock("a", "orders")
-    assert waiting.result() is True
-    other.unlock("w", "orders")
 
 
 # --- where names and messages go ------------------------------------------------------------------

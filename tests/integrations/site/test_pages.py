@@ -22,7 +22,7 @@ BUILD_SECONDS = 170  # with its environment, the first time
 LOOKED_AT = (
     "",
     "how-to/use-fencing-tokens/",
-    "reference/api-errors/",
+    "reference/python/client/",
     "tutorial/first-lock.zh-CN/",
 )
 LINKS = "[...document.querySelectorAll('a[href]')].map(a => a.href.split('?')[0])"

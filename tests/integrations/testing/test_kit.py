@@ -232,22 +232,6 @@ def test_a_lock_whose_handle_was_dropped_is_an_error(folder):
     assert "still held at the end of the test: 'two' (fence" in ran.stdout
 
 
-def test_the_last_test_is_checked_too(folder):
-    ran = run(
-        folder,
-        """
-        kept = []
-
-        def test_client(fencelock_server):
-            import fencelock
-            kept.append(fencelock.Client(fencelock_server.url).lock("last"))
-            kept[-1].acquire()
-        """,
-    )
-    assert "1 passed, 1 error" in ran.stdout, ran.stdout
-    assert "still held at the end of the test: 'last' (fence" in ran.stdout
-
-
 ORDERS = """
     import pytest
 
@@ -282,11 +266,6 @@ def test_orders_that_can_deadlock_are_an_error(folder, kind, wrong):
     assert ("'d' was requested" in report) is bool(wrong)
     assert ("'d' at test_user.py:5 in both, called at test_user.py:16 in" in report) is bool(wrong)
     assert "site-packages" not in report
-
-
-def test_another_order_option_is_refused(folder):
-    ran = run(folder, ORDERS, "-o", "fencelock_order=always")
-    assert "fencelock_order must be test, run or off, not 'always'" in ran.stderr
 
 
 ASYNC = """
@@ -374,22 +353,6 @@ def test_workers_share_a_server_and_do_not_meet(folder):
     assert (folder / "prepared").read_text() == "x"
     assert len(list(folder.glob("pid-*"))) > 1
     assert len({*(folder / "servers").read_text().split()}) == 1
-
-
-def test_a_run_that_fails_once_is_run_by_the_next(folder):
-    ran = run(
-        folder,
-        """
-        import pytest
-
-        def test_fails(once_per_run):
-            with pytest.raises(KeyError):
-                once_per_run("x", lambda: {}["no"])
-            assert once_per_run("x", lambda: [1]) == [1]
-            assert once_per_run("x", lambda: [2]) == [1]
-        """,
-    )
-    passed(ran, 1)
 
 
 def test_a_run_that_is_killed_leaves_no_server(folder):

@@ -177,17 +177,6 @@ async def test_one_lock_is_looked_into_and_revoked_with_a_reason(pilot, app, cli
 
 
 @driven
-async def test_a_revocation_can_be_left_alone(pilot, app, client, server):
-    lock = client.lock("a")
-    await asyncio.to_thread(lock.acquire)
-    await listed(pilot, app, ["a"])
-    await pilot.press("x", *"why", "escape")
-    assert not isinstance(app.screen, RevokeScreen)
-    assert lock.owned()
-    lock.release()
-
-
-@driven
 async def test_names_are_texts_and_never_markup(pilot, app, client, server):
     hostile = "[red]x[/red] \x1b[2J"
     lock = client.lock(hostile, label="[bold]me")

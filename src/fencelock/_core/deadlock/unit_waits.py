@@ -20,8 +20,8 @@ cycle.
   refused, whichever looks. It closed the cycle as it began, so it finds it when it looks first.
 - A wait is refused only if all edges of its cycle are certain: see ``is_certain``, and the scripts.
   Another cycle is reported, once for each wait, and left alone.
-- A thread that waits for its own hold is a cycle only if that is certain, and if no timeout ends
-  the wait: then no other wait is held up.
+- A thread that waits for its own hold is refused only if that is certain, and if no timeout ends
+  the wait: then no other wait is held up. Else it is reported, as any cycle.
 - A message may be lost, and a probe may be given up anywhere: that costs time, as the wait looks
   again. The server keeps nothing.
 - Only a unit that holds something looks: no other can be in a cycle.
@@ -446,8 +446,7 @@ def _pass(port: Tables, hold: Hold, probe: PathProbe) -> None:
     if wait is None or probe.strays():
         return
     if _text(wait.id) == probe.path[0].wait:
-        if len(probe.path) > 1 or (certain and wait.patient):
-            _came_back(wait, probe)
+        _came_back(wait, probe)
     elif probe.tells_of_another(_text(wait.id)):
         _send_on(wait, PathProbe(probe.search, (), probe.cycle_from(_text(wait.id))))
     elif fresh and not probe.passes_twice(_text(wait.id)):
@@ -459,13 +458,14 @@ def _came_back(wait: UnitWait, probe: PathProbe) -> None:
     if not probe.cycle:
         _send_on(wait, PathProbe(probe.search, (), probe.path))
     elif youngest(probe.path).wait == _text(wait.id):
-        if all(step.certain for step in probe.path):
+        certain = all(step.certain for step in probe.path)
+        if certain and (wait.patient or len(probe.path) > 1):
             refuse(wait, probe.path)
-        elif not wait.suspected:  # another thread or task may release a hold of it
+        elif not wait.suspected:  # another thread or task, or its timeout, may end it
             wait.suspected = True
             error = error_of(wait.port, wait, probe.path)
-            text = "perhaps a %s; it is left alone, as others may release what was acquired"
-            log.warning(text, error)
+            why = "its timeout ends it" if certain else "others may release what was acquired"
+            log.warning("perhaps a %s; it is left alone, as %s", error, why)
             if wait.attempt.event is not None:
                 wait.attempt.event.suspected(error)
 

@@ -34,6 +34,8 @@ from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.acknowledge import confirm
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, first_due, lose_revoked, step_down
+from fencelock._core.lock.long_waits import first_line_at
+from fencelock._core.lock.long_waits import tell as tell_of_wait
 from fencelock._core.lock.release import release_in_background, undo_owed
 from fencelock._core.lock.tenure import Tenure
 from fencelock._core.lock.terms import TRIES, Asked, too_late
@@ -45,6 +47,7 @@ from fencelock._core.types import Call, Demoted, NoReply, Reply, closed
 from fencelock._runtime import process
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
+from fencelock.scripts import HEARTBEAT
 
 # A timed-out acquire may take this much longer to leave the line by itself: I13 allows 100 ms.
 LEAVING_SECONDS = 0.06
@@ -266,8 +269,9 @@ async def _wait(port: Port, attempt: Attempt, asks: Attempt) -> Grant | None:
     with port.mutex:
         line = port.lines.join(asks)
     wait, give_up_at = entered(port, attempt, asks), attempt.give_up_at
+    tells_at = first_line_at(port, attempt)
     while True:
-        await port.wait(asks, min(line.bound(asks), give_up_at, wait.due))
+        await port.wait(asks, min(line.bound(asks), give_up_at, wait.due, tells_at))
         now = port.now()
         if wait.cycle is not None and asks.granted(now) is None:
             raise error_of(port, wait)
@@ -277,6 +281,8 @@ async def _wait(port: Port, attempt: Attempt, asks: Attempt) -> Grant | None:
             return None
         if now >= wait.due:
             look(port, wait, now)
+        if now >= tells_at:
+            tells_at = tell_of_wait(port, attempt, now, attempt)
         if now >= line.bound(asks) and not await _looked(port, asks, line, give_up_at):
             return None
 
@@ -350,6 +356,9 @@ def _request(port: Port, due: Sequence[Due]) -> Call:
         keys += waiters[0].keys.grant
         args.append(len(waiters))
         args += [each.terms.entry(each, each.channel) for each in waiters]
+        if waiters[0].terms.alive is HEARTBEAT:  # else no place is that of several
+            said = [count for each in waiters if (count := each.count())]
+            args += [len(said), *said]
     return due[0][1][0].terms.alive, keys, args
 
 

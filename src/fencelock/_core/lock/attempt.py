@@ -67,6 +67,7 @@ class Attempt(Seat):
     ahead: int | None = None  # how many others were in line before it, in that answer
     abandoned: bool = False  # its undo was sent: no other attempt continues it
     placed: bool = False  # it is in line, as far as is known: it need not ask
+    counted: int = 1  # how many its last heartbeat said that wait for its place
     driver: Any = None  # the attempt that continues it, and undoes it if need be
     releases: Asked | None = None  # whose tenure ends with its request; see turns.py
     verdict: Any = None  # the answer about ``releases``
@@ -158,6 +159,12 @@ class Attempt(Seat):
         """Note who had the lock in the last answer about it."""
         if holder is not None:
             self.held_by = *self.held_by[:1], holder
+
+    def count(self) -> bytes:
+        """Return how many of its client wait for its place, for people; nothing for one alone."""
+        tenure = (self.driver or self).tenure
+        before, self.counted = self.counted, 1 + (0 if tenure is None else len(tenure.waiting))
+        return b"n %b %d" % (self.id, self.counted) if max(before, self.counted) > 1 else b""
 
     # -- what came ----------------------------------------------------------------------------
 

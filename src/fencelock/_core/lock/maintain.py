@@ -2,12 +2,12 @@
 
 Rules of this file:
 
-- One renewal schedule for all leases of a client; one thread or task works through it (N1).
+- One renewal schedule for all leases of a client; one thread or task works through it.
 - A renewal counts from the instant before it was sent (I2), uses the holder's own id, and never
   outlives its hold (I11).
 - A hold is in the schedule, under way, or over. ``close`` and pushed messages find it there, also
   one whose handle was dropped: it is not renewed, and is notified of its loss.
-- A missing answer is not a refusal: the renewal is retried while the lease lasts (N6). A refusal is
+- A missing answer is not a refusal: the renewal is retried while the lease lasts (I4). A refusal is
   a loss, whether or not the server can be asked for an operator's reason.
 - The holder is notified of a loss once, and at the local deadline at the latest (I8): see
   ``Hold.lose``.

@@ -1,6 +1,6 @@
 """A client's tenure of one lock: who of its waiters has the lease, who is next, who asks for all.
 
-Rules of this file (DESIGN §9; I1, I3, I5, I8, I9):
+Rules of this file (I1, I3, I5, I8, I9):
 
 - A tenure owns what is neither a waiter's nor a hold's: the question that asks the server for all
   of this client (``asks``), and a granted lease that no hold has (``spare``). One of the client's

@@ -33,12 +33,13 @@ from fencelock.scripts import (
     head,
 )
 from fencelock.scripts.constants import RECORD_MS
+from fencelock.scripts.layout import words_of, written
 
 # A lease with a fixed end is requested with at least this ttl; after its end it is not granted.
 LEAST_SECONDS = 0.001
 
 # In the options of a request, where an explicit owner has 1: its client may keep the lease.
-LINGERS = 2
+LINGERS = b"2"
 # The first letter of the holder ids of such leases: an id tells that its lease may be idle.
 LINGER_MARK = b"*"
 # The first letter of a waiter's id that only tries, while it waits for such a lease.
@@ -99,6 +100,7 @@ class Terms:
         owned: bool = False,
         ends: float = inf,
         question: tuple[Script, Sequence[bytes]] | None = None,
+        share: bytes = b"",
     ) -> None:
         self.keys: LockKeys = keys
         self.ends: float = ends
@@ -124,9 +126,9 @@ class Terms:
         self.lease: float = self._handoff_ttl() if self.linger else ttl
         self.valid: float = _valid(self.lease)  # how much of it may be relied on
         ttl_ms = milliseconds(self.lease) if ends == inf else handoff_ms
-        kind = LINGERS if self.linger else owned
+        form = share or (LINGERS if self.linger else b"%d" % owned)
         self.mark: bytes = LINGER_MARK if self.linger else b""  # with which holder ids begin
-        self.words: bytes = _words(ttl_ms, handoff_ms, kind, client_channel)
+        self.words: bytes = _words(ttl_ms, handoff_ms, form, client_channel)
         script, named = question or (ACQUIRE, keys.derive()[:5])
         self._ask = head(script, named, 6 if owned else 5)
         self._ttl = _ttl_words(self.lease)
@@ -147,14 +149,14 @@ class Terms:
 
     def far(self, lease: float) -> Self:
         """Return the same for a client so far away that a handoff must last for so long."""
-        lasts, short, rest = self.words.split(b" ", 2)
+        words = words_of("options", self.words)
         handoff_ms = milliseconds(min(self.ttl, ceil(lease)))
-        if self.ends < inf or handoff_ms <= int(short):
+        if self.ends < inf or handoff_ms <= int(words["handoff_ttl"]):
             return self
         if self._far is None or self._far[0] != handoff_ms:
             far: Self = copy(self)
             far._asked, far._far = (b"", b"", b"", 0, ()), None
-            far.words = b"%b %d %b" % (lasts, handoff_ms, rest)
+            far.words = written("options", **{**words, "handoff_ttl": b"%d" % handoff_ms})
             self._far = handoff_ms, far
         return self._far[1]
 
@@ -284,8 +286,9 @@ _valid = lru_cache(maxsize=256)(validity)
 
 
 @lru_cache(maxsize=256)
-def _words(ttl_ms: int, handoff_ms: int, kind: int, client_channel: bytes) -> bytes:
-    return b"%d %d %d %b " % (ttl_ms, handoff_ms, kind, client_channel)
+def _words(ttl_ms: int, handoff_ms: int, owned: bytes, client_channel: bytes) -> bytes:
+    spans = {"ttl": b"%d" % ttl_ms, "handoff_ttl": b"%d" % handoff_ms}
+    return written("options", **spans, owned=owned, client=client_channel, info=b"")
 
 
 @lru_cache(maxsize=256)

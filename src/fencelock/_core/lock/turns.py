@@ -1,6 +1,6 @@
 """Acquire and release a lock in turn with the other waiters of this client; see tenure.py.
 
-Rules of this file (DESIGN §9):
+Rules of this file (I3, I5):
 
 - A waiter asks the server only as the front of its tenure. What it leaves behind, its place in line
   or a request under way, is the next waiter's: that one repeats the request with the same id.
@@ -27,6 +27,7 @@ from fencelock._core.lock.acknowledge import confirm
 from fencelock._core.lock.acquire import FOR_EVER, begin, drop, line_up, queue, start_over, try_once
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, step_down
+from fencelock._core.lock.long_waits import first_line_at, tell
 from fencelock._core.lock.release import ELSEWHERE, judge, release_for_owner, retire, verdict_of
 from fencelock._core.lock.tenure import Spare, Tenure, found, join, left_behind, try_kept
 from fencelock._core.lock.terms import milliseconds, too_late
@@ -137,6 +138,7 @@ async def poll(port: Port, attempt: Attempt) -> Grant | None:
     The pause varies by a quarter, so that pollers that started together do not stay together.
     """
     left = 1 if attempt.at_once else attempt.terms.options.max_tries
+    tells_at = first_line_at(port, attempt)
     while True:
         grant = await poll_once(port, attempt)
         if grant is not None:
@@ -147,6 +149,8 @@ async def poll(port: Port, attempt: Attempt) -> Grant | None:
                 attempt.event.must_wait()
             again_at = port.now() + attempt.terms.options.interval * (0.875 + port.jitter() / 4)
             await port.sleep(min(again_at, attempt.give_up_at))
+            if port.now() >= tells_at:
+                tells_at = tell(port, attempt, port.now(), attempt)
         if left == 0 or port.now() >= attempt.give_up_at:
             break
     # Raise WRONGTYPE for a key of another kind: SET NX says nil for that, too.
@@ -209,6 +213,7 @@ async def _become_front(  # noqa: C901 - one turn of the wait looks at all that 
     """Wait for the cohort; False when the time is up."""
     give_up_at = attempt.give_up_at
     wait, asked = entered(port, attempt, attempt), None
+    tells_at = first_line_at(port, attempt)
     while tenure.front is not attempt:
         if port.lines.closed:
             raise closed()
@@ -222,7 +227,9 @@ async def _become_front(  # noqa: C901 - one turn of the wait looks at all that 
             attempt.event.must_wait(attempt.held_by)
         if wait.cycle is not None:
             raise error_of(port, wait)
-        until = min(give_up_at, wait.due)
+        if now >= tells_at:
+            tells_at = tell(port, attempt, now, front)
+        until = min(give_up_at, wait.due, tells_at)
         if isinstance(front, Hold):
             if now >= front.deadline:
                 tenure.succeed(port, front)

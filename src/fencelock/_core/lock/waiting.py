@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from heapq import nsmallest
+from math import inf
 from typing import Any
 
 from fencelock._core.deadlines import (
@@ -154,7 +155,7 @@ class Lines:
 
     __slots__ = (
         *("by_key", "closed", "cohorts", "crowded", "foreign", "gone", "holders"),
-        *("puzzled", "recalls", "renews", "revoked", "watches"),
+        *("log_waits_after", "puzzled", "recalls", "renews", "revoked", "told", "watches"),
     )
 
     def __init__(self) -> None:
@@ -174,6 +175,9 @@ class Lines:
         self.recalls: Recalls = Recalls()
         self.closed: bool = False  # those that wait for their cohort get an error
         self.puzzled: bool = False  # a message that does not parse was logged
+        self.log_waits_after: float = inf  # see long_waits.py
+        # By the lock's key, which line of the log comes next, and when.
+        self.told: dict[bytes, tuple[int, float]] = {}
         self.renews: bool = False  # the server let this client run the renewal of ``Poll``
 
     def __len__(self) -> int:
@@ -220,6 +224,12 @@ class Lines:
         """
         self.revoked[holder] = reason
         _shorten(self.revoked)
+
+    def note_told(self, key: bytes, step: int, due: float) -> None:
+        """Note that a line of the log said that a lock is waited for; call under the mutex."""
+        self.told.pop(key, None)
+        self.told[key] = step, due
+        _shorten(self.told)
 
     def due(
         self,

@@ -16,6 +16,7 @@ from weakref import ref
 
 from fencelock import options
 from fencelock._core import events
+from fencelock._core.description import described
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.events import LockEvent
 from fencelock._core.keys import history_key, index_key
@@ -41,6 +42,7 @@ TEXT_MAX: Final = 500
 LOOKED_THROUGH: Final = 10_000
 
 WAIT: Final = "wait"
+FAILED: Final = "failed"  # a run of `fencelock once`
 _CONTENTION: Final = "contention"  # what older builds called it
 # By the kind of an event, that of its entry; these are kept however long it took.
 _KINDS: Final = {events.LOST: "lost", events.DEADLOCK: "deadlock"}
@@ -59,11 +61,17 @@ class Recorder:
     """The hook of one client.
 
     ``later`` calls a function after so many seconds, for a port; it returns False if it cannot.
+    ``through`` is the port that sends, if not the one that it happens to.
     """
 
     def __init__(
-        self, prefix: str, options: History, later: Callable[[Any, float, Callable[[], None]], bool]
+        self,
+        prefix: str,
+        options: History,
+        later: Callable[[Any, float, Callable[[], None]], bool],
+        through: Port | None = None,
     ) -> None:
+        self._through = through
         self._prefix = prefix
         self._options = options
         self._later = later
@@ -121,6 +129,7 @@ class Recorder:
     def send(self, port: Any) -> None:
         """Send what was noted, in the background."""
         channel = port.client_channel
+        sender: Any = self._through or port
         with port.mutex:
             entries = self._entries.pop(channel, ())
             noted = self._names.pop(channel, ())
@@ -128,12 +137,12 @@ class Recorder:
         if noted:
             names = [name.encode() for name in noted]
             args = (INDEX_NAMES, INDEX_MS, *names)
-            port.run_in_background(NOTE_LOCKS, (index_key(self._prefix),), args)
+            sender.run_in_background(NOTE_LOCKS, (index_key(self._prefix),), args)
         if entries:
             now = port.now()
             texts = [packed(each | {"ago": round(now - at, 3)}) for at, each in entries]
             args = (self._options.length, int(self._options.ttl * 1000), *texts)
-            port.run_in_background(ADD_HISTORY, (history_key(self._prefix),), args)
+            sender.run_in_background(ADD_HISTORY, (history_key(self._prefix),), args)
 
 
 def note_revocation(port: Port, prefix: str, lost: LockStatus, reason: str, by: str) -> None:
@@ -141,11 +150,22 @@ def note_revocation(port: Port, prefix: str, lost: LockStatus, reason: str, by: 
     about = {"kind": "revoked", "name": lost.name, "object": lost.kind}
     why = {"reason": _text(reason), "by": _text(by)}
     entries = [
-        packed(_entry(port.client_channel, who._asdict() if who else {}, about | why))
+        packed(_entry(port.client_channel, who._asdict() if who else {}, about | why | held))
         for who in lost.holders or (None,)
+        for held in [{"seconds": round(who.held_for, 3)} if who else {}]
     ]
     kept = _KEPT_BESIDE, int(History().ttl * 1000)
     port.run_in_background(ADD_HISTORY, (history_key(prefix),), (*kept, *entries))
+
+
+def note_failed_run(
+    port: Port, prefix: str, name: str, *, info: bytes, seconds: float, outcome: str
+) -> None:
+    """Keep that a run of ``once`` did not succeed, in the background."""
+    fields = {"kind": FAILED, "name": name, "object": "once", "outcome": _text(outcome)}
+    entry = _entry(port.client_channel, described(info), fields | {"seconds": round(seconds, 3)})
+    kept = History().length, int(History().ttl * 1000)
+    port.run_in_background(ADD_HISTORY, (history_key(prefix),), (*kept, packed(entry)))
 
 
 def entry_of(event: LockEvent, kind: str) -> dict[str, Any]:

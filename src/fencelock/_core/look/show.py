@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any
 
@@ -24,6 +24,7 @@ from fencelock._core.types import Call, Reply
 from fencelock._runtime.process import user_and_host
 from fencelock._runtime.records import NamedTuple
 from fencelock.scripts import BREAK, SHARES_BREAK, SHOW, SIGNAL_SHOW
+from fencelock.scripts.layout import words_of
 from fencelock.status import HolderStatus, LockStatus, SignalStatus, WaiterStatus
 
 Process = tuple[str, int]  # a host and a process id
@@ -323,26 +324,25 @@ class Shown(NamedTuple):
 
 def describe(name: str, shown: Shown) -> LockStatus:
     """Return what one server shows as the status of a lock, semaphore or reader/writer lock."""
-    now_us, (kind, holder, pttl_ms, record, waiting, line, *shares) = shown
-    status = LockStatus(name=name, waiters=_line(line, now_us), waiting=waiting)
+    now_us, (kind, holder, pttl_ms, record, waiting, line, *shares, counts) = shown
+    waiters = _line(line, now_us, dict(zip(counts[::2], counts[1::2], strict=True)))
+    status = LockStatus(name=name, waiters=waiters, waiting=waiting)
     holders: list[HolderStatus] = []
     if is_shares(record) and kind in {b"zset", b"none"}:
         taken, holding, holds = shares
-        fence, kind, _, limit, _ = record.split(b" ")
+        words = words_of("shares", record)
         for hold, end_us in _pairs(holds):
             if hold:
-                permits, its_fence, *_, info = hold.split(b" ", 6)
-                left = (end_us - now_us) / 1e6
-                holders.append(_holder(info, int(permits), int(its_fence), now_us, left))
+                holders.append(_holder(words_of("hold", hold), now_us, (end_us - now_us) / 1e6))
         remaining = holders[0].remaining if holders else None
-        status = status._replace(kind=kind[1:].decode(), limit=int(limit), taken=taken)
+        kind, limit = words["kind"][1:].decode(), int(words["limit"])
+        status = status._replace(kind=kind, limit=limit, taken=taken)
     else:
-        parts = record.split(b" ", 6)  # fence holder ttl handoff_ttl owned client info
-        known = len(parts) == 7 and parts[0].isdigit()  # noqa: PLR2004 - see above
-        fence = parts[0] if known else b"0"
+        words = words_of("record", record)
+        words = words if words and words["fence"].isdigit() else {}
         remaining = pttl_ms / 1000 if pttl_ms >= 0 else None
-        if known and holder and parts[1] == holder:
-            holders.append(_holder(parts[6], 0, int(fence), now_us, remaining))
+        if holder and words.get("holder") == holder:
+            holders.append(_holder(words, now_us, remaining))
         ours = {b"string": "lock", b"none": "lock", b"redisson": "redisson"}
         status = status._replace(kind=ours.get(kind, "other"))
         if kind == b"redisson":
@@ -350,7 +350,7 @@ def describe(name: str, shown: Shown) -> LockStatus:
         holding = len(holders)
     return status._replace(
         held=bool(holding or holder),
-        fence=int(fence),
+        fence=int(words.get("fence", 0)),
         remaining=remaining,
         holders=tuple(holders),
         holding=holding,
@@ -361,11 +361,12 @@ def clients_of(shown: Shown) -> list[bytes]:
     """Return the channels of the clients that hold a lock or stand in its line."""
     if not shown.holder or is_shares(shown.record):  # no client passes permits on by itself
         return []
-    return [*shown.record.split(b" ", 6)[5:6], *_clients_in_line(shown)]
+    holders = words_of("record", shown.record).get("client")
+    return [*([holders] if holders else []), *_clients_in_line(shown)]
 
 
 def _clients_in_line(shown: Shown) -> list[bytes]:
-    return [entry.split(b" ", 7)[6] for entry, _ in _pairs(shown.reply[5])]
+    return [words_of("entry", entry)["client"] for entry, _ in _pairs(shown.reply[5])]
 
 
 def _with_local(status: LockStatus, rows: Sequence[tuple[bytes, Row]], shown: Shown) -> LockStatus:
@@ -391,13 +392,12 @@ def is_shares(record: bytes) -> bool:
     return record.partition(b" ")[2].startswith(b"=")
 
 
-def _holder(
-    info: bytes, permits: int, fence: int, now_us: int, remaining: float | None
-) -> HolderStatus:
+def _holder(words: dict[str, bytes], now_us: int, remaining: float | None) -> HolderStatus:
+    fence = int(words["fence"])
     since_us = min(fence, now_us)  # a fence is the instant of its grant, unless the clock went back
     return HolderStatus(
-        **person_of(info),
-        permits=permits,
+        **person_of(words["info"]),
+        permits=int(words.get("held", 0)),
         fence=fence,
         since=since_us / 1e6,
         held_for=(now_us - since_us) / 1e6,
@@ -405,14 +405,19 @@ def _holder(
     )
 
 
-def _line(line: Sequence[bytes], now_us: int) -> tuple[WaiterStatus, ...]:
+def _line(
+    line: Sequence[bytes], now_us: int, counts: Mapping[bytes, int]
+) -> tuple[WaiterStatus, ...]:
     waiters: list[WaiterStatus] = []
     for place, (entry, arrived_us) in enumerate(_pairs(line), 1):
-        *_, permits, _, info = entry.split(b" ", 7)
+        words = words_of("entry", entry)  # in place of `owned` a share's entry has its permits
+        who = person_of(words["info"])
+        if words["waiter"] in counts:
+            who["others"] = counts[words["waiter"]] - 1
         waiter = WaiterStatus(
-            **person_of(info),
+            **who,
             place=place,
-            permits=int(permits[1:]) if permits.startswith(b"p") else 0,
+            permits=int(words["owned"][1:]) if words["owned"].startswith(b"p") else 0,
             since=arrived_us / 1e6,
             waited=max(0.0, (now_us - arrived_us) / 1e6),
         )

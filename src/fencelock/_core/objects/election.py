@@ -35,6 +35,7 @@ from fencelock._core.retry import answer_by, ask
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply, closed
 from fencelock.scripts import ELECTION_ANNOUNCE, ELECTION_HAND_OVER, ELECTION_WATCH, SHOW, ready
+from fencelock.scripts.layout import words_of
 
 CANDIDATE_BYTES_MAX = 128
 LISTED = 100  # so many candidates are shown
@@ -181,8 +182,7 @@ async def leader(port: Port, keys: ElectionKeys) -> Leader | None:
 async def candidates(port: Port, keys: LockKeys) -> list[str]:
     """Return the waiting candidates in the order of the line; the first hundred."""
     _, shown = await ask(port, SHOW, keys.grant, (LISTED,), reads=True)
-    infos = [entry.split(b" ", 7)[-1] for entry in shown[5][::2]]
-    return [_told(info).candidate for info in infos]
+    return [_told(words_of("entry", entry)["info"]).candidate for entry in shown[5][::2]]
 
 
 class LeaderCursor:
@@ -229,11 +229,11 @@ def _leader(reply: Reply) -> Leader | None:
     holder, _, record = reply
     if not holder:
         return None
-    parts = record.split(b" ", 6)  # fence holder ttl handoff_ttl owned client info
-    if len(parts) != 7 or parts[1] != holder:  # noqa: PLR2004 - see above
+    words = words_of("record", record)
+    if words.get("holder") != holder:
         return Leader("", 0, 0.0, "", 0)  # a program that is not fencelock
-    fence = int(parts[0])
-    return _told(parts[6])._replace(fence=fence, since=fence / 1e6)
+    fence = int(words["fence"])
+    return _told(words["info"])._replace(fence=fence, since=fence / 1e6)
 
 
 def _told(info: bytes) -> Leader:

@@ -38,6 +38,7 @@ from fencelock.scripts import (
     bulk,
     head,
 )
+from fencelock.scripts.layout import words_of
 
 SEMAPHORE: Final = b"semaphore"
 RWLOCK: Final = b"rwlock"
@@ -56,9 +57,7 @@ class ShareTerms(Terms):
     most_at_once = HANDOFF_TTL_SECONDS  # these scripts know only one ttl
 
     def __init__(self, *, kind: bytes, limit: int, permits: int, **given: Any) -> None:
-        super().__init__(**given)
-        ttl_ms, handoff_ms, _ = self.words.split(b" ", 2)
-        self.words: bytes = b"%b %b p%d %b " % (ttl_ms, handoff_ms, permits, self.client_channel)
+        super().__init__(share=b"p%d" % permits, **given)
         self.kind: bytes = kind
         self.limit: int = limit
         self.permits: int = permits
@@ -119,17 +118,16 @@ def described(kind: bytes, limit: int, reply: Reply) -> PermitCount:
     another kind.
     """
     record, taken, holders, waiting, *_ = reply
-    words = record.split(b" ")
-    if len(words) != 5:  # noqa: PLR2004 - see _shares.lua
+    words = words_of("shares", record)
+    if not words:
         return PermitCount(0, limit, 0)
-    _, found, named, in_force, _ = words
-    found, in_use = found.removeprefix(b"="), holders or waiting
+    found, in_force, in_use = words["kind"][1:], int(words["limit"]), holders or waiting
     if found != kind and in_use:
         raise ServerUnsuitable(f"the name is in use as {KINDS[found]}", code="WRONGTYPE")
-    known = limit == int(in_force) or b"%d" % limit in named.split(b",")
+    known = limit == in_force or b"%d" % limit in words["named"].split(b",")
     if found != kind or not (in_use or known):
         return PermitCount(0, limit, 0)
-    return PermitCount(taken, int(in_force), waiting)
+    return PermitCount(taken, in_force, waiting)
 
 
 @describes_errors

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 from fencelock._io.sources.kinds import Cloned, Direct, check_face, settled
-from fencelock._io.sources.url import Address, login, unreadable
+from fencelock._io.sources.url import Address, login, unreadable, used_options
 from fencelock._topology.slots import ClusterSource, NodeAddress
 
 _PORTS = 1 << 16
@@ -34,15 +35,16 @@ def from_url(url: str, *, asynchronous: bool) -> ClusterSource:
             raise unreadable(url, "a bad node") from None
         raise
     label = f"{scheme}://{','.join(map(str, seeds))}"
-    if scheme.startswith(("rediss", "valkeys")):
+    secure = scheme.startswith(("rediss", "valkeys"))
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    options = {each: options[each] for each in used_options(options, (), tls=secure)}
+    if secure:
         import redis.asyncio  # noqa: PLC0415 - redis-py takes 0.1 s to import: only for TLS
 
         kind = redis.asyncio.ConnectionPool if asynchronous else redis.ConnectionPool
-        pool: Any = kind.from_url(f"rediss://node/?{query}")  # it reads the URL's options
+        pool: Any = kind.from_url(f"rediss://node/?{urlencode(options)}")  # it reads them
         settings = {"username": username, "password": password, **pool.connection_kwargs}
         return ClusterSource(seeds, _cloning(pool.connection_class, settings, "TLS node"), label)
-    if query:
-        raise ValueError(f"a Cluster's URL takes no options without TLS: ?{query}")
 
     def at(node: NodeAddress) -> Direct:
         address = Address(node.host, node.port, "", username, password)

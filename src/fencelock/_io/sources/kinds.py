@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from fencelock._io.sources.url import Address, divided, from_settings, redacted
+from fencelock._io.sources.url import (
+    OPTIONS,
+    Address,
+    divided,
+    from_settings,
+    redacted,
+    used_options,
+)
 from fencelock._runtime.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -89,9 +96,12 @@ Source: TypeAlias = "One | SentinelService"
 
 def tls(url: str, *, asynchronous: bool) -> Direct | Cloned:
     """Return how to connect to the one server of a ``rediss://`` URL: as redis-py does."""
-    import redis.asyncio  # noqa: PLC0415 - redis-py takes 0.1 s to import: only where it is needed
+    from urllib.parse import parse_qs  # noqa: PLC0415 - only where it is needed
 
-    divided(url)  # else an error of theirs may show a part of a password
+    import redis.asyncio  # noqa: PLC0415 - redis-py takes 0.1 s to import
+
+    parts, _ = divided(url)  # else an error of theirs may show a part of a password
+    used_options(parse_qs(parts.query, keep_blank_values=True), OPTIONS, tls=True)
     kind: Any = redis.asyncio.Redis if asynchronous else redis.Redis
     client = kind.from_url(url.replace("valkeys://", "rediss://", 1))
     return one_server(client, asynchronous=asynchronous)._replace(label=redacted(url))

@@ -7,12 +7,13 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from fencelock._io.sources.kinds import Cloned, Direct, one_server, settled, tls
-from fencelock._io.sources.url import Address, db_number, login, redacted, unreadable
+from fencelock._io.sources.url import Address, db_number, login, redacted, unreadable, used_options
 from fencelock._topology.sentinel import SentinelReply, SentinelService
 
 SENTINEL_PORT = 26379
 _FORM = "redis+sentinel://host1:26379,host2,host3/service/0"
 _PORTS = 65536
+_OPTIONS = ("db", "sentinel_username", "sentinel_password")
 # The classes that find the master by themselves, and those for a given address.
 _FINDING = {
     "SentinelManagedConnection": "Connection",
@@ -39,9 +40,8 @@ def from_url(url: str, *, asynchronous: bool) -> SentinelService:
     sentinel_user = options.pop("sentinel_username", None)
     sentinel_password = options.pop("sentinel_password", None)
     secure = scheme.startswith(("rediss", "valkeys"))
-    if options and not secure:
-        known = "db, sentinel_username, sentinel_password"
-        raise ValueError(f"source URL has an unknown option: {min(options)!r} (known: {known})")
+    used = used_options(options, _OPTIONS, tls=secure)
+    options = {each: options[each] for each in used}
 
     def reach(place: _Place, number: int = 0) -> Direct | Cloned:
         host, port, name, word = place

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fencelock._runtime.log import log
 from fencelock._runtime.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -17,11 +18,26 @@ SENTINEL_SCHEMES = ("redis+sentinel", "valkey+sentinel", "rediss+sentinel", "val
 # Characters of a simple URL: nothing quoted, and no user, password or IPv6 address.
 _SIMPLE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-._/:")
 _PORTS = 65536
-_OPTIONS = ("db", "username", "password")
-# Options for redis-py's connections and pools, ignored here: a URL may be shared with them.
-_ANOTHERS = (
-    *("socket_", "retry", "timeout", "health_check", "max_connections", "protocol", "encoding"),
-    *("decode_responses", "legacy_responses", "client_name", "lib_", "driver_info"),
+OPTIONS = ("db", "username", "password")
+# What redis-py's connections and pools have besides. A URL may be shared with them: what does
+# nothing here is named in one line of the log.
+_SOCKETS = frozenset(
+    ("socket_keepalive", "socket_keepalive_options", "socket_read_size", "socket_type")
+)
+_THEIRS = _SOCKETS | {
+    *("client_name", "decode_responses", "driver_info", "encoding", "encoding_errors"),
+    *("health_check_interval", "legacy_responses", "lib_name", "lib_version", "max_connections"),
+    *("protocol", "retry", "retry_on_error", "retry_on_timeout", "timeout"),
+}
+# A user who gives these expects that they bound a call.
+_BOUNDS = ("socket_timeout", "socket_connect_timeout")
+_TLS = frozenset(
+    f"ssl_{each}"
+    for each in (
+        *("ca_certs", "ca_data", "ca_path", "cert_reqs", "certfile", "check_hostname", "ciphers"),
+        *("exclude_verify_flags", "include_verify_flags", "keyfile", "min_version", "password"),
+        *("ocsp_context", "ocsp_expected_cert", "validate_ocsp", "validate_ocsp_stapled"),
+    )
 )
 # Needs no permission on any server: every user may send HELLO and AUTH.
 GREETING = (b"HELLO", b"3", b"SETNAME", b"fencelock")
@@ -92,11 +108,7 @@ def general(url: str) -> Address:
 
     parts, port = divided(url)
     query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
-    for each in query:  # ignoring one could lead to another database, or leave out TLS
-        if each not in _OPTIONS and not each.startswith(_ANOTHERS):
-            tls = ", and TLS is rediss://" if each.startswith("ssl") else ""
-            known = ", ".join(_OPTIONS)
-            raise ValueError(f"source URL has an unknown option {each!r}: it may have {known}{tls}")
+    used_options(parse_qs(parts.query, keep_blank_values=True), OPTIONS)
     username = unquote(parts.username) if parts.username else query.get("username")
     password = unquote(parts.password) if parts.password else query.get("password")
     if parts.scheme == "unix":
@@ -110,6 +122,39 @@ def general(url: str) -> Address:
         )
     db = db_number(query.get("db") or parts.path.strip("/") or "0")
     return Address(parts.hostname or "localhost", port, "", username, password, db)
+
+
+def used_options(given: Iterable[str], known: Sequence[str], *, tls: bool = False) -> list[str]:
+    """Return those of a URL's options that do something; log once which of redis-py's do not.
+
+    ValueError for any other: to ignore it could lead to another database, or leave out TLS.
+    """
+    works = {*known, *_SOCKETS, *_TLS} if tls else {*known}
+    used = [each for each in given if each in works]
+    idle = sorted({*given} - works)
+    for each in idle:
+        if each in _BOUNDS:
+            raise ValueError(
+                f"source URL has {each}=, which does nothing here: how long to retry a silent"
+                " server is server_timeout= of the client"
+            )
+        if each not in _THEIRS:
+            raise ValueError(
+                f"source URL has an unknown option {each!r}: {_known(each, known, tls=tls)}"
+            )
+    if idle:
+        log.info("options of the URL that do nothing here: %s", ", ".join(idle))
+    return used
+
+
+def _known(unknown: str, known: Sequence[str], *, tls: bool) -> str:
+    """Return which options there are, and the one that may have been meant."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only for this error
+
+    alike = get_close_matches(unknown, [*known, *(_TLS if tls else ())], n=1)
+    meant = f"; did you mean {alike[0]}=?" if alike else ""
+    more = ", and TLS is rediss://" if unknown.startswith("ssl") and not tls else ""
+    return f"it may have {', '.join(known) or 'none'}{' and ssl_…' * tls}{more}{meant}"
 
 
 def divided(url: str) -> tuple[SplitResult, int]:

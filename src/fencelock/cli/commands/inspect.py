@@ -17,7 +17,7 @@ from fencelock.errors import NotAcquired, ServerDenied, ServerUnsuitable
 if TYPE_CHECKING:
     from fencelock._operator import FinishedOnce, Operator
     from fencelock.blocking.client import Client
-    from fencelock.status import HolderStatus, LockStatus, SignalStatus, WaiterStatus
+    from fencelock.status import HistoryEntry, HolderStatus, LockStatus, SignalStatus, WaiterStatus
 
 _WAITERS: Final = 1000
 _WATCH_SECONDS: Final = 1.0
@@ -35,14 +35,33 @@ def ls_command(argv: list[str]) -> int:
     )
     made.add("glob GLOB", "names (default: all)", nargs="?", default="*")
     made.add("-a --all", "also those that were released a short time ago")
+    text = "only those held so long; for monitoring: exit status 1 when there is one"
+    made.add("--held-longer DUR", text)
     made.add("-w --watch", "list them again every second, until Ctrl-C")
     args = made.parse_with_server(argv)
+    longer: float | None = args.held_longer
+    if args.watch and longer is not None:
+        raise UsageError("--watch lists all locks in use", hint="leave --held-longer out")
     with Session(args) as session:
         if args.watch:
             _watch(session, args)
         chosen = session.client.locks(args.glob, recent=args.all)
-        signals = session.client.signals(args.glob)
-    return _print_all(args, chosen, signals)
+        signals = session.client.signals(args.glob) if longer is None else []
+    if longer is None:
+        return _print_all(args, chosen, signals)
+    return _print_longer(args, [each for each in chosen if _held_for(each) >= longer])
+
+
+def _held_for(lock: LockStatus) -> float:
+    """Return for how long its first holder has held it; 0 if that is not known."""
+    return max((who.held_for for who in lock.holders), default=0.0) if lock.held else 0.0
+
+
+def _print_longer(args: arguments.Arguments, chosen: list[LockStatus]) -> int:
+    """Print locks that are held for too long, and return the exit status."""
+    if chosen or args.json:
+        _print_all(args, chosen, [])
+    return 1 if chosen else 0
 
 
 def _watch(session: Session, args: arguments.Arguments) -> NoReturn:
@@ -129,8 +148,9 @@ def show_command(argv: list[str]) -> int:
         key = operator.key(args.name)
         info = session.client.status(args.name, waiters=_WAITERS)
         done = operator.once_result(args.name)
+        failed = operator.last_failed_run(args.name) if info.kind == "lock" else None
         signal = _signal(session.client, args.name) if info.kind == "other" else None
-        unknown = not (info.fence or info.held or info.waiting or done or signal)
+        unknown = not (info.fence or info.held or info.waiting or done or failed or signal)
         near = operator.near(args.name) if unknown else []
         found = _waits(session.client, info)
     if signal is not None:
@@ -139,19 +159,26 @@ def show_command(argv: list[str]) -> int:
         raise ServerUnsuitable(f"the key of {args.name!r} holds something that is not a lock")
     elif args.json:
         line = [
-            {"place": who.place, **_person(who), "since": round(who.since, 3), **_others_of(who)}
+            {
+                "place": who.place,
+                **_person(who),
+                **_others_of(who),
+                "since": round(who.since, 3),
+                "waited": round(who.waited, 3),
+            }
             for who in info.listed_waiters
         ]
         finished = done and {"by": done.who, "fence": done.fence} | {
             name: round(getattr(done, name), 3) for name in ("started", "ended")
         }
         waits = [*map(wait_tree.summary, found)]
-        shown = {"key": key, "waiters": line, "done": finished, "waits": waits}
+        last = _last_run(done, failed)
+        shown = {"key": key, "waiters": line, "done": finished, "last": last, "waits": waits}
         if info.limit:
             shown["holders"] = [_holding(info, each) for each in info.holders]
         json_line(_lock_summary(info) | shown)
     else:
-        _print_lock(info, key, done)
+        _print_lock(info, key, done, _last_run(done, failed))
         if any(block.name != info.name for block in found):  # else the line of waiters says it
             print("\nwho blocks whom:")
             wait_tree.print_tree(found)
@@ -175,13 +202,30 @@ def _signal(client: Client, name: str) -> SignalStatus | None:
     return next(iter(client.signals(names=[name])), None)
 
 
-def _print_lock(info: LockStatus, key: str, done: FinishedOnce | None) -> None:
+def _last_run(done: FinishedOnce | None, failed: HistoryEntry | None) -> dict[str, Any] | None:
+    """Return of a ``once`` who ran it last, when, for how long, and how it ended."""
+    if failed is not None and (done is None or failed.at > done.ended):
+        who = f"{failed.host}:{failed.pid}" + (f" ({failed.label})" if failed.label else "")
+        started, seconds, ended = failed.at - failed.seconds, failed.seconds, failed.outcome
+    elif done is not None:
+        who, started, seconds, ended = done.who, done.started, done.ended - done.started, "done"
+    else:
+        return None
+    return {"by": who, "started": round(started, 3), "seconds": round(seconds, 3), "how": ended}
+
+
+def _print_lock(
+    info: LockStatus, key: str, done: FinishedOnce | None, last: dict[str, Any] | None
+) -> None:
     who, left, waiting, finished = info.holder, info.remaining, str(info.waiting), ""
-    if info.local_waiters:
+    if info.waiting_units > info.waiting:
         waiting += f", and {info.waiting_units - info.waiting} for others of their client"
+    ran = ""
+    if last is not None:
+        took = human(last["seconds"])
+        ran = f"{_instant(last['started'])} by {last['by']}, for {took}: {last['how']}"
     if done is not None:
-        instant = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(done.ended))
-        finished = f"{instant} by {done.who}, fence {done.fence}"
+        finished = f"{_instant(done.ended)} by {done.who}, fence {done.fence}"
     facts(
         {
             "name": info.name,
@@ -192,6 +236,7 @@ def _print_lock(info: LockStatus, key: str, done: FinishedOnce | None) -> None:
             "fence": str(info.fence) if info.fence else "",
             "waiting": waiting,
             "done": finished,
+            "last run": ran,
         }
     )
     if info.holders and info.limit:  # else the lines above say it all
@@ -201,13 +246,18 @@ def _print_lock(info: LockStatus, key: str, done: FinishedOnce | None) -> None:
         _print_more(info.holding - len(info.holders))
     if info.listed_waiters:
         print()
-        header = ("#", "WAITER", "DOING", "WANTS")[: 4 if info.limit else 3]
+        header = ("#", "WAITER", "DOING", "FOR", "WANTS")[: 5 if info.limit else 4]
         line = [
-            (str(each.place or "-"), person(each), each.doing, _part(info, each))[: len(header)]
+            (str(each.place or "-"), person(each), each.doing, human(each.waited))
+            + ((_part(info, each),) if info.limit else ())
             for each in info.listed_waiters
         ]
         table(header, line)
         _print_more(info.waiting - len(info.waiters))
+
+
+def _instant(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))
 
 
 def _print_more(number: int) -> None:

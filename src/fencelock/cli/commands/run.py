@@ -84,6 +84,8 @@ def with_command(made: arguments.Parser, argv: list[str]) -> Arguments:
     text = f"how long the replicas may take (default: {REPLICAS_TIMEOUT:g}s)"
     span = arguments.positive_duration
     made.add("--replicas-timeout DUR", text, type=span, default=REPLICAS_TIMEOUT)
+    text = "keep no long wait, lost lease or failed run in the history"
+    made.add("--no-history", text)
     arguments.add_quiet(made)
     at = argv.index("--") if "--" in argv else len(argv)
     words, command = argv[:at], argv[at + 1 :]

@@ -15,7 +15,7 @@ from fencelock.cli import arguments
 from fencelock.cli.arguments import Arguments
 from fencelock.cli.os_signals import SignalHandlers
 from fencelock.cli.output import has_terminal, json_line
-from fencelock.cli.session import Session
+from fencelock.cli.session import Session, patiently
 from fencelock.cli.shown import WaitStatus, not_granted
 from fencelock.errors import LeaseLost, NotHeld
 from fencelock.lease import BaseLease
@@ -53,7 +53,7 @@ def acquire_command(argv: list[str]) -> int:
             session.say_if_alone()
         try:
             with WaitStatus(session.client, lock.name, quiet=quiet):
-                lock.acquire(**arguments.waiting(args))
+                patiently(args, lock.acquire)
             lease = lock.lease
             if lease is None:
                 raise not_granted(session, lock.name, arguments.within(args))

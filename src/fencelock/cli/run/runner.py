@@ -27,7 +27,7 @@ from fencelock.cli.output import human, json_text, say, to_stderr
 from fencelock.cli.run.process_tree import ProcessTree
 from fencelock.cli.run.supervisor import detach_streams
 from fencelock.cli.run.supervisor_client import NEVER, CommandEnd, StopSchedule, SupervisorClient
-from fencelock.cli.session import Session
+from fencelock.cli.session import PAUSE_SECONDS, Session, patiently
 from fencelock.cli.shown import WaitStatus, not_granted
 from fencelock.errors import (
     AcquireTimeout,
@@ -41,12 +41,10 @@ from fencelock.errors import (
 from fencelock.options import TTL_MIN
 
 if TYPE_CHECKING:
-    from fencelock import Election, Lease
+    from fencelock import Election, Lease, Outcome
 
 # How long the release of a lost lease may take: the exit status is what matters now.
 _CLOSING_SECONDS: Final = 0.1
-# How long a candidate waits before it tries again to reach a silent server.
-_PAUSE_SECONDS: Final = 1.0
 
 
 class CommandRun:
@@ -128,7 +126,7 @@ class CommandRun:
         return ended.status
 
     def _acquire(self) -> bool:
-        granted: bool = self.lock.acquire(**arguments.waiting(self.args))
+        granted: bool = patiently(self.args, self.lock.acquire)
         return granted
 
     def _release(self) -> None:
@@ -260,12 +258,22 @@ class _RunFailedError(Exception):
         self.ended = ended
 
 
+def _how(outcome: str, status: int) -> str:
+    """Return in words how a command ended that did not succeed."""
+    if outcome == "failed":
+        return (
+            f"signal {status - exits.SIGNALLED}" if status > exits.SIGNALLED else f"exit {status}"
+        )
+    return "the lease was lost" if outcome == "lost" else "it could not be started"
+
+
 class OnceRun(CommandRun):
     """One ``fencelock once``: as ``fencelock run``, but a run that succeeded is remembered."""
 
-    def _make_lock(self) -> Any:
+    def _make_lock(self, timeout: float | None = None) -> Any:
         args = self.args
-        options = self._options() | {"max_hold": args.max_hold, "timeout": args.wait}
+        within = args.wait if timeout is None else timeout
+        options = self._options() | {"max_hold": args.max_hold, "timeout": within}
         return self.session.client.once(
             args.name,
             within=args.within,
@@ -279,7 +287,7 @@ class OnceRun(CommandRun):
         with self._wait_status() as status:
             self.status: WaitStatus = status
             try:
-                outcome = self.lock.run(self._body)
+                outcome = patiently(self.args, self._once, began=lambda: self.lease is not None)
             except _RunFailedError as failed:
                 return failed.ended.status
             except AcquireTimeout:
@@ -297,6 +305,12 @@ class OnceRun(CommandRun):
                 say(f"{self.args.name} was done before, by {outcome.by}, fence {outcome.fence}")
         return 0
 
+    def _once(self, *, timeout: float | None = None, blocking: bool = True) -> Outcome[Any]:
+        """Run the command unless it is done; with ``--wait`` within what is left of that."""
+        if blocking:
+            self.lock = self._make_lock(timeout)
+        return self.lock.run(self._body)  # type: ignore[no-any-return]  # of any kind of locks
+
     def _body(self, lease: Lease) -> dict[str, int]:
         self.status.stop()
         ended = self._run_command(lease)
@@ -308,6 +322,8 @@ class OnceRun(CommandRun):
             self._hurry()
         else:
             self.outcome = "failed" if ended.ran else "not run"
+        took = now() - self.granted_at
+        self.session.operator.note_failed_run(lease, took, _how(self.outcome, ended.status))
         raise _RunFailedError(ended)  # the lock is released, for the next host to run the command
 
     def _refusal(self, within: str) -> NotAcquired:
@@ -349,7 +365,7 @@ class ElectionRun(CommandRun):
                 if not reported:
                     say(f"{error}; trying again")
                 reported = True
-                time.sleep(_PAUSE_SECONDS)
+                time.sleep(PAUSE_SECONDS)
 
     def _release(self) -> None:
         self.lock.resign()

@@ -33,6 +33,7 @@ from anyio import CapacityLimiter, to_thread  # Starlette brings it
 
 from fencelock import AsyncClient, AsyncLock, Client, Lock, options
 from fencelock._handles.decorator import ends_a_field, literals, name_of
+from fencelock._runtime.log import log
 from fencelock.aio.lease import AsyncLease
 from fencelock.blocking.lease import Lease
 from fencelock.contrib.running import RunningFunctions
@@ -40,7 +41,7 @@ from fencelock.errors import FencelockError, NotAcquired
 from fencelock.options import Seconds
 from fencelock.threads import ended
 
-CONFLICT, LOCKED, BAD_REQUEST = 409, 423, 400
+CONFLICT, LOCKED, BAD_REQUEST, INTERNAL_ERROR = 409, 423, 400, 500
 RETRY_AFTER_SECONDS = 1.0
 ONE_TRY = -1.0
 
@@ -79,6 +80,11 @@ class RequestLock:
         """Hold the lock of a request; FastAPI calls it."""
         found = {**request.query_params, **request.path_params}
         missing = [name for name in self._names if name not in found]
+        unknown = unknown_to(request.scope.get("route"), missing)
+        if unknown:  # the template's mistake: no client can mend it
+            text = "locked(%r): the route %s has no parameter %s"
+            log.error(text, self._template, request.scope["route"].path, ", ".join(unknown))
+            raise HTTPException(INTERNAL_ERROR)
         if missing:
             raise HTTPException(BAD_REQUEST, f"missing parameter: {', '.join(missing)}")
         name = name_of(self._template, [str(found[each]) for each in self._names])
@@ -187,7 +193,8 @@ def locked(
     ``def`` endpoints. It waits for at most ``timeout`` seconds, not at all by default. When the
     lock is held it answers with ``status``, 409 or 423, with the header ``Retry-After`` of
     ``retry_after`` seconds, 1 by default, and with the seconds that the lock has been held. A
-    missing query parameter is answered with 400. The other options are those of the client's
+    missing query parameter is answered with 400, and a name that is no parameter of the route with
+    500 and a line of the log. The other options are those of the client's
     ``lock``. Its ``responses`` are for the route's, so that OpenAPI shows these answers.
 
     A request that is cancelled keeps its lock until the functions have ended that it runs in
@@ -222,6 +229,21 @@ def hold(
     return asynccontextmanager(dependency)(request)
 
 
+def unknown_to(route: Any, names: list[str]) -> list[str]:
+    """Return those of some names that are no parameters of a route of FastAPI, which knows them."""
+    left = [dependant] if (dependant := getattr(route, "dependant", None)) else []
+    if not left:
+        return []
+    known: set[str] = set()
+    for each in left:
+        left += each.dependencies
+        for field in (*each.path_params, *each.query_params):
+            model = getattr(field.field_info.annotation, "model_fields", {})
+            known |= {field.name, field.alias, *model}
+            known |= {str(inner.alias) for inner in model.values()}
+    return [name for name in names if name not in known]
+
+
 def parameters(template: str) -> tuple[str, ...]:
     """Return the names in a template; ValueError for one that cannot work."""
     if not isinstance(template, str):
@@ -234,8 +256,6 @@ def parameters(template: str) -> tuple[str, ...]:
             text = f"template: {{{name}}} must be the name of a path or query parameter"
             raise ValueError(text)
         names.append(name)
-    if not names:
-        raise ValueError(f"template {template!r} names no parameter, such as 'order:{{order_id}}'")
     if not all(map(ends_a_field, literals(template)[1:-1])):
         raise ValueError(f"template {template!r}: parameters need a text such as ':' between them")
     return tuple(names)

@@ -62,14 +62,24 @@ class Candidacy:
         self._operator = Operator(client)
         self._key = f"{self._operator.key(name)}~runs".encode()
         self.fence: int = 0  # of the leadership that this beat knows of
+        self._behind: str | None = None  # whom it stands by for, as was logged
 
     def campaign(self) -> bool:
         """Stand for election for a while; True once elected."""
         if not self.election.campaign(timeout=CAMPAIGN_SECONDS):
+            self._tell_who_leads()
             return False
+        self._behind = None
         lease = self.election.lease
         self.fence = lease.fence if lease is not None else 0
         return True
+
+    def _tell_who_leads(self) -> None:
+        """Log once for each leader that this beat stands by."""
+        leader = self.election.leader()
+        if leader is not None and leader.candidate != self._behind:
+            self._behind = leader.candidate
+            log.info("this beat stands by, %s leads", leader.candidate)
 
     def last_runs(self) -> dict[str, datetime]:
         """Return when each entry ran last, on any beat, by its name: the server keeps it."""
@@ -185,7 +195,7 @@ class LeadingBeat:
                 elif entry.last_run_at is not None:
                     new[name] = entry.last_run_at
             if self._standing.claim(new):
-                log.info("this beat leads, with fence %d", self._standing.fence)
+                log.info("this beat leads now, with fence %d", self._standing.fence)
                 return True
         except BaseException:
             self.close()

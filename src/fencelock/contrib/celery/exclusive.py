@@ -216,7 +216,8 @@ class Run:
         except LeaseLost as error:
             if not began or error.name != self._name:
                 raise
-            loss = as_task_error(interrupt.error or error)
+            # With the line of the body at which it struck.
+            loss = as_task_error(interrupt.error or error).with_traceback(error.__traceback__)
             if self._chosen.lost == "retry" and self._has_message:
                 raise self._task.retry(exc=loss, countdown=self._pause()) from None
             try:

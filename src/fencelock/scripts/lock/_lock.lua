@@ -8,7 +8,7 @@
 --   record   string  "fence holder options" of the last grant
 --   queue    zset    waiter entries by arrival (server microseconds)
 --   alive    zset    channel of a client -> its last heartbeat (server microseconds); and ids that are
---                    remembered for 60 s
+--                    remembered for 60 s; and "n waiter count": how many of a client wait for a place
 --   holds    set     hold ids of an explicit reentrant owner
 --   revoked  string  "holder reason", after an operator revoked the lease
 --
@@ -26,7 +26,7 @@
 
 local LOCK = {
   pops = true,
-  entry = '^(%S+) (%S+) (%S+) ()(%d+) (%d+) (%d) (%S+)',
+  entry = '<entry: waiter holder channel @ttl handoff_ttl owned client>',
   fence = function(pool, now) return next_fence(call('GET', KEYS[pool.base + 1]), now) end,
   take = function(pool, owned, id, holder, options, fence, lease_ms)
     call('SET', KEYS[pool.base], holder, 'PX', lease_ms)

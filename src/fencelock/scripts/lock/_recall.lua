@@ -5,7 +5,7 @@
 -- `record` is that of the last grant. A waiter that only tries is answered on its channel when the lease
 -- is in use. Others give two words without meaning. The message may be lost: an idle lease ends soon.
 local function recall_lease(record, holder, channel, waiter)
-  local granted, client_channel = string.match(record or '', '^%d+ (%S+) %d+ %d+ 2 (%S+)')
+  local granted, client_channel = string.match(record or '', '<record: holder owned=2 client>')
   if not granted or granted ~= holder then return false end
   redis.pcall('PUBLISH', client_channel, 'recall ' .. holder .. ' ' .. channel .. ' ' .. waiter)
   return true

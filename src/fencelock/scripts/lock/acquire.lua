@@ -34,7 +34,7 @@ local record, current = call('GET', KEYS[2]), redis.pcall('GET', KEYS[1])
 -- A semaphore or reader/writer lock has another type of key, or none while its leases have ended and
 -- clients wait in its line.
 if type(current) ~= 'string' then
-  local other = record and string.match(record, '^%d+ =(%l+) ')
+  local other = record and string.match(record, '<shares: kind> ')
   if current and string.find(current.err, 'WRONGTYPE')
     or other and not current and call('EXISTS', KEYS[3]) == 1 then
     if not other and call('TYPE', KEYS[1]).ok == 'hash' then other = call('HGET', KEYS[1], 'kind') end
@@ -61,7 +61,7 @@ local function held()
   local position, foreign = entry ~= '' and enqueue(KEYS[3], entry, now, arrival) or -1, 1
   local by = whose(record, current)
   if by ~= '' then
-    local tries, channel = string.match(entry, '^(%?%S+) %S+ (%S+) ')
+    local tries, channel = string.match(entry, '<entry: waiter=(%?%S+) channel> ')
     foreign = recall_lease(record, current, channel or '-', tries or '-')
       and (entry ~= '' or call('EXISTS', KEYS[3]) == 0) and 2 or 0
   end
@@ -96,7 +96,7 @@ local function full_lease()
   if owned then prolong(KEYS[5], ttl) end
 end
 
--- The holder asks again: a repeated request, or an explicit owner that enters again. R2: a full lease.
+-- The holder asks again: a repeated request, or an explicit owner that enters again. It gets a full lease.
 local function reenter()
   if owned then
     if entry ~= '' then call('ZREM', KEYS[3], entry) end
@@ -115,7 +115,7 @@ if current == holder then return reenter() end
 if not current then
   -- Free: those that came before go first. This client is granted when no waiter lives.
   if entry ~= '' and call('EXISTS', KEYS[3]) == 1 then enqueue(KEYS[3], entry, now, arrival) end
-  local in_line_ms, client_channel = string.match(ARGV[5], '^(%d+) %d+ %d (%S+)')
+  local in_line_ms, client_channel = string.match(ARGV[5], '<options: ttl client>')
   local next_waiter, fence = grant_next(1, waiter, client_channel)
   if not next_waiter then return take_lock() end
   if next_waiter == waiter then

@@ -38,7 +38,7 @@ end
 if tonumber(ARGV[9]) > WAITED_LONG_US then
   local t = redis.call('TIME')
   redis.call('ZADD', KEYS[4], string.format('%.0f', t[1] * 1000000 + t[2]),
-    string.match(ARGV[5], '^%d+ %d+ %d (%S+)'))
+    string.match(ARGV[5], '<options: client>'))
   redis.call('PEXPIRE', KEYS[4], WAITERS_MS)
 end
 return {verdict, acquire()}

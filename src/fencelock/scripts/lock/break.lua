@@ -24,7 +24,7 @@ if not holder then
 end
 call('SET', KEYS[6], holder .. ' ' .. ARGV[1], 'PX', ARGV[2])
 local granted, client_channel, info = string.match(call('GET', KEYS[2]) or '',
-  '^%d+ (%S+) %d+ %d+ %d (%S+) (.*)$')
+  '<record: holder client info>$')
 hand_over(1)
 if granted ~= holder then return {1, holder, ''} end
 redis.pcall('PUBLISH', client_channel, 'revoked ' .. holder .. ' ' .. ARGV[1])

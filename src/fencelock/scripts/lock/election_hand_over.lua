@@ -34,7 +34,7 @@ local line, silent = call('ZRANGE', KEYS[3], 0, -1, 'WITHSCORES'), ''
 for i = 1, #line, 2 do
   local entry = line[i]
   if string.find(entry, ARGV[3], 1, true) then
-    local channel, client_channel = string.match(entry, '^%S+ %S+ (%S+) %d+ %d+ %d (%S+) ')
+    local channel, client_channel = string.match(entry, '<entry: channel client> ')
     local alive = lives(1, tonumber(now), client_channel, tonumber(line[i + 1]))
     if alive and listens(channel) then
       -- At the head it seems to have come long ago: its subscription is the newest sign of life.

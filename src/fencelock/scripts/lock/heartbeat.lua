@@ -2,7 +2,8 @@
 -- client's waiters are in line (I6, I7). One call for many locks.
 --
 -- KEYS  per lock: lock record queue alive holds   (see _lock.lua)
--- ARGV  1 channel of the client, then per lock: n, and n waiter entries
+-- ARGV  1 channel of the client, then per lock: n, and n waiter entries; m, and m members "n waiter
+--       count" of `alive`, which tell people how many wait for a place, where it is that of several
 -- Reply {now us, per lock {holder or '', whose, pttl ms, foreign, {position or -1 per entry}}}
 --       whose: "fence info" of the holder, '' if it is foreign or there is none.
 --       Where a name is another kind of thing by now, no waiter is in line: those of this client ask
@@ -47,5 +48,10 @@ while base <= #KEYS do
   answer[5] = positions
   reply[#reply + 1] = answer
   base, arg = base + 5, arg + n + 1
+  local m = tonumber(ARGV[arg])
+  if is_lock then
+    for i = 1, m do remember(base - 5, now, ARGV[arg + i]) end
+  end
+  arg = arg + m + 1
 end
 return reply

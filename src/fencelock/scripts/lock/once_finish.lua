@@ -13,7 +13,7 @@
 
 local call, holder, base = redis.call, ARGV[1], 1
 -- include: _now
-local last, info = string.match(call('GET', KEYS[2]) or '', '^%d+ (%S+) %d+ %d+ %d %S+ (.*)$')
+local last, info = string.match(call('GET', KEYS[2]) or '', '<record: holder info>$')
 local current = call('GET', KEYS[1])
 -- include: _not_holder
 if current ~= holder and (current or last ~= holder or revoked == holder) then
@@ -47,7 +47,7 @@ end
 -- notified.
 for _, entry in ipairs(call('ZRANGE', KEYS[3], 0, -1)) do
   if string.find(entry, '"once":1', 1, true) then
-    local waiter, _, channel = string.match(entry, '^(%S+) (%S+) (%S+)')
+    local waiter, _, channel = string.match(entry, '<entry: waiter holder channel>')
     call('ZREM', KEYS[3], entry)
     send_grant(channel, waiter, '0', now, '60000')
   end

@@ -5,7 +5,7 @@
 -- ARGV  1 how many waiters, and holders of permits, to list for each name; one holder in any case
 -- Reply {now us, shown …}, shown for each name: {type of the lock key, or 'redisson' for a hash with the
 --        one field of a holder in that layout, holder or '', pttl ms, first line of the record or '', waiters in line, {entry, arrival us, …}, permits taken, holders of permits,
---        {hold, end us, …}}
+--        {hold, end us, …}, {waiter, how many wait for its place, …}}
 -- include: _now
 
 local call, most = redis.call, tonumber(ARGV[1])
@@ -24,7 +24,7 @@ local function add_holders(shown, base, record)
     return recorded_hold(record, holder) or read(false, 'HGET', KEYS[base + 4], holder)
   end
   local ended, listed = call('ZRANGEBYSCORE', KEYS[base], '-inf', now), {}
-  local taken = tonumber(string.match(record, '^%d+ =%l+ [%d,]+ %d+ (%d+)') or 0)
+  local taken = tonumber(string.match(record, '<shares: taken>') or 0)
   for i = 1, #ended do
     taken = taken - tonumber(string.match(hold_of(ended[i]) or '0', '^%d+'))
   end
@@ -34,6 +34,22 @@ local function add_holders(shown, base, record)
     listed[i + 1] = ids[i + 1]
   end
   shown[7], shown[8], shown[9] = taken, call('ZCARD', KEYS[base]) - #ended, listed
+end
+
+-- constants: LIVENESS_TIMEOUT_US
+local COUNTS_MAX = 400
+
+-- Returns waiters of a line, each followed by how many of its client wait for its place.
+local function counts(base)
+  local found, known, said = read({}, 'ZRANGE', KEYS[base + 3], -COUNTS_MAX, -1, 'WITHSCORES'), {}, {}
+  for i = #found - 1, 1, -2 do  -- the newest first
+    local waiter, count = string.match(found[i], '^n (%S+) (%d+)$')
+    if waiter and not known[waiter] and tonumber(now) - tonumber(found[i + 1]) <= LIVENESS_TIMEOUT_US then
+      known[waiter] = true
+      said[#said + 1], said[#said + 2] = waiter, tonumber(count)
+    end
+  end
+  return said
 end
 
 local reply = {tonumber(now)}
@@ -46,9 +62,10 @@ for base = 1, #KEYS, 5 do
     if holder ~= '' then kind = 'redisson' end
   end
   local shown = {kind, holder, call('PTTL', KEYS[base]),
-    string.match(record, '^[^\n]*'), waiting, {}, 0, 0, {}}
+    string.match(record, '^[^\n]*'), waiting, {}, 0, 0, {}, {}}
   if waiting > 0 and most > 0 then
     shown[6] = call('ZRANGE', KEYS[base + 2], 0, most - 1, 'WITHSCORES')
+    shown[10] = counts(base)
   end
   if kind == 'zset' then add_holders(shown, base, record) end
   reply[#reply + 1] = shown

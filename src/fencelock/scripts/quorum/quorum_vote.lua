@@ -13,7 +13,7 @@ local call, holder, ttl = redis.call, ARGV[1], tonumber(ARGV[2])
 local last, current = call('GET', KEYS[2]), redis.pcall('GET', KEYS[1])
 -- The record of another kind of object has " =" after its fence.
 if type(current) == 'table' or not current and last and string.find(last, ' =', 1, true) then
-  local other = last and string.match(last, '^%d+ =(%l+) ')
+  local other = last and string.match(last, '<shares: kind> ')
   if type(current) == 'table' or other and call('EXISTS', KEYS[3]) == 1 then
     if type(current) == 'table' and not string.find(current.err, 'WRONGTYPE') then return current end
     return redis.error_reply('WRONGTYPE the name holds ' .. (other and 'a ' .. other or 'no lock'))
@@ -29,7 +29,7 @@ if current then
 -- include: lock/_prolong
   prolong(KEYS[1], ttl)
   prolong(KEYS[2], RECORD_MS + ttl)
-  local granted, by = string.match(last or '', '^(%d+) (%S+)')
+  local granted, by = string.match(last or '', '<record: fence holder>')
   if by == holder then return granted end
 end
 -- The first node's fence is used in place of the clock: so nearly always all nodes record one fence.

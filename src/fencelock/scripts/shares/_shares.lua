@@ -5,7 +5,7 @@
 --
 -- It guards I1 (one script decides; taken permits never pass the limit), I5 (first come, first
 -- served: no request overtakes the head of the line, so a large one is not starved), I7 (dead waiters
--- are skipped), I10 (each key ends by itself), and S3 (each holder has a lease of its own).
+-- are skipped), I10 (each key ends by itself). Each holder has a lease of its own.
 --
 -- The keys of one name always come together and in this order; `base` is the index of the first:
 --   lock     zset    holder id -> the end of its lease (server microseconds)
@@ -96,7 +96,7 @@ local function open(base, kind, declared)
   local s = {base = base, clock = clock(), record = record, changed = false}
   s.now = tonumber(s.clock)
   local known, named, limit, taken, holds = string.match(record or '',
-    '^%d+ =(%l+) ([%d,]+) (%d+) (%d+)(.*)$')
+    '<shares: kind named limit taken>(.*)$')
   local idle = found == 'none' and call('EXISTS', KEYS[base + 2]) == 0
   if not (found == 'zset' and known or found == 'none' and (known or idle)) then
     return nil, foreign(s, nil, found)
@@ -168,7 +168,7 @@ end
 local function first_holder(s)
   local first = call('ZRANGE', KEYS[s.base], 0, 0)[1]
   local fence, info = string.match(first and call('HGET', KEYS[s.base + 4], first) or '',
-    '^%d+ (%d+) %d+ %d+ p%d+ %S+ (.*)')
+    '<hold: fence info>')
   return fence and fence .. ' ' .. info or ''
 end
 

@@ -32,7 +32,7 @@ local function wait_for_room(s, permits, channel, asks)
 end
 
 local SHARES = {
-  entry = '^(%S+) (%S+) (%S+) ()(%d+) (%d+) p(%d+) (%S+) ',
+  entry = '<share_entry: waiter holder channel @ttl handoff_ttl permits client> ',
   verdict = function(s, permits, id, channel, asks)
     if permits > s.limit then  -- the limit was lowered: it asks again, and is refused
       ask_again(id, channel)

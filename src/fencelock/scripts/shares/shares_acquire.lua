@@ -16,7 +16,7 @@
 
 -- All is read before anything is written, here and below: a user that may not read leaves no lease.
 local call, holder, options, kind, limit = redis.call, ARGV[1], ARGV[3], ARGV[4], ARGV[5]
-local ttl, permits = string.match(options, '^(%d+) %d+ p(%d+) ')
+local ttl, permits = string.match(options, '<share_options: ttl permits> ')
 -- include: _now
 
 -- constants: HOLDS_BYTES RECORD_MS
@@ -56,7 +56,7 @@ end
 -- include: shares/_shares
 
 local head, declared, nested_under = ARGV[2], tonumber(limit), ARGV[6]
-local client_channel = string.match(options, '^%d+ %d+ p%d+ (%S+)')
+local client_channel = string.match(options, '<share_options: client>')
 ttl, permits = tonumber(ttl), tonumber(permits)
 
 -- include: shares/_rights
@@ -92,7 +92,7 @@ local function renew_held()
   call('ZADD', KEYS[1], text(ends), holder)
   s.changed = true
   serve(s, '', client_channel)
-  return tonumber(string.match(call('HGET', KEYS[5], holder), '^%d+ (%d+)'))
+  return tonumber(string.match(call('HGET', KEYS[5], holder), '<hold: fence>'))
 end
 
 local function decide()

@@ -27,7 +27,7 @@ for i = 1, #all do
   local hold = call('HGET', KEYS[5], all[i])
   if string.find(hold, ARGV[3], 1, true) then
     holders[#holders + 1] = all[i]
-    client_channels[#client_channels + 1] = string.match(hold, '^%d+ %d+ %d+ %d+ p%d+ (%S+)')
+    client_channels[#client_channels + 1] = string.match(hold, '<hold: client>')
     give_back(s, all[i], 0, hold)
   end
 end

@@ -14,7 +14,7 @@ local HOLDERS_MAX = 100  -- further ones are not asked
 local LINE_MAX = 100  -- nor is more of the line read
 
 local record, now = call('GET', KEYS[2]) or '', tonumber(clock())
-local limit = tonumber(string.match(record, '^%d+ =%l+ [%d,]+ (%d+) ') or 0)
+local limit = tonumber(string.match(record, '<shares: limit> ') or 0)
 if limit == 0 or call('TYPE', KEYS[1]).ok ~= 'zset' then return 0 end
 
 -- Returns how many permits must be free before the waiter is granted: no request overtakes a live one.
@@ -23,7 +23,7 @@ local function wanted()
   local before = most
   for i = 1, #line, 2 do
     local id, channel, permits, client_channel =
-      string.match(line[i], '^(%S+) %S+ (%S+) %d+ %d+ p(%d+) (%S+) ')
+      string.match(line[i], '<share_entry: waiter channel permits client> ')
     if id == ARGV[4] then return before end
     if id and lives(1, now, client_channel, tonumber(line[i + 1])) and listens(channel) then
       before = math.max(before, tonumber(permits))
@@ -35,7 +35,7 @@ end
 local ended, most, sent = #call('ZRANGEBYSCORE', KEYS[1], '-inf', text(now)), wanted(), 0
 for _, holder in ipairs(call('ZRANGE', KEYS[1], ended, ended + HOLDERS_MAX - 1)) do
   local hold = recorded_hold(record, holder) or call('HGET', KEYS[5], holder) or ''
-  local permits, client_channel = string.match(hold, '^(%d+) %d+ %d+ %d+ p%d+ (%S+)')
+  local permits, client_channel = string.match(hold, '<hold: held client>')
   if client_channel and (ARGV[1] == '' or ARGV[1] == holder) and limit - permits < most then
     redis.pcall('PUBLISH', client_channel, 'probe ' .. holder .. ' ' .. ARGV[2])
     sent = sent + 1

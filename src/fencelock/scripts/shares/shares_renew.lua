@@ -1,4 +1,4 @@
--- Renews leases of permits: one call for many, each only for its own holder (I11, S3).
+-- Renews leases of permits: one call for many, each only for its own holder (I11).
 --
 -- KEYS  per lease: lock record holds   (see _shares.lua)
 -- ARGV  1 how many keys each lease has: 3

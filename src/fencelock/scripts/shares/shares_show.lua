@@ -10,7 +10,7 @@
 
 local now = tonumber(clock())
 local record = call('GET', KEYS[2]) or ''
-local taken = tonumber(string.match(record, '^%d+ =%l+ [%d,]+ %d+ (%d+)') or 0)
+local taken = tonumber(string.match(record, '<shares: taken>') or 0)
 
 local function hold_of(holder) return recorded_hold(record, holder) or call('HGET', KEYS[5], holder) end
 
@@ -26,7 +26,7 @@ local function is_awaited()
   for rank = 0, UNHEARD_MAX do
     local entry = call('ZRANGE', KEYS[3], rank, rank, 'WITHSCORES')
     if not entry[1] then return 0 end
-    local channel, client_channel = string.match(entry[1], '^%S+ %S+ (%S+) %d+ %d+ p%d+ (%S+)')
+    local channel, client_channel = string.match(entry[1], '<share_entry: channel client>')
     if not channel or lives(1, now, client_channel, tonumber(entry[2])) and listens(channel) then return 1 end
   end
   return 1

@@ -1,0 +1,105 @@
+"""What ``async with`` can enter, for asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fencelock._core.lock.acquire import withdraw
+from fencelock._core.lock.attempt import Attempt
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.release import release_in_background, retire
+from fencelock._handles.body import UNSURE, Body, from_first_instruction, raise_release_error
+from fencelock._io.port_asyncio import AioPort
+from fencelock._runtime.hints import unnamed
+from fencelock._runtime.process import ProcessBound
+from fencelock.aio.caller import caller, was_stopped, watch
+from fencelock.aio.lease import AsyncLease
+from fencelock.errors import FencelockError
+
+
+@unnamed
+class AsyncEntered(ProcessBound):
+    """What a body holds: it is acquired as the body begins, and given back at its end."""
+
+    __slots__ = ("_holds", "_port")
+
+    _port: Callable[[], AioPort]
+    _holds: Any
+
+    async def __aenter__(self) -> AsyncLease:
+        """Acquire within the handle's ``timeout`` and return the lease.
+
+        Raises:
+            AcquireTimeout: it was not granted in time; and all that ``acquire`` raises, or
+                ``campaign`` of an election.
+        """
+        body = Body(caller(), id(self))
+        try:
+            lease = self._begun(body, await self._enter(body, self._holds.options.timeout))
+            return lease  # type: ignore[no-any-return]  # it was given its type when it was made
+        except BaseException:
+            self._undo(body)
+            raise
+
+    @from_first_instruction
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Give back what the body holds, as ``release`` or ``resign`` does.
+
+        Raises:
+            NotHeld: several bodies of this handle are open, and which one ends is unknown.
+            LeaseLost: the lease had ended before; and all that ``release`` or ``resign`` raises.
+                When the body raised, its error goes on and this one is logged.
+        """
+        try:
+            body = self._holds.bodies.ending(id(self), caller())
+            await self._end(body, error)
+        except BaseException:
+            # It may have been raised before the body was looked for.
+            self._undo(locals().get("body") or self._holds.bodies.ending(id(self), caller()))
+            raise
+
+    async def _enter(self, body: Body, seconds: float | None) -> Hold | None:
+        """Acquire; the frame that called undoes it after an interrupt. See the subclasses."""
+        raise NotImplementedError
+
+    def _begun(self, body: Body, hold: Hold | None) -> Any:
+        """Return the lease for a body that begins; a loss may cancel the body from here on."""
+        if hold is None:
+            raise self._holds.not_granted(body.attempt)
+        self._holds.bodies.begin(body)
+        if hold.terms.options.on_lost == "cancel" and hold.body is None:
+            watch(body)
+        return hold
+
+    async def _end(self, body: Body | None, error: BaseException | None) -> None:
+        """End a body; the error of the body goes first."""
+        stopped = False
+        try:
+            if body is UNSURE:
+                raise self._holds.unsure()
+            if body is not None and body.held.body is not None:
+                watched = self._holds.watched(body)
+                stopped = watched is not None and was_stopped(watched, error)
+            await self._end_body(body)
+        except FencelockError as trouble:
+            what = f"release of {self._holds.title!r}"
+            raise_release_error(trouble, error, what, stopped=stopped)
+
+    async def _end_body(self, body: Body | None) -> None:
+        """Give back what a body held; see the subclasses. Without a body, as ``release`` does."""
+        raise NotImplementedError
+
+    def _undo(self, body: Body | None) -> None:
+        """Take back what a body holds, or an acquire whose caller never got it."""
+        # Each acquire calls it itself: in threads a signal may come while a helper returns.
+        if body is None:
+            return
+        port, attempt = self._port(), body.attempt
+        if isinstance(attempt, Attempt) and not self._holds.keeps(attempt.hold):
+            withdraw(port, attempt)  # a second Ctrl-C may have stopped that
+        with port.mutex:
+            left = self._holds.take_back(body)
+        for hold in left:
+            retire(port, hold)
+            release_in_background(port, hold)
