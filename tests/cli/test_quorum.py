@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from fencelock._core.keys import membership_key
-from tests.cli.shell import FENCELOCK, Shell, alive, eventually, gone
+from tests.cli.shell import Shell, alive, eventually, gone
 from tests.topologies.quorum import Quorum
 
 pytestmark = pytest.mark.slow
@@ -36,13 +36,6 @@ def examined(shell, *words):
     result = shell("doctor", "--json", *words)
     told = result.json["checks"]
     return result.status, {each["what"]: each for each in told if not each["node"]}, told
-
-
-def test_a_lock_is_held_shown_and_given_back(shell, nodes):
-    told = shell("run", "a", "--", *FENCELOCK, "show", "a")
-    assert told.status == 0, told.err
-    assert "held" in told.out
-    assert [node.command("GET", "fencelock:a") for node in nodes.nodes] == [None] * 3
 
 
 def was_renewed(node):
@@ -125,18 +118,6 @@ def test_doctor_names_the_node_that_waits_for_its_vote(shell, nodes):
     assert one["found"].startswith(f"redis://127.0.0.1:{nodes.nodes[1].port}/0 was restarted")
 
 
-def test_a_node_that_was_restarted_waits_for_no_long_lease_that_was_released(shell, nodes):
-    know_one_another(shell, nodes)
-    assert shell("run", "a", "--ttl", "1h", "--", "true").status == 0
-    restart(nodes.nodes[1])
-
-    def votes():  # no client lives until then: the other nodes remember since when it is up
-        assert shell("run", "first", "--ttl", "2s", "--", "true").status == 0
-        return examined(shell)[1]["votes"]["level"] == "OK"
-
-    eventually(votes, "its vote")
-
-
 def test_doctor_tells_when_two_nodes_are_one_server(shell, nodes):
     first, second = nodes.nodes[0], nodes.nodes[1]
     urls = f"{first.tcp_url} redis://localhost:{first.port}/0 {second.tcp_url}"
@@ -175,14 +156,6 @@ def test_a_script_renews_and_releases_what_it_acquired(shell, nodes, dead):
     nodes.kill(1)
     if dead:
         assert shell("release", "a", *known).status == 69
-
-
-def test_an_operator_takes_a_lock_from_all_nodes(shell, nodes):
-    shell("acquire", "a", "--ttl", "1m")
-    result = shell("revoke", "a", "--reason", "r", "--yes")
-    assert result.status == 0, result.err
-    assert "a was held by" in result.out
-    assert [node.command("GET", "fencelock:a") for node in nodes.nodes] == [None] * 3
 
 
 @pytest.mark.parametrize(

@@ -174,6 +174,23 @@ async def test_a_permission_that_lacks(world, trouble, rules):
     assert world.holder("a") is None
 
 
+@pytest.mark.one_server
+async def test_the_plain_form_needs_little(world):
+    """Poll works for a user with SET and one script on one key, and no channel."""
+    server = world.alone()
+    rules = ["~t*", "resetchannels", "-@all", "+hello", "+auth", "+set", "+eval", "+evalsha"]
+    rules += ["+get", "+del", "+pexpire"]
+    server.command("ACL", "SETUSER", "app", "reset", "on", ">x", *rules)
+    client = world.client(server.tcp_url.replace("redis://", "redis://app:x@"))
+    error = await refused(client.lock("a", wait=Poll()), ServerDenied)
+    assert "pttl" in str(error)  # before it holds what it could not renew
+    assert world.holder("a") is None
+    server.command("ACL", "SETUSER", "app", "+pttl")
+    async with client.lock("a", wait=Poll()) as lease:
+        await lease.renew()
+    assert world.holder("a") is None
+
+
 # --- a server that cannot -------------------------------------------------------------------------
 
 

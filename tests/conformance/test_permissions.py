@@ -101,21 +101,6 @@ async def test_the_smallest_rule_is_enough_for_everything(world, folder, way):
 
 
 @pytest.mark.one_server
-async def test_the_plain_form_holds_nothing_that_its_user_could_not_renew(world, folder):
-    """Its smaller rule has PTTL; who lacks it is refused by name."""
-    source = secured(world, folder, "plain")
-    needed = ("+set", "+get", "+del", "+eval", "+evalsha", "+pexpire")
-    world.server.command("ACL", "SETUSER", "locker", "-@all", "+hello", "+auth", *needed)
-    lock = world.client(source).lock("a", wait=Poll())
-    with pytest.raises(ServerDenied, match="pttl"):
-        await lock.acquire()
-    assert world.holder("a") is None
-    world.server.command("ACL", "SETUSER", "locker", "+pttl")
-    async with lock as lease:
-        await lease.renew()
-
-
-@pytest.mark.one_server
 @pytest.mark.parametrize("way", ["url", "plain"])
 async def test_other_prefixes_stay_untouchable(world, folder, way):
     """Whatever the primitive: ServerDenied, which names the pattern; nothing changes there."""

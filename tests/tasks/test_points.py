@@ -11,6 +11,7 @@ import pytest
 
 import fencelock
 from fencelock import Cohort, FencelockError
+from fencelock._core.keys import SignalKeys
 from tests import kinds
 from tests.tasks.world import SOON, ends
 
@@ -81,9 +82,9 @@ class Story:
         self.tasks = []
         self._nth = nth
         self._late = late
-        options = {"key_prefix": f"{world.prefix}{nth}{late}:"}
+        self.prefix = f"{world.prefix}{nth}{late}:"
         self.client, self.other = self.clients = [
-            fencelock.AsyncClient(world.server.url, **options) for _ in range(2)
+            fencelock.AsyncClient(world.server.url, key_prefix=self.prefix) for _ in range(2)
         ]
 
     async def strike(self, call, act):
@@ -266,14 +267,16 @@ ENDS = {
 
 @pytest.mark.parametrize("kind", WAITS)
 async def test_a_wait_for_a_state_is_cancelled(world, kind):
-    """It ends at the latest after a while: others end what it waits for."""
+    """It ends at the latest after a while: others end what it waits for. It leaves the list."""
 
     async def tell(story):
+        watch = SignalKeys(story.prefix, "b").watch[1]
         ended = asyncio.get_running_loop().call_later(
             0.05, lambda: story.begin(ENDS[kind](story.other))
         )
         await story.strike(WAITS[kind](story.client), cancels)
         ended.cancel()
+        await world.until(lambda: not world.server.command("ZCARD", watch), story.where)
         return story.client.lock("a"), story.other.lock("a")
 
     await every_point(world, tell, least=kind != "kept")

@@ -3,9 +3,9 @@
 Rules of this file:
 
 - The first line comes after ``log_waits_after`` seconds of a wait, the next ones ever later. A lock
-  for which nobody has waited so long for a while begins anew.
-- It says what is known already: nobody is asked. Candidates of an election wait as long as there is
-  a leader, so their waits say nothing.
+  for which no wait has lasted so long for a while begins anew.
+- It says what is known already: no client is asked. Candidates of an election wait as long as
+  there is a leader, so their waits say nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def tell(port: Port, attempt: Attempt, now: float, front: Attempt | Hold | None)
         step, due = lines.told.get(key, (0, now))
         if now < due:
             return due
-        if now > due + after * STEPS[step]:  # nobody has waited for long since
+        if now > due + after * STEPS[step]:  # no wait was long since
             step = 0
         later = min(step + 1, len(STEPS) - 1)
         due = now + after * ((STEPS[later] - STEPS[step]) or STEPS[step])

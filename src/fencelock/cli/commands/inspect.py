@@ -158,16 +158,7 @@ def show_command(argv: list[str]) -> int:
     elif info.kind == "other":
         raise ServerUnsuitable(f"the key of {args.name!r} holds something that is not a lock")
     elif args.json:
-        line = [
-            {
-                "place": who.place,
-                **_person(who),
-                **_others_of(who),
-                "since": round(who.since, 3),
-                "waited": round(who.waited, 3),
-            }
-            for who in info.listed_waiters
-        ]
+        line = [_waiter(who) for who in info.listed_waiters]
         finished = done and {"by": done.who, "fence": done.fence} | {
             name: round(getattr(done, name), 3) for name in ("started", "ended")
         }
@@ -185,6 +176,11 @@ def show_command(argv: list[str]) -> int:
     if near:
         say(did_you_mean(near))
     return 0
+
+
+def _waiter(who: WaiterStatus) -> dict[str, Any]:
+    times = {"since": round(who.since, 3), "waited": round(who.waited, 3)}
+    return {"place": who.place, **_person(who), **_others_of(who), **times}
 
 
 def _waits(client: Client, info: LockStatus) -> list[Block]:
