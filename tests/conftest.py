@@ -1,6 +1,7 @@
 """What every test starts from."""
 
 import functools
+import gc
 import os
 import signal
 import sys
@@ -35,6 +36,11 @@ def _process():
     assert after == before, "this test changed what belongs to the whole process"
 
 
+def pytest_collection_finish() -> None:
+    """Keep the collector away from what stays to the end: there are 8,000 cases and more."""
+    gc.freeze()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     text = "run what runs on every kind of server on the first N kinds only, no topology (all)"
     parser.addoption("--kinds", type=int, metavar="N", help=text)
@@ -48,13 +54,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if kinds is not None:
         left_out.update(on_other_kinds(items, kinds))
     if part is not None:
-        from tests.daily import left_to_explore, nightly  # noqa: PLC0415  # only that option needs it
+        from tests.daily import nightly  # noqa: PLC0415  # only that option needs it
 
         parts = {item: "rest" if nightly(item) else "daily" for item in items}
         parts.update(dict.fromkeys(filter(is_calm, items), "calm"))
         left_out.update(item for item in items if parts[item] != part)
-        if part == "rest":
-            left_out.update(left_to_explore(items))
     if sys.implementation.name != "cpython":
         for item in items:
             if item.get_closest_marker("refcounts"):

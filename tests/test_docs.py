@@ -19,6 +19,7 @@ import pytest
 
 import fencelock
 from fencelock import errors, options
+from fencelock._core.deadlines import HEARTBEAT_SECONDS, LIVENESS_TIMEOUT_SECONDS
 from fencelock._core.keys import LockKeys
 from fencelock._io.wire import ReplyError, server_error
 from fencelock.cli.doctor.acl import MORE, acl_rule
@@ -147,7 +148,12 @@ def test_the_index_has_every_page_once_and_the_proofs_apart():
     assert heading
     assert sorted(linked[evidence]) == sorted(str(page) for page in below if page.stem in PROOF)
     assert sorted(linked[for_users]) == sorted(
-        [*(str(page) for page in below if page.stem not in PROOF), "glossary.md", "zh-CN.md"]
+        [
+            *(str(page) for page in below if page.stem not in PROOF),
+            "glossary.md",
+            "questions.md",
+            "zh-CN.md",
+        ]
     )
 
 
@@ -208,6 +214,33 @@ def test_every_link_leads_somewhere(page):
             lost.append(link)
 
     assert lost == []
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+# What pages say of a number of the code, and what it is there.
+SAID = {
+    r"heartbeats?[^.|]{,60}every (two|[\d.]+) s": HEARTBEAT_SECONDS,
+    r"silent for ([\d.]+) s": LIVENESS_TIMEOUT_SECONDS,
+    r"\*ttl\* is ([\d.]+) s by default": options.TTL,
+    r"`server_timeout`, ([\d.]+) s": options.SERVER_TIMEOUT,
+    r"at most (\d+) turns and [\d.]+ ms": options.Cohort().turns,
+    r"at most \d+ turns and ([\d.]+) ms": options.Cohort().seconds * 1000,
+}
+
+
+@pytest.mark.parametrize("form", SAID)
+def test_the_pages_say_the_numbers_of_the_code(form):
+    said = {page: re.findall(form, page.read_text()) for page in ORIGINALS}
+    wrong = {
+        name_of(page): number
+        for page, numbers in said.items()
+        for number in numbers
+        if float(number.replace("two", "2")) != SAID[form]
+    }
+
+    assert any(said.values())
+    assert wrong == {}
 
 
 # --- the glossary ---------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import re
 import pytest
 
 import fencelock
+from fencelock._runtime.must_await import MustAwait
 from tests.test_public_surface import NAMES, members
 
 ASYNC = [getattr(fencelock, f"Async{name}") for name in NAMES]
@@ -30,6 +31,8 @@ def described(classes):
             if name in {"__init__", "__repr__"}:
                 continue
             function = member.fget if isinstance(member, property) else member
+            if isinstance(function, MustAwait):
+                function = function.__wrapped__
             if inspect.isfunction(function):
                 yield each, name, function
 

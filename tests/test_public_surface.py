@@ -20,6 +20,7 @@ import pytest
 
 import fencelock
 from fencelock._runtime.hints import OPTIONS, elsewhere
+from fencelock._runtime.must_await import MustAwait
 
 TEXT = Path(__file__).with_name("public_surface.txt")
 ASYNC = [name for name in fencelock.__all__ if name.startswith("Async")]
@@ -110,6 +111,7 @@ def member_lines(cls: type, name: str, member: object) -> list[str]:
         return [f"no {name}: {message(lambda: getattr(cls, name))}"]
     if isinstance(member, property):
         return [f"{name}: {shown(hints(member.fget).get('return'))}"]
+    member = getattr(member, "__wrapped__", member) if isinstance(member, MustAwait) else member
     if isinstance(member, FunctionType):
         return function_lines(name, member, cls)
     declared = next((vars(b)["__annotations__"] for b in cls.__mro__ if name in notes(b)), {})

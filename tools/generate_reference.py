@@ -17,11 +17,12 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import fencelock
 from fencelock import options
 from fencelock._runtime.hints import Elsewhere
+from fencelock._runtime.must_await import MustAwait
 from tools.generate_blocking import OF_ASYNCIO
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -191,14 +192,19 @@ def of_asyncio(twin_doc: str) -> str:
     return " ".join(" ".join(found[0].split()) for found in OF_ASYNCIO.finditer(twin_doc))
 
 
+def bare_method(member: Any) -> Any:
+    """Return the function of a method that must be awaited."""
+    return member.__wrapped__ if isinstance(member, MustAwait) else member
+
+
 def is_awaited(member: object) -> bool:
     """Return True for what asyncio's callers await."""
-    function = member.fget if isinstance(member, property) else member
+    function = member.fget if isinstance(member, property) else bare_method(member)
     if not isinstance(function, FunctionType):
         return False
     returned = str(inspect.signature(function).return_annotation)
-    plain = inspect.unwrap(function)
-    return inspect.iscoroutinefunction(plain) or returned.startswith(("Coroutine", "Awaitable"))
+    awaited = inspect.iscoroutinefunction(inspect.unwrap(function))
+    return awaited or returned.startswith(("Coroutine", "Awaitable"))
 
 
 # --- pages ----------------------------------------------------------------------------------------
@@ -285,6 +291,7 @@ def own_doc(one: type, name: str) -> str:
     """Return what a class says of a member; nothing where Python says it."""
     member = inspect.getattr_static(one, name, None)
     member = member.fget if isinstance(member, property) else member
+    member = bare_method(member)
     return inspect.cleandoc(member.__doc__ or "") if isinstance(member, FunctionType) else ""
 
 

@@ -19,7 +19,7 @@ from tests.patience import _patient, patient  # noqa: F401 - pytest finds the fi
 from tests.servers import Server, binaries
 from tests.tls import Front
 
-WAYS = ("unix", *(pytest.param(way, marks=pytest.mark.slow) for way in ("tcp", "tls")))
+WAYS = ("unix", "tcp", "tls")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

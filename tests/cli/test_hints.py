@@ -51,16 +51,3 @@ def test_a_password_that_is_missing_is_all_that_doctor_tells(shell, own_server):
     denied = shell("ls", "--url", own_server.url)
     assert denied.status == 77
     assert "hint: redis://user:password@" in denied.err
-
-
-@pytest.mark.parametrize(
-    ("typed", "hint"),
-    [
-        ("rnu", "did you mean `fencelock run`?"),
-        ("relase", "did you mean `fencelock release`?"),
-        ("xyzzy", "fencelock --help"),
-    ],
-)
-def test_the_command_that_was_probably_meant_is_named(typed, hint, capsys):
-    assert main([typed]) == 64
-    assert capsys.readouterr().err.splitlines()[-1] == f"hint: {hint}"

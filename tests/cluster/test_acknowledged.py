@@ -3,7 +3,7 @@
 import pytest
 
 import fencelock
-from tests.faults.world import View, outcome, wait_until
+from tests.faults.world import View, outcome, spawn, wait_until
 
 WAIT_SECONDS = 0.5
 
@@ -40,6 +40,19 @@ def test_a_silent_replica_is_an_error_in_time_and_nothing_stays(
     replica.resume()
     wait_until(lambda: outcome(lock.acquire)[0] is True, what="it is acknowledged again")
     lock.release()
+
+
+def test_a_handed_over_grant_is_counted(shared, connect, view, replica, name):
+    """Only writes to keys reach a replica there, and a message is none."""
+    holder = connect(shared.url).lock(name)
+    waiter = connect(shared.url, replicas=1, replicas_timeout=WAIT_SECONDS).lock(name)
+    assert holder.acquire()
+    waits = spawn(outcome, waiter.acquire)
+    view.until_waiting(1)
+    replica.pause()
+    holder.release()
+    assert isinstance(waits.result(20)[0], fencelock.NotAcknowledged)
+    view.until_free()
 
 
 def test_a_renewal_that_nobody_acknowledged_prolongs_nothing(shared, connect, view, replica, name):

@@ -7,11 +7,12 @@ table that is added later is looked at, too. What is spared has its reason here.
 from __future__ import annotations
 
 import asyncio
+import functools
 import socket
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
@@ -48,6 +49,8 @@ KNOWLEDGE = frozenset(
 )
 # Of the whole process, or of the loop: other clients are in it.
 SHARED = frozenset({"waits", "loop", "_loop", "_lock"})
+# What keeps nothing: most of what there is to look at.
+PLAIN = frozenset({bool, bytes, float, int, str, type(None), FunctionType})
 # An open client may have these.
 RESOURCES = frozenset({"free", "_retired"})
 
@@ -69,11 +72,16 @@ def leftovers_of_hook(hook: Any) -> list[str]:
     return sorted(found.texts)
 
 
-def ended_holds(client: Any) -> list[str]:
-    """Return the leases that ended and that a table of the client still has."""
+def kept_while_open(client: Any, *, waits: bool) -> list[str]:
+    """Return what an open client still keeps: leases that ended, and if it has no more, all else.
+
+    ``waits``: it waits for something.
+    """
     found = _Walk(resources=False)
     found.into(getattr(client, "inner", client))
-    return sorted(found.ended)
+    if waits or found.held > 0:
+        return sorted(found.ended)
+    return [*sorted(found.ended + found.texts), *waits_here(client)]
 
 
 def activities(client: Any) -> list[str]:
@@ -112,7 +120,7 @@ class _Walk:
             self._hold(thing)
             return
         for name, value in _attributes(thing):
-            if name not in KNOWLEDGE and name not in SHARED:
+            if type(value) not in PLAIN and name not in KNOWLEDGE and name not in SHARED:
                 self._value(f"{type(thing).__name__}.{name}", name, value)
 
     def _hold(self, hold: Hold) -> None:
@@ -145,18 +153,24 @@ class _Walk:
                 self.texts.append(f"{path}: {size} left: {[*table][:3]!r}"[:300])
         if name not in MEMORIES:
             for number, each in enumerate(inside):
-                self._value(f"{path}[{number}]", "", each)
+                if type(each) not in PLAIN:
+                    self._value(f"{path}[{number}]", "", each)
 
 
 def _attributes(thing: Any) -> Iterator[tuple[str, Any]]:
     """Yield what an object has, not what its class has."""
     yield from list(getattr(thing, "__dict__", {}).items())  # a thread of the client may add some
-    for kind in type(thing).__mro__:
-        slots = kind.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name.startswith("__") or not hasattr(thing, name):
-                continue
+    for name in _slots(type(thing)):
+        if hasattr(thing, name):
             yield name, getattr(thing, name)
+
+
+@functools.cache
+def _slots(kind: type) -> list[str]:
+    """Return the names of the attributes of a class that have no dictionary."""
+    listed = [each.__dict__.get("__slots__", ()) for each in kind.__mro__]
+    names = [name for each in listed for name in ((each,) if isinstance(each, str) else each)]
+    return [name for name in names if not name.startswith("__")]
 
 
 def _elements(table: Any) -> Iterator[Any]:

@@ -552,11 +552,6 @@ async def several_timed_out(client, _world):
         await entered(client.multi(["a", "b"], timeout=0.05))
 
 
-async def several_tried(client, _world):
-    async with client.lock("a"):
-        await entered(client.multi(["a", "b"], timeout=0))
-
-
 async def locked_twice(client, _world):
     lock = client.lock("a", strict=True)
     async with lock:
@@ -588,10 +583,6 @@ async def nothing():
 
 async def released_twice(client, _world):
     await client.lock("a").release()
-
-
-async def several_released_twice(client, _world):
-    await client.multi(["a", "b"]).release()
 
 
 async def too_many_permits(client, _world):
@@ -641,10 +632,10 @@ async def broken(client, _world):
 
 
 HELD = {
-    AcquireTimeout: (timed_out, several_timed_out, several_tried, not_done),
+    AcquireTimeout: (timed_out, several_timed_out, not_done),
     NotAcquired: (not_in_one_try, locked_twice, reads_and_writes, called_within_itself),
     NotHeld: (
-        *(released_twice, several_released_twice, too_many_permits, resigned_twice),
+        *(released_twice, too_many_permits, resigned_twice),
         *(checked_after_release, renewed_after_release),
     ),
     LeaseLost: (taken_at_renewal, taken_at_release, taken_and_checked),

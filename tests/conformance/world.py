@@ -28,9 +28,9 @@ from fencelock._runtime.clock import now
 from tests.conformance.book import the_book
 from tests.conformance.leftovers import (
     activities,
-    ended_holds,
     holds_some,
     is_closed,
+    kept_while_open,
     leftovers,
     leftovers_of_hook,
     waits_here,
@@ -240,9 +240,7 @@ class World:
     def _kept_by(self, client: Any, *, closed: bool) -> list[str]:
         if closed:
             return [*leftovers(client, resources=True), *waits_here(client)]
-        found = ended_holds(client)
-        busy = holds_some(client) or not all(job.done for job in self._jobs)
-        return found if busy else [*found, *leftovers(client, resources=False), *waits_here(client)]
+        return kept_while_open(client, waits=not all(job.done for job in self._jobs))
 
     def start(self, work: Coroutine[Any, Any, Any]) -> Job:
         """Run something beside the test: in a thread, or in a task."""

@@ -14,24 +14,6 @@ def promote(new, other):
     counted(new, 1)
 
 
-def test_a_failover_while_replicas_acknowledge(connect):
-    with replicated(2) as (master, new, other), Proxy(master) as proxy:
-        load(master)
-        fault = proxy.on("wait", "delay_reply")
-        lock = connect(proxy.url, replicas=1, replicas_timeout=5).lock(NAME)
-        asks = spawn(lock.acquire, timeout=20)
-        fault.wait()
-        master.kill()
-        promote(new, other)
-        proxy.server = new
-        proxy.drop_all()
-        fault.release()
-        assert asks.result(20) is True
-        assert View(new, NAME).holder() == lock.lease.holder
-        lock.release()
-        View(new, NAME).until_free()
-
-
 def test_a_failover_while_a_lease_is_held_and_waited_for(connect):
     """The holder keeps what replicas have; the next in line gets it by the release."""
     with replicated(2) as (master, new, other), Proxy(master) as proxy:

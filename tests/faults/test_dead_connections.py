@@ -51,24 +51,6 @@ def test_a_dead_connection_is_replaced(connect, proxy, view, way, how):
     wait_until(lambda: not view.server.command("EXISTS", view.keys.lock.decode()), what="free")
 
 
-@pytest.mark.parametrize("way", list(WAYS.values())[:3], ids=list(WAYS)[:3])
-def test_what_arrives_on_it_later_leaves_nothing(connect, proxy, view, way):
-    """The first request arrives with the second: its undo is behind it, and takes nothing else."""
-    client = used(connect, proxy.url, server_timeout=30)
-    lock = way(client, view.name)
-    proxy.cut(answers=False)
-    links = proxy.links()
-    asking = spawn(outcome, lock.acquire, timeout=60)
-    wait_until(lambda: len(proxy.links()) > len(links), 5, "another connection")
-    proxy.heal()
-    assert asking.result(20)[0] is True
-    lease = lock.lease
-    lock.lease.renew()
-    lease.check()
-    lock.release()
-    view.until_free(5)
-
-
 def test_release_and_renewal_over_a_dead_connection(connect, proxy, view):
     client = used(connect, proxy.url, server_timeout=30)
     lock = client.lock(view.name, ttl=60)

@@ -159,30 +159,6 @@ def test_timeouts_hold_when_the_servers_clock_jumps(connect, clock, name, second
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seconds", [3600, -3600])
-def test_a_line_survives_a_jump_of_the_servers_clock(connect, clock, name, seconds):
-    """Forward, all in line seem dead for a moment; backward, arrivals lie ahead: all are served."""
-    server, jump = clock
-    locks = [connect(server.url).lock(name, ttl=60) for _ in range(4)]
-    locks[0].acquire()
-    fence = locks[0].lease.fence
-    served = [spawn(outcome, lock.acquire, timeout=20) for lock in locks[1:]]
-    View(server, name).until_waiting(3)
-    jump(seconds)
-    outcome(locks[0].release)  # forward it says that the lease is lost
-    fences = [fence]
-    while served:
-        wait_until(lambda: any(each.done() for each in served), 10)
-        (turn,) = [number for number, each in enumerate(served) if each.done()]
-        assert served.pop(turn).result()[0] is True
-        lock = locks.pop(turn + 1)
-        fences.append(lock.lease.fence)
-        lock.release()
-    assert fences == sorted(set(fences))
-    View(server, name).until_free()
-
-
-@pytest.mark.slow
 def test_a_handed_lease_is_not_stretched_by_a_jump(connect, clock, name):
     """The clock jumps between lining up and the grant: the deadline is never beyond the lease."""
     server, jump = clock

@@ -93,12 +93,35 @@ def assert_found(seed):
     assert report.schedules <= as_further(seed.scenario), "name it in FURTHER"
 
 
+def day_or_night(explored):
+    """Yield the mark of each world.
+
+    One in which a fault is sown is daily, for the face that meets it. Of all others that are daily,
+    one face is: threads, if they have it. See tests/daily.py.
+    """
+    sown = {each.scenario.title for each in explored.seeds}
+    daily = {each.title for each in explored.daily}
+    faces = {}
+    for each in explored.worlds():
+        faces.setdefault(each.name, set()).add(each.title)
+    for each in explored.worlds():
+        first = min(faces[each.name] & sown or faces[each.name], key=is_of_tasks)
+        if each.title in sown:
+            yield pytest.mark.daily
+        else:
+            yield () if each.title in daily and each.title == first else pytest.mark.nightly
+
+
+def is_of_tasks(title):
+    return title.endswith(", asyncio")
+
+
 def explores(explored):
     """Return the test that nothing breaks in the worlds of a subject."""
     daily = {each.title for each in explored.daily}
     cases = [
-        pytest.param(each, marks=() if each.title in daily else pytest.mark.nightly, id=each.title)
-        for each in explored.worlds()
+        pytest.param(each, marks=mark, id=each.title)
+        for each, mark in zip(explored.worlds(), day_or_night(explored), strict=True)
     ]
 
     @pytest.mark.parametrize("scenario", cases)

@@ -19,6 +19,7 @@ def small_looks(monkeypatch):
     monkeypatch.setattr(state_wait, "WAITERS_PER_CHECK", 2)
 
 
+@pytest.mark.one_face
 @pytest.mark.parametrize("scenario", both([worlds.MANY]), ids=lambda each: each.title)
 def test_more_parties_than_one_command_asks_about(scenario, small_looks):
     assert_nothing_breaks(scenario)

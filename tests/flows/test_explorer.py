@@ -12,8 +12,7 @@ from tests.flows.seeds.locks import SEEDS
 from tests.flows.sowing import script
 from tests.flows.worlds import locks as worlds
 from tests.flows.worlds import quorums
-from verification.simulator import shortest as module
-from verification.simulator.explorer import Explorer, explore, replay
+from verification.simulator.explorer import Explorer, replay
 from verification.simulator.monitor import Monitor
 from verification.simulator.port import SimulatedPort
 from verification.simulator.quorum_monitor import QuorumMonitor
@@ -96,11 +95,6 @@ def test_a_state_met_twice_leads_nowhere_new(scenario, monkeypatch):
     assert ends(scenario, set(), monkeypatch) == ends(scenario, Forgetful(), monkeypatch)
 
 
-def test_an_exploration_keeps_its_budget_of_schedules():
-    report = explore(worlds.THREE.under(lost=2, late=1).build, schedules=10)
-    assert (report.schedules, report.complete) == (10, False)
-
-
 @pytest.mark.nightly
 def test_a_shortest_schedule_needs_no_more_than_the_first_that_is_found():
     search = Explorer(SOWN.build, server())
@@ -112,29 +106,8 @@ def test_a_shortest_schedule_needs_no_more_than_the_first_that_is_found():
     assert not short.complete
 
 
-@pytest.mark.nightly
-def test_to_leave_out_states_that_were_met_makes_it_no_longer():
-    search = module._Search(SOWN.build, server(), lambda _: True)
-    search._seen = Forgetful()
-    (plain,) = search.run(20_000).found.values()
-    (path,) = shortest(SOWN.build, server()).found.values()
-    assert cost(path) == cost(plain)
-
-
 def test_it_says_when_there_is_none():
     report = shortest(worlds.TWO.under(lost=1).build, Server())
-    assert (report.complete, report.found) == (True, {})
-
-
-def test_the_shortest_keeps_its_budget_of_schedules():
-    report = shortest(worlds.TWO.under(lost=1).build, Server(), schedules=10)
-    assert not report.complete
-    assert report.schedules < 20  # it ends between two states
-
-
-@pytest.mark.nightly
-def test_only_what_is_wanted_counts():
-    report = shortest(SOWN.build, server(), wanted=lambda name: name == "no such name")
     assert (report.complete, report.found) == (True, {})
 
 
@@ -175,25 +148,6 @@ def asking(budgets, servers, *, replicas=False):
 
     world.start(client, asks())
     return world, made, answers
-
-
-def test_servers_know_nothing_of_each_other():
-    world, made, answers = asking({}, 2)
-    act(world, "serve", "hear")
-    assert [bool(each.living()) for each in made] == [True, False]
-    act(world, "serve", "hear")
-    assert answers == [b"OK", b"OK"]
-    assert [bool(each.living()) for each in made] == [True, True]
-    world.close()
-
-
-def test_one_server_restarts_and_the_other_keeps_what_it_has():
-    world, made, _ = asking({"restart": 1}, 2)
-    act(world, "serve", "hear", "serve", "hear")
-    world.act(("restart", 1))
-    assert [bool(each.living()) for each in made] == [True, False]
-    assert [link.sound for link in world.clients[0].links] == [True, False]
-    world.close()
 
 
 def test_a_clock_that_jumps_ends_the_keys_of_that_server_only():

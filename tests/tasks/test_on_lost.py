@@ -47,11 +47,6 @@ async def test_a_loss_ends_the_body(world):
     assert world.holder() in {"another", None}
 
 
-async def granted_another(client):
-    async with client.lock("b"):
-        pass
-
-
 async def refused_another(client):
     async with client.lock("b"):
         assert await client.lock("b").acquire(timeout=0.02) is False
@@ -70,12 +65,6 @@ async def timed_out_around(client):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.05):
                 await client.lock("b").acquire()
-
-
-async def waited_for(client):
-    async with held_by_another(client):
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(client.lock("b").acquire(), 0.05)
 
 
 @contextlib.asynccontextmanager
@@ -104,19 +93,14 @@ async def an_event(client):
     assert await client.event("b").wait(0.02) is False
 
 
-async def a_barrier(client):
-    with contextlib.suppress(fencelock.BarrierBroken):
-        await client.barrier("b", 2).wait(0.02)
-
-
 async def a_renewal(client):
     async with client.lock("b") as lease:
         await lease.renew()
 
 
 WAITS = (
-    *(granted_another, refused_another, handed_over, timed_out_around, waited_for),
-    *(a_body_that_was_lost, an_event, a_barrier, a_renewal),
+    *(refused_another, handed_over, timed_out_around),
+    *(a_body_that_was_lost, an_event, a_renewal),
 )
 
 

@@ -126,7 +126,7 @@ text = f"import sys; sys.path[:], url, prefix = {sys.path}, {sys.argv[1]!r}, {sy
 import fencelock
 client = fencelock.Client(url, key_prefix=prefix)
 with client.lock("a", renew=False):
-    assert not fencelock.Client(url, key_prefix=prefix).lock("a").acquire(timeout=0.1)
+    assert not fencelock.Client(url, key_prefix=prefix).lock("a").acquire(blocking=False)
 try:
     client.lock("a").acquire()
 except fencelock.NotRenewable:

@@ -52,19 +52,21 @@ class Body:
     )
 
     cancelling: int  # cancellations that its task had before ours
+    frame: int
+    code: CodeType | None
+    at: int
+    roams: bool  # it may end in another thread or task than it began in
 
     def __init__(self, unit: object, entered: int = 0) -> None:
         self.unit: object = unit
         self.entered: int = entered
-        self.frame: int = 0
-        self.code: CodeType | None = None
-        self.at: int = 0
-        self.roams: bool = True  # it may end in another thread or task than it began in
         if entered:
             frame = sys._getframe(2)  # noqa: SLF001 - what called ``__enter__``; inspect is slow
             self.frame, self.code, self.at = id(frame), frame.f_code, frame.f_lasti
             generator = bool(frame.f_code.co_flags & GENERATORS)
             self.roams = generator or frame.f_globals.get("__name__") == "contextlib"
+        else:
+            self.frame, self.code, self.at, self.roams = 0, None, 0, True
         self.generation: int = process.mark[0] or process.notice()
         self.attempt: Any = None
         self.held: Any = None  # None until it holds anything, and once that is taken back

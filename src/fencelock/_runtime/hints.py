@@ -17,6 +17,8 @@ from functools import update_wrapper, wraps
 from types import FunctionType
 from typing import Any, Final, Never, TypeVar
 
+from fencelock._runtime.must_await import must_await
+
 # As in ``inspect``, which takes long to import.
 _CO_COROUTINE: Final = 0x80
 
@@ -214,6 +216,8 @@ def _name_methods(cls: type) -> None:
             own.__kwdefaults__, own.__qualname__ = member.__kwdefaults__, f"{cls.__name__}.{name}"
             del vars(own)["__wrapped__"]  # it is the same code
             setattr(cls, name, own)
+    if cls.__name__.startswith("Async") and cls.__name__.removeprefix("Async") in MAKERS:
+        must_await(cls)
 
 
 CONDITION: Final = (

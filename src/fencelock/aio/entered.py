@@ -20,7 +20,7 @@ from fencelock.errors import FencelockError
 
 @unnamed
 class AsyncEntered(ProcessBound):
-    """What a body holds: it is acquired as the body begins, and given back at its end."""
+    """What ``async with`` enters: it acquires as a body begins, and gives back at its end."""
 
     __slots__ = ("_holds", "_port")
 
@@ -55,8 +55,9 @@ class AsyncEntered(ProcessBound):
             body = self._holds.bodies.ending(id(self), caller())
             await self._end(body, error)
         except BaseException:
-            # It may have been raised before the body was looked for.
-            self._undo(locals().get("body") or self._holds.bodies.ending(id(self), caller()))
+            known = locals()  # it may have been raised before the body was looked for
+            looked = "body" in known
+            self._undo(known["body"] if looked else self._holds.bodies.ending(id(self), caller()))
             raise
 
     async def _enter(self, body: Body, seconds: float | None) -> Hold | None:

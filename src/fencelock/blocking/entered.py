@@ -21,7 +21,7 @@ from fencelock.errors import FencelockError
 
 @unnamed
 class Entered(ProcessBound):
-    """What a body holds: it is acquired as the body begins, and given back at its end."""
+    """What ``with`` enters: it acquires as a body begins, and gives back at its end."""
 
     __slots__ = ("_holds", "_port")
 
@@ -56,9 +56,10 @@ class Entered(ProcessBound):
             body = self._holds.bodies.ending(id(self), process.here.unit)
             self._end(body, error)
         except BaseException:
-            # It may have been raised before the body was looked for.
+            known = locals()  # it may have been raised before the body was looked for
+            looked = "body" in known
             self._undo(
-                locals().get("body") or self._holds.bodies.ending(id(self), process.here.unit)
+                known["body"] if looked else self._holds.bodies.ending(id(self), process.here.unit)
             )
             raise
 
