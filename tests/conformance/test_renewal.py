@@ -293,7 +293,7 @@ async def test_a_longer_lease_is_not_undone_by_renewal(world, form):
 @BOTH_FORMS
 @pytest.mark.parametrize("renew", [True, False])
 async def test_a_renewal_for_less_than_is_left_changes_nothing(world, form, renew):
-    """I2: a lease never ends earlier than was said; its usual renewal comes as ever."""
+    """I15: a lease never ends earlier than was said; its usual renewal comes as ever."""
     async with world.client().lock("a", ttl=6, renew=renew, **form) as lease:
         before = lease.deadline
         await lease.renew(0.4)

@@ -15,6 +15,7 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import packed_renewal, renewal_request
 from fencelock._core.lock.renewal_schedule import RenewalBatch, RenewalSchedule
 from fencelock._core.lock.terms import Terms
+from fencelock._core.lock.waiting import Lines
 from fencelock._core.types import NoReply
 from fencelock._io.wire import pack_call
 from fencelock.options import LeaseOptions
@@ -158,6 +159,39 @@ def test_a_renewal_that_fails_again_and_again_is_said_now_and_then(monkeypatch, 
         caplog.clear()
         asyncio.run(maintain.failed(port, [failing, other], ServerDenied("no", code="NOPERM")))
     assert len(caplog.records) == 1, "the first failure of a lease is always said"
+
+
+def test_a_renewal_for_less_than_is_left_changes_nothing_and_puts_off_no_usual_one():
+    """It is renewed by what is left of it, and not just before that ends (I15)."""
+    one, schedule = hold(deadline=NOW + 20), RenewalSchedule()
+    port = SimpleNamespace(
+        mutex=nullcontext(), renewals=schedule, now=lambda: NOW + 0.1, jitter=lambda: 0.0
+    )
+    maintain.apply_renewal(port, [one], [0.5], NOW, {})
+    assert one.deadline == NOW + 20
+    assert schedule.due(NOW + 20 / 3) == [one]
+
+
+@pytest.mark.parametrize("begins", [False, True])
+def test_a_refusal_is_told_to_the_turn_to_which_the_lease_was_passed_on(begins):
+    """The answer to a renewal of the turn before comes late, and is about the holder id of both."""
+    told, lines, now = [], Lines(), NOW + 0.1
+
+    async def silent(*_):
+        raise NoReply("silent", sent=True)
+
+    port = SimpleNamespace(
+        mutex=nullcontext(), lines=lines, now=lambda: now, call=silent, label="",
+        renewals=RenewalSchedule(lines.holders), notify_loss=told.append,
+    )  # fmt: skip
+    before, turn = hold(), hold()
+    before.passes, before.open, before.released = True, False, True
+    turn.port = port
+    if begins:
+        port.renewals.young[turn] = NOW + 1
+    asyncio.run(maintain.notify_refused(port, {before: "taken"}, NOW + 1))
+    assert told == ([turn] if begins else [])
+    assert lines.revoked == ({} if begins else {turn.holder_id: None})
 
 
 @pytest.mark.parametrize("owned", [False, True])
