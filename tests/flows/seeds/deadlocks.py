@@ -44,7 +44,9 @@ SEEDS = (
     seed(
         "a lock is taken to be released by the unit that acquired it",
         Statement(
-            "deadlock.came_back", "if all((step.certain for step in probe.path)):", "if True:"
+            "deadlock.came_back",
+            "certain = all((step.certain for step in probe.path))",
+            "certain = True",
         ),
         worlds.LENT,
         "deadlock",
