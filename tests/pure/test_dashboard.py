@@ -12,7 +12,7 @@ from fencelock.dashboard.access import (
     is_loopback,
     is_wildcard,
 )
-from fencelock.dashboard.graph import ALONE_MAX, NODES_MAX, Graph
+from fencelock.dashboard.graph import ALONE_MAX, MEMBERS_MAX, NODES_MAX, Graph
 from fencelock.dashboard.recent import (
     GAP_MAX,
     KEPT_SECONDS,
@@ -173,11 +173,16 @@ def test_a_holder_of_several_locks_has_the_label_of_the_one_that_most_wait_for()
     assert found["label"] == "export"
 
 
-def test_many_waiters_are_drawn_as_one_box():
-    drawn = Graph([lock("a", ["x"], [f"w{n}" for n in range(ALONE_MAX + 1)])]).drawing()
+def test_many_waiters_of_a_client_are_drawn_as_one_box_that_opens():
+    clients = [waiter(f"w{n}")._replace(pid=n % 2) for n in range(377)]
+    alone = [waiter(f"a{n}")._replace(pid=10 + n) for n in range(3)]
+    drawn = Graph([lock("a", ["x"], [*clients, *alone])]).drawing()
 
-    assert [node["crowd"] for node in drawn["nodes"]] == [ALONE_MAX + 1, 0]
-    assert len(drawn["edges"]) == 1
+    boxes = [node for node in drawn["nodes"] if node["crowd"]]
+    assert [node["crowd"] for node in boxes] == [189, 188, 3]
+    assert [node["client"] and node["client"]["pid"] for node in boxes] == [0, 1, None]
+    assert [len(node["members"]) for node in boxes] == [MEMBERS_MAX, MEMBERS_MAX, 3]
+    assert len(drawn["edges"]) == 3
 
 
 def test_a_waiter_that_blocks_others_stands_out_of_a_crowd():

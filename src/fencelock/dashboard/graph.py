@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
 # A graph with more boxes than this cannot be read.
 NODES_MAX: Final = 150
-# So many waiters of one lock get a box each; the rest of them share one.
+# So many waiters of one lock get a box each. More are drawn client by client, for so many clients;
+# a box names so many of its waiters when it is opened.
 ALONE_MAX: Final = 4
+BOXES_MAX: Final = 20
+MEMBERS_MAX: Final = 100
 
 
 class Graph:
@@ -131,16 +134,40 @@ class _Drawing:
                 alone, crowd = waits, []
             for wait in alone:
                 self._arrow(self._node(wait.waiter), holder, wait, cycle=self._graph.turns(wait))
-            if crowd:
-                first = min(crowd, key=lambda wait: wait.since)
-                box: dict[str, Any] = {
-                    "id": len(self.nodes),
-                    "crowd": self._graph.number({wait.waiter for wait in crowd}),
-                    "waits": first.name,
-                }
-                self.nodes.append(box | {"all": 0, "cycle": False})
-                self._arrow(box["id"], holder, first, cycle=False)
+            for client, some in self._by_client(crowd):
+                self._box(client, some, holder)
         return True
+
+    def _by_client(self, crowd: Sequence[Block]) -> list[tuple[dict[str, Any] | None, list[Block]]]:
+        """Return the waiters of each client together; those that are alone in theirs, as one."""
+        clients: dict[tuple[object, ...], list[Block]] = defaultdict(list)
+        for wait in crowd:
+            who = self._graph.person(wait.waiter)
+            clients[who["host"], who["pid"], who["label"]].append(wait)
+        large = sorted((each for each in clients.values() if len(each) > 1), key=len, reverse=True)
+        large = large[:BOXES_MAX]
+        drawn = {wait.waiter for each in large for wait in each}
+        rest = [wait for wait in crowd if wait.waiter not in drawn]
+        found: list[tuple[dict[str, Any] | None, list[Block]]] = [
+            (self._graph.person(each[0].waiter), each) for each in large
+        ]
+        return [*found, (None, rest)] if rest else found
+
+    def _box(self, client: dict[str, Any] | None, waits: Sequence[Block], holder: Unit) -> None:
+        """Draw several waiters as one box, which opens: it has the first of them."""
+        first, graph = min(waits, key=lambda wait: wait.since), self._graph
+        members = [
+            graph.person(each.waiter) | {"since": each.since} for each in waits[:MEMBERS_MAX]
+        ]
+        box: dict[str, Any] = {
+            "id": len(self.nodes),
+            "crowd": graph.number({wait.waiter for wait in waits}),
+            "waits": first.name,
+            "members": members,
+            "client": None if client is None else {**client, "unit": "", "others": 0},
+        }
+        self.nodes.append(box | {"all": 0, "cycle": False})
+        self._arrow(box["id"], holder, first, cycle=False)
 
     def _stands_out(self, waiter: Unit) -> bool:
         """Return True for a client that others may wait for, or that is drawn already."""

@@ -19,7 +19,12 @@ export const graph = {
 class Graph {
   constructor() {
     this.warning = h("p", { class: "trouble card", role: "status", hidden: true });
+    this.open = new Set(); // the boxes of several waiters that show each of them
     this.drawing = h("section", { class: "card graph", "aria-label": "Drawing of who blocks whom" });
+    this.drawing.addEventListener("click", (event) => this.toggle(event.target.closest?.("[data-box]")));
+    this.drawing.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") this.toggle(event.target.closest?.("[data-box]"), event);
+    });
     this.tree = h("ul", { class: "tree" });
     this.left = h("p", { class: "soft" });
     this.nodes = [
@@ -30,14 +35,25 @@ class Graph {
     ];
   }
 
+  // Opens a box of several waiters, or closes it.
+  toggle(box, event) {
+    if (!box) return;
+    event?.preventDefault();
+    const key = box.getAttribute("data-box");
+    if (!this.open.delete(key)) this.open.add(key);
+    this.update(this.data, this.now);
+  }
+
   update(data, now) {
+    [this.data, this.now] = [data, now];
     const members = data.nodes.filter((node) => node.cycle);
     this.warning.hidden = members.length === 0;
     redraw(this.warning, members.length ? warning(data, members) : "");
-    const drawn = JSON.stringify([data.nodes.map(({ since: _, ...rest }) => rest), data.edges]);
+    const shown = opened(data, this.open);
+    const drawn = JSON.stringify([shown.nodes.map(({ since: _, ...rest }) => rest), shown.edges]);
     if (drawn !== this.drawn) {
       this.drawn = drawn;
-      redraw(this.drawing, data.nodes.length ? drawing(data) : h("p", { class: "empty" }, "No client waits for another."));
+      redraw(this.drawing, data.nodes.length ? drawing(shown) : h("p", { class: "empty" }, "No client waits for another."));
     }
     redraw(this.tree, words(data, now));
     redraw(this.left, data.left_out ? `${count(data.left_out, "holder")} that block fewer are left out.` : "");
@@ -50,6 +66,26 @@ function warning(data, members) {
   const names = [...new Set(data.edges.filter((edge) => edge.cycle).map((edge) => edge.name))];
   return h("span", {}, `${count(members.length, "client")} wait for each other in a cycle, for `,
     ...names.flatMap((name, place) => [place ? ", " : "", lockLink(name)]), ".");
+}
+
+// A box of several waiters, by what stays the same from look to look.
+const keyOf = (node) => `${node.waits} ${node.client ? process(node.client) : ""}`;
+
+// Returns the data with a box for each waiter in place of the boxes that are open.
+function opened(data, open) {
+  const nodes = [];
+  const edges = [...data.edges];
+  let id = data.nodes.length;
+  for (const node of data.nodes) {
+    nodes.push(node);
+    if (!node.crowd || !open.has(keyOf(node))) continue;
+    nodes[nodes.length - 1] = { ...node, open: true };
+    for (const member of node.members) {
+      nodes.push({ ...member, id: id, crowd: 0, waits: node.waits, all: 0, cycle: false });
+      edges.push({ from: id++, to: node.id, name: node.waits, since: member.since, cycle: false, inside: true });
+    }
+  }
+  return { nodes, edges };
 }
 
 // -- the drawing ---------------------------------------------------------------------------------
@@ -65,7 +101,7 @@ function drawing(data) {
   for (const edge of data.edges) {
     const { path, label } = arrow(edge, places);
     place.append(path);
-    labels.push(label);
+    if (!edge.inside) labels.push(label);
   }
   for (const node of data.nodes) place.append(box(node, places.get(node.id)));
   place.append(...labels);
@@ -133,9 +169,10 @@ function border(center, towards) {
 function box(node, { x, y }) {
   const kind = node.cycle ? "cycle" : node.crowd ? "crowd" : node.waits ? "" : "root";
   const [first, second] = node.crowd
-    ? [`${node.crowd} waiters`, `for ${node.waits}`]
+    ? [`${node.open ? "▾" : "▸"} ${node.crowd} waiters`, node.client ? `of ${person(node.client)}` : `for ${node.waits}`]
     : [person(node), node.foreign ? "holds it" : `${doing(node)}${node.all ? ` · blocks ${node.all}` : ""}`];
-  return svg("g", { class: `node ${kind}`, transform: `translate(${x} ${y})` },
+  const button = node.crowd ? { "data-box": keyOf(node), role: "button", tabindex: 0, "aria-expanded": String(Boolean(node.open)) } : {};
+  return svg("g", { class: `node ${kind}`, transform: `translate(${x} ${y})`, ...button },
     svg("rect", { class: "box", width: WIDE, height: HIGH, rx: 9 }),
     svg("text", { x: 12, y: 20 }, cut(first, 26)),
     svg("text", { class: "small", x: 12, y: 37 }, cut(second, 31)),
@@ -163,7 +200,8 @@ export function words(data, now) {
 }
 
 function sentence(node, edge, now, again) {
-  const who = node.crowd ? h("span", {}, `${node.crowd} waiters`) : named(person(node));
+  const of = node.client ? ` of ${person(node.client)}` : "";
+  const who = node.crowd ? h("span", {}, `${node.crowd} waiters${of}`) : named(person(node));
   const mark = node.cycle ? h("span", { class: "state bad" }, "in a cycle") : null;
   const unit = node.crowd || node.foreign ? "" : ` (${doing(node)})`;
   if (!edge) return h("span", {}, who, unit, node.all ? ` blocks ${count(node.all, "waiter")} ` : " ", mark);

@@ -1,5 +1,5 @@
 // Where the boxes of the graph stand. Holders are on the left, and those that wait for them in the
-// columns to their right. The members of a cycle stand on a circle, in the order of their waits.
+// columns to their right, the first beside its holder. The members of a cycle stand on a circle, in the order of their waits.
 
 export const WIDE = 200;
 export const HIGH = 48;
@@ -65,7 +65,7 @@ function stack(id, left, top, children, places) {
   let y = top;
   for (const child of mine) y = stack(child, left + COLUMN, y, children, places);
   const bottom = Math.max(y, top + ROW);
-  places.set(id, { x: left, y: (top + bottom - ROW) / 2 });
+  places.set(id, { x: left, y: top });
   return bottom;
 }
 
