@@ -20,14 +20,9 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
-from tests.threads.state import ended, thread
-
 LOOKS = {"CALL", "CALL_KW", "CALL_FUNCTION_EX", "RESUME"}
 TURN = "JUMP_BACKWARD"
 STORY_SECONDS = 60.0  # many times what a story takes with a core for itself
-STOPPED_SECONDS = 0.05  # at most, for what another thread does
-LOOK_SECONDS = 0.001
-STILL = 10  # looks at a thread that does not move
 Calls = tuple[tuple[int, int], ...]  # functions by their id: to hash their code takes long
 Point = tuple[int, Calls]
 
@@ -66,14 +61,13 @@ def _calls(frame: FrameType) -> Calls:
 class Strike:
     """Raises KeyboardInterrupt once, at the first point inside the block that is not in ``tried``.
 
-    It adds the point there. With ``instead`` it calls that, and the block goes on.
+    It adds the point there.
 
     Python collects no garbage meanwhile: that comes anywhere, and each place would be a new point.
     """
 
-    def __init__(self, tried: set[Point], instead: Callable[[], object] | None = None) -> None:
+    def __init__(self, tried: set[Point]) -> None:
         self._tried = tried
-        self._instead = instead
         self._thread = threading.get_ident()
         self.where = ""  # what was struck; nothing when there was no other point
         _kept.append(self)
@@ -93,7 +87,6 @@ class Strike:
     def __exit__(self, *_: object) -> None:
         """Watch no more."""
         gc.enable()
-        self._instead = None  # this object is kept, and what that knows need not be
         if sys.version_info < (3, 12):
             sys.settrace(self._before)
             return
@@ -134,54 +127,9 @@ class Strike:
             return
         self._tried.add(point)
         self.where = f"{frame.f_code.co_qualname}, line {frame.f_lineno}"
-        if self._instead is not None:
-            self._instead()
-            return
         if sys.version_info < (3, 12):
             sys.settrace(None)  # Python 3.11 may crash where the error ends the tracing
         raise KeyboardInterrupt
-
-
-class Watched:
-    """Another thread, seen from outside."""
-
-    def __init__(self, ident: int | None) -> None:
-        self._ident = ident
-        self._seen: object = None
-        self._looks = 0
-
-    def still(self) -> bool:
-        """Look, and return True once the thread has not moved for many looks."""
-        frame = sys._current_frames().get(self._ident or 0)
-        seen = frame and (id(frame), frame.f_code, frame.f_lasti)
-        self._looks = self._looks + 1 if seen == self._seen else 0
-        self._seen = seen
-        return self._looks > STILL
-
-
-class Meanwhile:
-    """What another thread does while a call is stopped at a point: once, and to its end.
-
-    The call goes on before that end only if it is in the way.
-    """
-
-    def __init__(self, act: Callable[[], object]) -> None:
-        self._act = act
-        self._thread: threading.Thread | None = None
-
-    def __call__(self) -> None:
-        """Begin, and wait until that has ended or stands still, for a moment at most."""
-        self._thread = thread(self._act)
-        acting, end = Watched(self._thread.ident), time.monotonic() + STOPPED_SECONDS
-        while self._thread.is_alive() and not acting.still() and time.monotonic() < end:
-            self._thread.join(LOOK_SECONDS)
-
-    def end(self) -> None:
-        """Begin unless that was done; wait for the end."""
-        if self._thread is None:
-            self()
-        if self._thread is not None:
-            ended(self._thread)
 
 
 def at_every_point(play: Callable[[int, set[Point]], str], least: int) -> None:

@@ -195,7 +195,8 @@ SOWN = (
     Sown(
         "a quorum's lease is begun though its parts were lost before they formed it",
         Fault("quorum.next_due", lambda _real, self: min(self.hold.deadline, self.reacquire_at)),
-        "tests/threads/test_close_points.py::test_a_quorum_loses_its_majority_at_every_point_of_a_turn",
+        "tests/threads/test_two_threads.py"
+        "::test_two_calls_meet_at_every_line[free: turn x majority lost, quorum]",
         "I9",
     ),
 )

@@ -1,0 +1,119 @@
+"""Two threads, each stopped once at a line of the library: whatever both have done by then stands.
+
+A line counts once in a thread, where it is reached first, outside the mutex: inside it no thread
+waits for another.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import fencelock
+from fencelock._runtime.mutex import inside
+from tests.waiting import SOON, until
+
+LIBRARY = str(Path(fencelock.__file__).parent)
+STOPPED_SECONDS = 0.1  # at most, for what another thread does
+LOOK_SECONDS = 0.001
+STILL = 10  # looks at a thread that does not move
+Line = tuple[str, int]
+
+_kept: list[object] = []  # trace functions: Python 3.11 may call one that it has freed
+
+
+class Stop:
+    """Stops the thread that runs inside it at a line, or at its nth one; never without either."""
+
+    def __init__(self, at: Line | None = None, nth: int = 0) -> None:
+        self._at, self._nth = at, nth
+        self.lines: dict[Line, None] = {}  # that were reached, in this order
+        self.where = ""
+        self.called: set[str] = set()  # functions, until it was stopped
+        self._news, self._go, self._over = (threading.Event() for _ in range(3))
+        self._ident: int | None = None
+        _kept.append(self)
+
+    @contextmanager
+    def here(self) -> Iterator[None]:
+        """Watch what this thread calls."""
+        self._ident, before = threading.get_ident(), sys.gettrace()
+        sys.settrace(self._called)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
+            self.end()
+
+    def end(self) -> None:
+        """Say that nothing comes any more."""
+        self._over.set()
+        self._news.set()
+
+    def go_on(self) -> None:
+        """Let the thread go on."""
+        self._go.set()
+
+    def until_stopped(self) -> bool:
+        """Wait until it is stopped or over, or stands still by itself: then return False."""
+        return self._until(self._news)
+
+    def until_over(self) -> bool:
+        """Wait until it is over, or stands still; return True if it is over."""
+        return self._until(self._over)
+
+    def until_ended(self) -> None:
+        """Wait until it is over, if it ever began."""
+        until(lambda: self._ident is None or self._over.is_set(), "the call ends")
+
+    def _until(self, news: threading.Event) -> bool:
+        watched = Watched(lambda: self._ident)
+        end = time.monotonic() + STOPPED_SECONDS
+        while not news.wait(LOOK_SECONDS):
+            if watched.still() or time.monotonic() > end:
+                return False
+        return True
+
+    def _called(self, frame: FrameType, event: str, arg: object) -> Any:
+        if self.where or not frame.f_code.co_filename.startswith(LIBRARY):
+            return None
+        return self._came
+
+    def _came(self, frame: FrameType, event: str, arg: object) -> Any:
+        if self.where:
+            return None
+        if event == "line" and not inside():
+            line = frame.f_code.co_filename[len(LIBRARY) :], frame.f_lineno
+            fresh = line not in self.lines
+            self.lines[line] = None
+            self.called.add(frame.f_code.co_name)
+            if fresh and (line == self._at or len(self.lines) == self._nth):
+                self.where = f"{frame.f_code.co_qualname}, line {frame.f_lineno}"
+                self._news.set()
+                self._go.wait(SOON)
+                sys.settrace(None)
+                return None
+        return self._came
+
+
+class Watched:
+    """Another thread, seen from outside."""
+
+    def __init__(self, ident: Callable[[], int | None]) -> None:
+        self._ident = ident
+        self._seen: object = None
+        self._looks = 0
+
+    def still(self) -> bool:
+        """Look, and return True once the thread has not moved for many looks."""
+        frame = sys._current_frames().get(self._ident() or 0)
+        seen = frame and (id(frame), frame.f_code, frame.f_lasti)
+        self._looks = self._looks + 1 if seen == self._seen else 0
+        self._seen = seen
+        return self._looks > STILL

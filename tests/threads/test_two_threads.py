@@ -1,0 +1,547 @@
+"""Two threads that meet in the middle of their calls, each pair of calls, at any of their lines.
+
+The explorer changes between threads where they talk to a server; Python does so anywhere. One
+thread is stopped inside its call, another one inside its own, the first goes on to its end, then
+the other. Then each lease that is proved is the server's (I1, I2, I8), everybody gets the lock, and
+nothing is left (I6, I9). Which lines meet is a sample, the same each day: by day a few of each
+pair, at night each line of the first with some of the other.
+"""
+
+import contextlib
+import os
+import threading
+import warnings
+from functools import partial
+
+import pytest
+
+import fencelock
+from fencelock import Cohort, FencelockError
+from fencelock._core import pushes
+from fencelock._core.engine import Engine
+from fencelock._core.keys import LockKeys
+from fencelock._core.lock.maintain import lose_all
+from fencelock._core.lock.tenure import Tenure
+from fencelock._core.retry import ask
+from fencelock._io.port_blocking import BlockingPort
+from fencelock._io.threads import run_blocking
+from fencelock._runtime.clock import now
+from fencelock.scripts import BREAK
+from tests.flows.sowing import Statement, several
+from tests.threads.state import ended, thread
+from tests.threads.stops import Stop
+from tests.topologies.quorum import Quorum
+from tests.waiting import SOON, until
+
+TTL, LINGER, WITHIN, BRIEF = 60.0, 0.02, 0.5, 0.01
+PLAYS = 10  # by day, of each pair in each of two ways
+STEP = 5  # of the other thread's lines: each of the first meets one of so many at night
+KINDS = {
+    "lock": lambda client, name, **options: client.lock(name, ttl=TTL, **options),
+    "semaphore": lambda client, name, **_: client.semaphore(name, 1, ttl=TTL),
+    "write": lambda client, name, **_: client.rwlock(name, write_ttl=TTL).write,
+    "read": lambda client, name, **_: client.rwlock(name, read_ttl=TTL).read,
+}
+LONG = Cohort(turns=64, seconds=60)
+WAYS = {
+    "turns": ("lock", {"cohort": LONG}),
+    "bound": ("lock", {"cohort": Cohort(turns=1, seconds=60)}),
+    "kept": ("lock", {"cohort": LONG, "linger": LINGER}),
+    "strict": ("lock", {"cohort": None}),
+    "semaphore": ("semaphore", {}),
+    "write": ("write", {}),
+    "read": ("read", {}),
+    "quorum": ("lock", {}),
+}
+ENDING = {"close", "majority lost"}  # for a client that serves one play
+
+
+class Play:
+    """One meeting: who has what, and which thread does what."""
+
+    def __init__(self, world, name, way, *, closes):
+        kind, self.options = WAYS[way]
+        self.world, self.name, self.way = world, name, way
+        self.client = world.made() if closes else world.client
+        make = partial(KINDS[kind], name=name, **self.options)
+        self.first, self.own, self.next = (make(self.client) for _ in range(3))
+        self.theirs = make(world.other)
+        self.leave, self.threads = threading.Event(), []
+
+    def begin(self, work, stop=None):
+        """Have a thread do something, watched by a stop."""
+
+        def watched():
+            with stop.here() if stop else contextlib.nullcontext():
+                quiet(work)
+
+        self.threads.append(thread(watched))
+
+    def follow(self):
+        """Have the client's next waiter come, and keep what it gets until the end."""
+        waits = Stop()
+        self.begin(lambda: self.keep(self.next, waits))
+        waits.until_over()
+
+    def keep(self, handle, stop=None):
+        """Take a turn until the end."""
+        with stop.here() if stop else contextlib.nullcontext():
+            quiet(handle.acquire, timeout=SOON)
+        self.leave.wait(SOON)
+        quiet(handle.release)
+
+    def judge(self):
+        """See that what is proved is true."""
+        for handle in (self.first, self.own, self.next):
+            lease = handle.lease
+            deadline = None if lease is None else proved(lease)
+            if deadline is None:
+                continue
+            mine, left = handle.owned(), self.world.other.status(self.name).remaining or 0.0
+            longer = deadline > now() + left  # later renewals make it longer still
+            assert proved(lease) is None or mine, "it is proved, and another has it"
+            assert proved(lease) is None or not longer, "it is proved for longer than it lasts"
+
+    def end(self):
+        """Have all get their turns."""
+        self.leave.set()
+        for handle in (self.first, self.theirs):
+            quiet(handle.release)
+        for each in self.threads:
+            ended(each)
+        ends = self.client is not self.world.client
+        for handle in (self.theirs,) if ends else (self.own, self.theirs):
+            assert handle.acquire(timeout=TTL / 2), "a lease is left that nobody has"
+            handle.release()
+
+
+def quiet(call, *args, **options):
+    """Call, whatever error of ours comes of it."""
+    with contextlib.suppress(FencelockError):
+        return call(*args, **options)
+
+
+def proved(lease):
+    """Return until when a lease proves something now, or None."""
+    deadline = lease.deadline
+    return None if lease.lost or now() >= deadline else deadline
+
+
+# -- what comes first ------------------------------------------------------------------------------
+
+
+def held(play):
+    assert play.first.acquire()
+    play.follow()
+
+
+def taken(play):
+    """Another client has it; ours knows once it is told that its renewal was refused."""
+    held(play)
+    play.world.take_away(play)
+
+
+def kept(play):
+    assert play.first.acquire()
+    play.first.release()
+
+
+def elsewhere(play):
+    assert play.theirs.acquire(timeout=SOON)
+
+
+def free(_play):
+    """Nobody holds."""
+
+
+# -- calls: each begins, watched by a stop ---------------------------------------------------------
+
+
+def in_a_thread(work):
+    return lambda play, stop: play.begin(lambda: work(play), stop)
+
+
+def take_turn(play):
+    if play.own.acquire(timeout=SOON):
+        play.own.release()
+
+
+def take_briefly(play):
+    if play.own.acquire(timeout=BRIEF):
+        play.own.release()
+
+
+def give_back(play):
+    """Another thread releases what it sees."""
+    if play.own.lease is not None:
+        play.own.release()
+
+
+def take_elsewhere(play):
+    if play.theirs.acquire(timeout=SOON):
+        play.theirs.release()
+
+
+def take_at_once(play):
+    if play.own.acquire(blocking=False):
+        play.own.release()
+
+
+def renew(play):
+    lease = play.first.lease
+    if lease is not None:
+        lease.renew(TTL + 5)
+
+
+def fork(play):
+    """A child has nothing of it, and can use its parent's client."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if not child:
+        lease, other = play.first.lease, play.client.lock(f"{play.name} of a child")
+        mine = (lease is not None and not lease.lost) or not other.acquire(timeout=SOON)
+        os._exit(mine)
+    assert os.waitpid(child, 0)[1] == 0, "the child has its parent's lease, or no lock"
+
+
+def wait(play):
+    play.client.event(f"{play.name} event").wait(SOON)
+
+
+def open_gate(play):
+    play.world.other.event(f"{play.name} event").set()
+
+
+def lose_majority(play):
+    """Two of three nodes have no lease of this client any more."""
+    for node in play.client._port.nodes[:2]:
+        lose_all(node, "taken")
+
+
+def revoked(play, stop):
+    """The renewal thread hears that the lease was revoked."""
+    play.world.hear(b"revoked", stop)
+    play.world.revoke(play)
+
+
+def recalled(play, stop):
+    """The same, that another client wants a lease that is kept."""
+    play.world.hear(b"recall", stop)
+    play.begin(partial(play.keep, play.theirs))
+
+
+def renewed(play, stop):
+    """The renewal thread renews."""
+    lease, port = play.first.lease, play.client._port
+    with port.mutex:
+        mine = () if lease is None else port.renewals.held_as(lease.holder.encode())
+        for hold in mine:
+            port.renewals.discard(hold)
+            port.renewals.young[hold] = now()
+    play.world.hear("maintain", stop)
+    port.attend_by(now())
+
+
+def handed_over(play, stop):
+    stop.end()
+    quiet(play.theirs.release)
+
+
+CALLS = {
+    "turn": in_a_thread(take_turn),
+    "try": in_a_thread(take_at_once),
+    "brief": in_a_thread(take_briefly),
+    "given back": in_a_thread(give_back),
+    "theirs": in_a_thread(take_elsewhere),
+    "release": in_a_thread(lambda play: play.first.release()),
+    "renew": in_a_thread(renew),
+    "close": in_a_thread(lambda play: play.client.close(release=True, timeout=WITHIN)),
+    "fork": lambda play, stop: play.begin(lambda: (fork(play), stop.end())),
+    "wait": in_a_thread(wait),
+    "opened": in_a_thread(open_gate),
+    "majority lost": in_a_thread(lose_majority),
+    "revoked": revoked,
+    "recalled": recalled,
+    "renewed": renewed,
+    "handed over": handed_over,
+}
+TURNS = ("turn", "try", "brief")
+WAITS = {*TURNS, "theirs"}  # may wait for what the play ends
+LASTING = ("release", "renew", "renewed", "revoked")
+# What comes first → what meets what then.
+PAIRS = {
+    free: [
+        *((one, other) for one in TURNS for other in (*TURNS, "close", "fork", "revoked")),
+        *(
+            ("turn", "given back"),
+            ("turn", "theirs"),
+            ("close", "turn"),
+            ("wait", "close"),
+            ("wait", "opened"),
+            ("turn", "majority lost"),
+        ),
+    ],
+    elsewhere: [
+        *(("turn", other) for other in ("handed over", "close", "revoked", "turn")),
+        *(("brief", other) for other in ("handed over", "turn")),
+    ],
+    held: [
+        *((one, other) for one in LASTING for other in (*LASTING, "turn", "close")),
+        *(("close", other) for other in ("release", "renew")),
+        *(("turn", "release"), ("brief", "release"), ("release", "brief")),
+    ],
+    taken: [("renewed", "release"), ("renewed", "turn")],
+    kept: [
+        *((one, other) for one in ("turn", "recalled") for other in ("turn", "recalled", "close")),
+        ("recalled", "try"),
+    ],
+}
+ONLY = {kept: {"kept"}, taken: {"turns", "kept", "bound"}}
+OF_THREADS = {"read", "write"}  # another thread can release none
+OF_LOCKS = {"revoked", "recalled", "renewed"}  # shares go the same way
+
+
+def ways(first, pair):
+    """Return the ways in which a pair meets."""
+    if "majority lost" in pair:
+        return {"quorum"}
+    if "wait" in pair:
+        return {"strict"}
+    found = ONLY.get(first) or {
+        way for way in WAYS if WAYS[way][0] == "lock" or not OF_LOCKS & {*pair}
+    }
+    if first is held:
+        found -= OF_THREADS
+    return found if (first, pair) == (free, ("turn", "close")) else found - {"quorum"}
+
+
+CASES = [
+    pytest.param(
+        (number, first, pair, way),
+        marks=() if (turn - number) % len(those) < 2 else pytest.mark.nightly,
+        id=f"{first.__name__}: {' x '.join(pair)}, {way}",
+    )
+    for number, (first, pair) in enumerate(
+        (first, pair) for first, pairs in PAIRS.items() for pair in dict.fromkeys(pairs)
+    )
+    for those in [sorted(ways(first, pair))]
+    for turn, way in enumerate(those)
+]
+
+
+class World:
+    """A server with two clients that have a thread each, and what that thread is stopped in."""
+
+    def __init__(self, url, prefix, heard):
+        self.url, self.prefix, self._heard = url, prefix, heard
+        self._locks = {}  # that keep the renewal threads
+        self.plays = 0
+        self.begin()
+
+    def begin(self):
+        self.client, self.other = self.made(), self.made()
+        self.held = self.client._port.renewals.holds
+
+    def end(self):
+        for each in (self.client, self.other):
+            each.close(release=True)
+
+    def made(self):
+        """Return a client that hears what is pushed to it."""
+        made = fencelock.Client(self.url, key_prefix=self.prefix, server_timeout=SOON)
+        lock, port = made.lock(f"{id(made)}"), made._port
+        self._locks[made] = lock
+        lock.acquire()
+        for each in port.nodes or (port,):
+            each.hear_soon()
+            until(lambda: each.hears)  # noqa: B023 - it is called here
+        return made
+
+    def hear(self, kind, stop):
+        """Stop the thread that takes the next message of a kind, or renews."""
+        self._heard[kind] = stop
+
+    def revoke(self, play, reason=b"a test"):
+        """Revoke the lock, as an operator does."""
+        port, keys = self.other._port, LockKeys(self.prefix, play.name)
+        args = (reason, 60_000, port.new_id())
+        if not run_blocking(ask(port, BREAK, keys.all, args, now() + SOON))[0]:
+            for stop in self._heard.values():
+                stop.end()
+
+    def take_away(self, play):
+        """Revoke the lock and take it; the message is lost."""
+        self._heard[b"revoked"] = None
+        self.revoke(play)
+        until(lambda: b"revoked" not in self._heard)
+        assert play.theirs.acquire(timeout=SOON)
+
+    def play(self, first, calls, way, *, at=None, nth=0):
+        """Have two calls meet; return the lines of both that were reached."""
+        self.plays += 1
+        self._heard.clear()
+        one, other = Stop(at), Stop(nth=nth)
+        play = Play(self, f"n{self.plays}", way, closes=bool(ENDING & {*calls}))
+        first(play)
+        try:
+            CALLS[calls[0]](play, one)
+            one.until_stopped()
+            if first in {free, elsewhere}:
+                play.follow()
+            if first is elsewhere and not one.where and calls[1] not in {"handed over", "close"}:
+                play.theirs.release()
+                one.until_stopped()
+            CALLS[calls[1]](play, other)
+            other.until_stopped()
+            one.go_on()
+            one.until_over()
+            knew = "apply_renewal" in one.called
+            other.go_on()
+            for call, stop in zip(calls, (one, other), strict=True):
+                if call not in WAITS or (first is elsewhere and "close" in calls):
+                    stop.until_ended()
+            if first is not taken or knew:
+                play.judge()
+            play.end()
+            self.see_nothing_left(play)
+        except AssertionError as error:
+            self.end()  # what is left is no later play's
+            self.begin()
+            raise AssertionError(f"{error}: {one.where} x {other.where}") from error
+        finally:
+            one.go_on()
+            other.go_on()
+            self._heard.clear()
+        return [*one.lines], len(other.lines)
+
+    def see_nothing_left(self, play):
+        """See that no client has, or waits for, anything of a play."""
+        if play.client is not self.client:
+            play.client.close(release=True)
+            del self._locks[play.client]
+        for each in (self.client, self.other):
+            port = each._port
+            until(lambda: port.renewals.holds == self.held, "a lease is left")  # noqa: B023 - at once
+            until(lambda: not len(port.lines), "a waiter is left")  # noqa: B023 - as above
+        assert not [
+            each
+            for each in self.client._port.lines.cohorts.values()
+            if isinstance(each, Tenure) and each.front is not None
+        ]
+
+
+@pytest.fixture(scope="module")
+def heard():
+    """Have the library stop where it takes a message, or renews; by the kind of it."""
+    stops = {}
+
+    def taken_as(kind, real):
+        def taken(port, *words):
+            if kind not in stops:
+                return real(port, *words)
+            stop = stops.pop(kind)
+            if stop is None:  # it is lost
+                return None
+            with stop.here():
+                return real(port, *words)
+
+        return taken
+
+    maintains = Engine.maintain
+
+    async def maintain(port):
+        stop = stops.pop("maintain", None)
+        with stop.here() if stop else contextlib.nullcontext():
+            await maintains(port)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in (b"revoked", b"recall"):
+            real = pushes.FOR_CLIENTS[kind]
+            patch.setitem(pushes.FOR_CLIENTS, kind, taken_as(kind, real))
+        patch.setattr(BlockingPort, "maintain", maintain)
+        yield stops
+
+
+@pytest.fixture(scope="module")
+def world(server, heard):
+    made = World(server.url, "two:", heard)
+    yield made
+    made.end()
+
+
+def sampled(world, number, plays, *case):
+    """Play a pair so often, at lines that lie as far apart as can be; at all with 0."""
+    lines, others = world.play(*case)
+    every = max(1, len(lines) // plays) if plays else 1
+    for turn, at in enumerate(lines[number % every :: every]):
+        nth = 1 + (turn * STEP + number) % max(1, others)
+        _, met = world.play(*case, at=at, nth=nth)
+        others = max(others, met)
+
+
+@pytest.fixture(scope="module")
+def quorum(heard):
+    with Quorum(3) as nodes:
+        made = World(nodes.url, "two:", heard)
+        yield made
+        made.end()
+
+
+@pytest.fixture
+def meet(request, caplog):
+    """Return what has a pair of calls meet."""
+
+    def meets(plays, number, *case):
+        world = request.getfixturevalue("quorum" if case[-1] == "quorum" else "world")
+        sampled(world, number, plays, *case)
+
+    yield meets
+    assert "failed" not in caplog.text
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_calls_meet(meet, case):
+    meet(PLAYS, *case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_two_calls_meet_at_every_line(meet, case):
+    meet(0, *case)
+
+
+# -- whether it sees what it is there for ----------------------------------------------------------
+
+RECORDED = """
+with port.mutex:
+    hold.last = True
+first = hold.lose(reason, since, detail)
+with port.mutex:
+    port.renewals.discard(hold)
+return first
+"""
+RECORDED_LATE = """
+with port.mutex:
+    port.renewals.discard(hold)
+return hold.lose(reason, since, detail)
+"""
+LATE = Statement("keeper.lose", RECORDED, RECORDED_LATE)
+FRONT = "hold.last = hold.tenure is not None and hold.tenure.front is hold"
+# As found: the thread that renews knew of the loss, and had not recorded it; two held.
+SOWN = {
+    "a revocation marks the tenure, which may not know its hold yet": (
+        several(LATE, Statement("tenure.revoke", "hold.last = True", FRONT)),
+        (elsewhere, ("turn", "revoked"), "turns"),
+    ),
+    "a refused renewal marks nothing": (
+        several(LATE, Statement("keeper.apply", "hold.last = True", "pass")),
+        (taken, ("renewed", "release"), "turns"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "case"), SOWN.values(), ids=SOWN)
+def test_what_was_sown_is_found(world, change, case):
+    with change.applied(), pytest.raises(AssertionError, match="another has it"):
+        sampled(world, 0, 0, *case)
