@@ -147,7 +147,7 @@ def class_stub(one: type, called: str) -> str:
 
 def formatted(code: str) -> str:
     """Return code with its long lines broken."""
-    command = [sys.executable, "-m", "ruff", "format", "--line-length=88", "-"]
+    command = [sys.executable, "-m", "ruff", "format", "--line-length=100", "-"]
     done = subprocess.run(command, input=code, capture_output=True, text=True, check=True)
     return done.stdout.rstrip()
 
