@@ -84,7 +84,7 @@ COMPUTES = "tests/flows"  # never waits; its last file begins when so much of al
 EARLY = 0.7
 # Tests of deadlines and failovers want a machine that is not busy.
 CALM = ("tests/scale", "tests/cluster", "tests/verification", "tests/faults", "tests/cli")
-CALM_PROCESSES, PROCESSES, DAILY_PROCESSES = 3, 4, 5
+CALM_PROCESSES, PROCESSES = 3, 4  # each collects all cases: some ten seconds of a core
 # And these few want it for themselves; the file says why.
 CALM_TESTS, CALM_PART = ROOT / "tests" / "calm.txt", "--part=calm"
 # tests/daily.py says which test belongs to which part.
@@ -99,6 +99,7 @@ STRESS = "--stress"
 SPIN = "import os, sys\nwhile os.getppid() == int(sys.argv[1]): sum(range(10**6))"
 
 FAST_KINDS = 1  # of all kinds of servers on this machine, on so many
+ONCE = "not first-play and not second-play"  # without what is played a second time after a rest
 STOP = "from fencelock import embedded; embedded.stop()"
 
 # A user's settings that would lead our own environment, tests and demo elsewhere, or have each of
@@ -145,7 +146,7 @@ def daily(*args: str) -> int:
     if args:
         return run("-m", "pytest", *args)
     chosen = in_order("tests/verification", LONG, without=("tests/integrations",))
-    return spread(DAILY_PROCESSES, DAILY, *chosen)
+    return spread(PROCESSES, DAILY, *chosen)
 
 
 def daily_with(version: str = "", *args: str) -> int:
@@ -197,7 +198,7 @@ def nightly() -> int:
 def fast(*args: str) -> int:
     """Say which figures have grown, and run the quickest tests; with arguments, some of those."""
     folders = [folder for folder in FAST if (ROOT / folder).exists()]
-    chosen = ("-m", "not slow", DAILY, f"--kinds={FAST_KINDS}", *folders, *args)
+    chosen = ("-m", "not slow", "-k", ONCE, DAILY, f"--kinds={FAST_KINDS}", *folders, *args)
     if args:
         return run("-m", "pytest", *chosen)
     return first_failure((run("-m", "tests.test_ratchets"), spread(PROCESSES, *chosen)))

@@ -5,6 +5,7 @@ for types only, too. Those may go in a circle: two classes that meet may name ea
 """
 
 import ast
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -82,13 +83,19 @@ INSTRUMENTS = {
 
 def imports(module: str, text: str, modules=MODULES) -> Iterator[str]:
     """Yield those of the modules that one imports, wherever it does, for types only too."""
-    for node in ast.walk(ast.parse(text)):
+    for node in import_statements(text):
         if isinstance(node, ast.Import):
             yield from known((alias.name for alias in node.names), modules)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             base = absolute(module, node)
             for alias in node.names:
                 yield from known([f"{base}.{alias.name}"], modules) or known([base], modules)
+
+
+@functools.cache
+def import_statements(text: str) -> list[ast.Import | ast.ImportFrom]:
+    kinds = ast.Import | ast.ImportFrom
+    return [node for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)]
 
 
 def absolute(module: str, node: ast.ImportFrom) -> str:
@@ -143,6 +150,8 @@ def at_start(text: str) -> str:
 
 def at_run_time(text: str) -> str:
     """Return a module without what only type checkers read."""
+    if "TYPE_CHECKING" not in text:
+        return text
 
     class Untyped(ast.NodeTransformer):
         def visit_If(self, node):
