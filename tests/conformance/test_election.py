@@ -10,6 +10,7 @@ from fencelock import AcquireTimeout, LeaseLost, NotAcquired, NotHeld, ServerUns
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
 from fencelock._core.keys import ELECTION_KINDS, derived
 from fencelock._runtime.clock import now
+from fencelock.scripts.layout import written
 from tests.conformance.world import needs_no_server
 from tests.waiting import machine_seconds
 
@@ -278,10 +279,12 @@ async def test_a_hand_over_to_nobody_is_an_error_and_the_leader_leads_on(world):
 
 def stand_silently(world, candidate):
     """Put a candidate in line that does not listen: gone, or about to come back."""
-    options = f'30000 2000 0 nobody:1 {{"candidate":"{candidate}"}}'
+    terms = {"ttl": b"30000", "handoff_ttl": b"2000", "owned": b"0", "client": b"nobody:1"}
+    place = {"waiter": b"dead", "holder": b"dead", "channel": b"nobody:1.1"}
+    entry = written("entry", **place, **terms, info=b'{"candidate":"%b"}' % candidate.encode())
     now = world.server.command("TIME")
     queue = world.keys("e").grant[2]
-    world.server.command("ZADD", queue, f"{now[0]}{now[1]:0>6}", f"dead dead nobody:1.1 {options}")
+    world.server.command("ZADD", queue, f"{now[0]}{now[1]:0>6}", entry)
     world.server.command("PEXPIRE", queue, 20_000)
 
 
