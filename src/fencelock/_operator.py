@@ -240,12 +240,12 @@ def abandon(lease: Lease) -> None:
 def leave(lease: Lease, seconds: float) -> None:
     """Release a lease so long from now, within its limits; raises as a release."""
     hold = cast("BlockingHold", lease)
-    port = cast("Any", hold.held_by())
+    port = hold.held_by()
     seconds = hold.within_limits(seconds, port.now())
     if hold.parts:
         from fencelock._core.quorum.lease import leave as leave_nodes
 
-        run_blocking(leave_nodes(port, hold, seconds))
+        run_blocking(leave_nodes(hold, seconds))
     else:
         run_blocking(leave_one(port, hold, seconds))
 

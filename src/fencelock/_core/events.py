@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fencelock._core.description import HeldBy, described
 from fencelock._core.keys import LockKeys
@@ -28,6 +28,9 @@ from fencelock._runtime.records import NamedTuple
 from fencelock.errors import Deadlock
 from fencelock.lease import fence_of
 
+if TYPE_CHECKING:
+    from fencelock._core.lock.hold import Loss
+
 
 class Asking(Protocol):
     """An attempt, as far as its events say something of it."""
@@ -35,7 +38,7 @@ class Asking(Protocol):
     keys: LockKeys
     terms: Terms
     info: bytes
-    event: Any
+    event: Acquisition | None
     arrived_at: float
     held_by: tuple[HeldBy, ...]
 
@@ -44,7 +47,7 @@ class Holding(Protocol):
     """A hold, as far as its events say something of it."""
 
     reported: list[Acquisition] | None
-    loss: Any
+    loss: Loss | None
     fence: int
     clock: Callable[[], float]
 

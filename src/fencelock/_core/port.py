@@ -3,21 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from fencelock._core.deadlock.unit_waits import Tables
-from fencelock._core.keys import LockKeys
-from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.hold import Hold, Keeper
-from fencelock._core.seat import Seat
-from fencelock._core.types import Call, Reply
+from fencelock._core.wire import Wire
+
+if TYPE_CHECKING:
+    from fencelock._core.deadlock.unit_waits import UnitWaits
+    from fencelock._core.keys import LockKeys
+    from fencelock._core.lock.attempt import Attempt
+    from fencelock._core.lock.hold import Hold
+    from fencelock._core.lock.renewal_schedule import RenewalSchedule
+    from fencelock._core.lock.waiting import Lines
+    from fencelock._core.seat import Seat
+    from fencelock._core.types import Call, Reply
 
 # Returns the earliest end of the leases that wait meanwhile, at least if it is before an instant.
 FirstEnd = Callable[[float], float]
 
 
-class Port(Tables, Keeper, Protocol):
+class Port(Wire, Protocol):
     """One client: its wire, its tables, and what it does with its locks; see ``engine.py``."""
+
+    lines: Lines  # what of this client holds or wants a lock
+    renewals: RenewalSchedule  # when which lease is due
+    waits: UnitWaits  # what the threads and tasks of this process wait for
+
+    def notify_loss(self, hold: Hold) -> None:
+        """Log that a lease is lost, and notify its holder: callback, cancellation.
+
+        Called once for each lease, from any thread; never blocks, sends nothing.
+        """
+
+    async def renew(self, holds: Sequence[Hold], ttl: float | None, /) -> None:
+        """Renew leases together for their holder; none ends earlier."""
+
+    def move(self, hold: Hold, when: float) -> None:
+        """Schedule a tracked hold for ``when``."""
 
     def track(self, hold: Hold, when: float) -> None:
         """Put a new hold into the renewal schedule, and attend to it."""

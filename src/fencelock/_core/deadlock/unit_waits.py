@@ -43,20 +43,20 @@ import sys
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from math import inf
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from fencelock._core.description import described
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.terms import SHARES
-from fencelock._core.lock.waiting import Lines
-from fencelock._core.wire import Wire
 from fencelock._runtime.log import log
 from fencelock._runtime.records import NamedTuple
 from fencelock.errors import Blocked, Deadlock
 from fencelock.scripts import ANSWER
+
+if TYPE_CHECKING:
+    from fencelock._core.port import Port
 
 # A wait looks again after so long, and then after twice as long each time, up to the last one. The
 # wait that closed a cycle finds it when it looks first: more is needed when a message was lost.
@@ -77,14 +77,6 @@ MESSAGE_BYTES_MAX = 524_288
 SEMAPHORE: Final = b"semaphore"  # the kind, as in semaphore_rwlock.py, which imports the port
 
 
-class Tables(Wire, Protocol):
-    """A client's wire, and what the client keeps of its waits and leases."""
-
-    lines: Lines  # this client's waiters
-    renewals: RenewalSchedule  # when which lease is due
-    waits: UnitWaits  # what the threads and tasks of this process wait for
-
-
 class UnitWait:
     """One acquisition that waits, and the thread or task that makes it."""
 
@@ -93,15 +85,15 @@ class UnitWait:
     pause: float = AGAIN_SECONDS
     patient: bool = True  # it has no timeout
     searches: int = 0  # how often it has looked
-    ports: Sequence[Any] | None = None  # by which its thread or task holds something
+    ports: Sequence[Port] | None = None  # by which its thread or task holds something
     passed_by_younger: bool = False  # since it looked last
     arrived_us: int = 0  # on the server's clock; see ``arrival``
-    cycle: Any = None  # the cycle for which it is refused
+    cycle: Sequence[Step] | None = None  # the cycle for which it is refused
     suspected: bool = False  # it is in a cycle that may end by itself, which was reported
     _frames: AbstractSet[object] | None = None
 
-    def __init__(self, port: Tables, attempt: Attempt, asks: Attempt, due: float) -> None:
-        self.port: Tables = port
+    def __init__(self, port: Port, attempt: Attempt, asks: Attempt, due: float) -> None:
+        self.port: Port = port
         self.attempt: Attempt = attempt
         self.asks: Attempt = asks  # what waits at the server, or for the cohort
         self.due: float = due  # when it looks for a cycle
@@ -132,12 +124,12 @@ class UnitWait:
         """
         if not self.arrived_us:
             asks = self.asks
-            if asks.local:  # its cohort knows an instant of the server's clock
-                front = asks.tenure.front
+            tenure = asks.tenure if asks.local else None
+            if tenure is not None:  # it knows an instant of the server's clock
+                front, known_us, at = tenure.front, 0, 0.0
                 if isinstance(front, Hold):  # a fence is that of its grant, or a bit later
                     known_us, at = front.fence, front.granted_at
-                else:
-                    known = asks.tenure.asks or front
+                elif (known := tenure.asks or front) is not None:
                     known_us, at = known.answered_us, known.asked_at
                 self.arrived_us = int(known_us + (asks.arrived_at - at) * 1e6) if known_us else 0
             else:
@@ -154,7 +146,7 @@ class UnitWaits:
         self._of: dict[Any, UnitWait] = {}
         self._passed: dict[tuple[str, bytes], None] = {}
         # In the order in which they came, so that the simulator can repeat what was done.
-        self.ports: WeakKeyDictionary[Tables, None] = WeakKeyDictionary()
+        self.ports: WeakKeyDictionary[Port, None] = WeakKeyDictionary()
 
     def __len__(self) -> int:
         return len(self._of)
@@ -246,7 +238,7 @@ NO_WAIT: Final = object.__new__(UnitWait)
 NO_WAIT.due = inf
 
 
-def entered(port: Tables, attempt: Attempt, asks: Attempt) -> UnitWait:
+def entered(port: Port, attempt: Attempt, asks: Attempt) -> UnitWait:
     """Enter a thread or task as waiting, unless it takes no part; return its wait.
 
     ``asks`` is what waits: the attempt, for its cohort, or its question in the server's line.
@@ -260,10 +252,11 @@ def entered(port: Tables, attempt: Attempt, asks: Attempt) -> UnitWait:
         wait.patient = attempt.give_up_at == inf
         # The holder of a cohort is known: its waiters see by themselves whether it is their own.
         # It is the front, or about to be: then no other tenure has the lock.
-        known = asks.local and (asks.tenure.spare or isinstance(asks.tenure.front, Hold))
+        tenure = asks.tenure if asks.local else None
+        known = tenure is not None and (tenure.spare or isinstance(tenure.front, Hold))
         if wait.patient and not known and _is_held_by_itself(port, attempt, wait):
             wait.due, wait.pause = port.now(), OWN_AGAIN_SECONDS
-        if not asks.local:
+        if tenure is None:
             wait.arrival()  # now: it may have to ask again
         port.waits.begin(attempt.unit, wait)
         attempt.wait = wait
@@ -271,7 +264,7 @@ def entered(port: Tables, attempt: Attempt, asks: Attempt) -> UnitWait:
     return wait
 
 
-def _is_held_by_itself(port: Tables, attempt: Attempt, wait: UnitWait) -> bool:
+def _is_held_by_itself(port: Port, attempt: Attempt, wait: UnitWait) -> bool:
     """Return True if a thread or task asks for what it holds itself, by the same client.
 
     Whether that keeps it from being granted, the server knows: other holders may make room.
@@ -294,9 +287,10 @@ def waits_for_itself(wait: UnitWait, hold: Hold) -> bool:
     )
 
 
-def left(port: Tables, attempt: Attempt) -> None:
+def left(port: Port, attempt: Attempt) -> None:
     """Take out the wait of an acquire that ends."""
-    port.waits.end(attempt.unit, attempt.wait)
+    if attempt.wait is not None:
+        port.waits.end(attempt.unit, attempt.wait)
     attempt.unit = attempt.wait = None
 
 
@@ -399,7 +393,7 @@ def youngest(cycle: Sequence[Step]) -> Step:
     return max(cycle, key=lambda step: (step.arrived_us, step.wait))
 
 
-def look(port: Tables, wait: UnitWait, now: float) -> None:
+def look(port: Port, wait: UnitWait, now: float) -> None:
     """Look for a cycle that a wait is in, and set when it looks again."""
     wait.frames(own=True)
     ports = wait.ports
@@ -421,7 +415,7 @@ def look(port: Tables, wait: UnitWait, now: float) -> None:
     _send_on(wait, PathProbe(f"{_text(wait.id)} {wait.searches}{'+' if far else ''}", ()))
 
 
-def arrived(port: Tables, holder: bytes, text: bytes) -> None:
+def arrived(port: Port, holder: bytes, text: bytes) -> None:
     """Take a probe that came to the client of a holder."""
     probe = unpack(text)
     if probe is None:
@@ -432,7 +426,7 @@ def arrived(port: Tables, holder: bytes, text: bytes) -> None:
         _pass(port, hold, probe)
 
 
-def _pass(port: Tables, hold: Hold, probe: PathProbe) -> None:
+def _pass(port: Port, hold: Hold, probe: PathProbe) -> None:
     """Follow a probe from a hold to what the thread or task that made it waits for."""
     whole = hold.whole
     if hold.port is None:  # it was released just now
@@ -501,10 +495,10 @@ def refuse(wait: UnitWait, cycle: Sequence[Step]) -> None:
         port.run_in_background(ANSWER, wait.attempt.keys.plain, args)
 
 
-def error_of(port: Wire, wait: UnitWait, cycle: Sequence[Step] = ()) -> Deadlock:
+def error_of(port: Port, wait: UnitWait, cycle: Sequence[Step] = ()) -> Deadlock:
     """Return the error for a wait that is refused, or that is in a cycle."""
     found: list[Blocked] = []
-    for step in cycle or wait.cycle:
+    for step in cycle or wait.cycle or ():
         person = described(step.info)
         pid = person.get("pid", 0)
         found.append(
@@ -520,7 +514,7 @@ def error_of(port: Wire, wait: UnitWait, cycle: Sequence[Step] = ()) -> Deadlock
     return Deadlock(wait.attempt.keys.name, cycle=found, server=port.label)
 
 
-def own_cycle(port: Wire, wait: UnitWait, hold: Hold) -> Deadlock:
+def own_cycle(port: Port, wait: UnitWait, hold: Hold) -> Deadlock:
     """Return the error for a thread or task that waits for its own hold."""
     step = Step(_text(wait.id), 0, wait.asks.keys.name, _text(wait.attempt.info))
     wait.cycle = (step._replace(holder=_text(hold.holder_id), fence=hold.fence),)

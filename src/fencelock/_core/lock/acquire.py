@@ -466,6 +466,8 @@ def withdraw(port: Port, attempt: Attempt) -> None:
         if not hold.forked:
             release_in_background(port, hold)
         attempt.hold = None  # not before: a second call releases it again, which does no harm
+    if attempt.whole is not None:
+        attempt.whole.leave()
     if tenure is not None and not tenure.leave(port, attempt):  # it is the front
         if tenure.spare is not None:
             port.run_in_background(*tenure.spare.release)
@@ -476,17 +478,22 @@ def withdraw(port: Port, attempt: Attempt) -> None:
         drop(port, asks)
     attempt.asks = None
     step_down(port, attempt)
+    if attempt.whole is not None:
+        attempt.whole.succeed()
 
 
 def tell(port: Port, attempt: Attempt, hold: Hold | None) -> None:
     """Report how an attempt has ended, which raised nothing."""
-    attempt.event.held_by = attempt.held_by
+    event = attempt.event
+    if event is None:
+        return
+    event.held_by = attempt.held_by
     if hold is not None:
-        attempt.event.granted(hold)
+        event.granted(hold)
     elif attempt.at_once or port.now() < attempt.give_up_at:
-        attempt.event.end(events.REFUSED)
+        event.end(events.REFUSED)
     else:
-        attempt.event.end(events.TIMED_OUT)
+        event.end(events.TIMED_OUT)
 
 
 def begin(

@@ -15,7 +15,11 @@ from fencelock._core.types import Reply
 from fencelock._runtime.records import NamedTuple
 
 if TYPE_CHECKING:
+    from fencelock._core.deadlock.unit_waits import UnitWait
+    from fencelock._core.events import Acquisition
     from fencelock._core.lock.hold import Hold, Registry
+    from fencelock._core.lock.tenure import Tenure
+    from fencelock._core.quorum.acquire import QuorumAttempt
 
 
 class Grant(NamedTuple):
@@ -54,6 +58,7 @@ class Attempt(Seat):
 
     # -- the call -----------------------------------------------------------------------------
     registry: Registry  # where its hold is kept
+    whole: QuorumAttempt | None = None  # of a quorum: the attempts at its nodes, which undo it
     held_by: tuple[HeldBy, ...] = ()  # who had it in the first answer, and in the last
 
     # -- the question -------------------------------------------------------------------------
@@ -68,7 +73,7 @@ class Attempt(Seat):
     abandoned: bool = False  # its undo was sent: no other attempt continues it
     placed: bool = False  # it is in line, as far as is known: it need not ask
     counted: int = 1  # how many its last heartbeat said that wait for its place
-    driver: Any = None  # the attempt that continues it, and undoes it if need be
+    driver: Attempt | None = None  # the attempt that continues it, and undoes it if need be
     releases: Asked | None = None  # whose tenure ends with its request; see turns.py
     verdict: Any = None  # the answer about ``releases``
     outlasts: bool = True  # in line it retries until it gives up, not only for ``server_timeout``
@@ -93,10 +98,10 @@ class Attempt(Seat):
         self.arrived_at: float = 0.0
         self.give_up_at: float = inf
         self.at_once: bool = False  # it does not wait
-        self.event: Any = None  # what hooks know of it; see events.py
+        self.event: Acquisition | None = None  # what hooks know of it; see events.py
         self.unit: Any = None  # ``who``, if it can be part of a deadlock; and its wait
-        self.wait: Any = None
-        self.tenure: Any = None  # the ``Tenure`` of its client, once others wait; see tenure.py
+        self.wait: UnitWait | None = None
+        self.tenure: Tenure | None = None  # of its client, once others wait; see tenure.py
         self.asks: Attempt | None = None  # its question, or one that it continues, until it is over
         self.hold: Hold | None = None  # that it was granted
         self.under: Hold | None = None  # it is granted at once while this one lasts, or never

@@ -16,7 +16,7 @@ Rules of this file (I2, I8):
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fencelock._core import events
 from fencelock._core.deadlines import (
@@ -28,46 +28,32 @@ from fencelock._core.deadlines import (
 from fencelock._core.description import HeldBy
 from fencelock._core.lock.terms import Asked, Terms
 from fencelock._core.seat import Stray
-from fencelock._core.wire import Wire
 from fencelock._runtime import process
 from fencelock._runtime.records import NamedTuple
 from fencelock.errors import LeaseLost, NotHeld
 from fencelock.lease import BaseLease, fence_of
 
+if TYPE_CHECKING:
+    from fencelock._core.lock.attempt import Attempt, Grant
+    from fencelock._core.lock.renewal_schedule import Bucket
+    from fencelock._core.lock.tenure import Tenure
+    from fencelock._core.port import Port
+
 # A renewal that ``max_hold`` cuts short must gain this part of a ttl to be worth a command.
 LEAST_GAIN = 0.05
 
 
-class Keeper(Wire, Protocol):
-    """What renews a hold: the port of its client."""
-
-    lines: Any  # what of its client holds or wants a lock, and more: see waiting.py
-    renewals: Any  # when which lease is due
-
-    def notify_loss(self, hold: Hold) -> None:
-        """Log that a lease is lost, and notify its holder: callback, cancellation.
-
-        Called once for each lease, from any thread; never blocks, sends nothing.
-        """
-
-    def move(self, hold: Hold, when: float) -> None:
-        """Schedule a tracked hold for ``when``."""
-
-    async def renew(self, holds: Sequence[Hold], ttl: float | None, /) -> None:
-        """Renew leases together for their holder; none ends earlier."""
-
-
-def step_down(port: Keeper, one: Any) -> None:
+def step_down(port: Port, one: Attempt | Hold) -> None:
     """Make the next waiter of a client the front, if this hold or attempt is; see tenure.py."""
     with port.mutex:
-        tenure, cohorts = one.tenure, port.lines.cohorts
-        if tenure is None and cohorts.get(one.terms.cohort) is one:  # it was alone
-            del cohorts[one.terms.cohort]
+        tenure, cohorts, key = one.tenure, port.lines.cohorts, one.terms.cohort
+        if tenure is None and cohorts.get(key) is one:  # it was alone
+            del cohorts[key]
     if tenure is not None:
         tenure.succeed(port, one)
 
 
-def lose(port: Keeper, hold: Hold, reason: str, since: float, detail: str = "") -> bool:
+def lose(port: Port, hold: Hold, reason: str, since: float, detail: str = "") -> bool:
     """End the renewal of a lost hold; return True if nothing else reports its loss."""
     with port.mutex:
         hold.last = True  # no turn is passed on, and nothing is kept, from here on
@@ -77,7 +63,7 @@ def lose(port: Keeper, hold: Hold, reason: str, since: float, detail: str = "") 
     return first
 
 
-def lose_revoked(port: Keeper, hold: Hold, reason: str | None) -> None:
+def lose_revoked(port: Port, hold: Hold, reason: str | None) -> None:
     """Notify the holder that an operator revoked its lease; without a reason, ask whether."""
     if reason is None:
         port.move(hold, port.now())
@@ -130,7 +116,7 @@ class Hold(BaseLease):
     own_info: bytes
     owed: tuple[Stray, ...]
     turn: int
-    grant: Any  # of one that is alone: a tenure that others need begins with it
+    grant: Grant  # of one that is alone: a tenure that others need begins with it
     kind: int
     steady: float
 
@@ -161,7 +147,7 @@ class Hold(BaseLease):
 
     def __init__(
         self,
-        port: Keeper,
+        port: Port,
         asked: Asked,
         fence: int,
         deadline: float,
@@ -174,13 +160,13 @@ class Hold(BaseLease):
         self.deadline: float = deadline
         self.id, self.holder_id, self.info = asked.id, asked.holder_id, asked.info
         self.own_info, self.owed, self.turn = asked.info, asked.owed, 0
-        self.port: Keeper | None = port  # that renews it; None once it was given back
+        self.port: Port | None = port  # that renews it; None once it was given back
         self.server: str = port.label  # as a person calls it
         self.clock: Callable[[], float] = (now := port.now)
         self.granted_at: float = now()
         self.released: bool = False  # it is given back, or is being given back
         self.parts: Sequence[Hold | None] = ()  # of a quorum's: the holds of its nodes
-        self.tenure: Any = None  # the ``Tenure`` whose turn it is, once others of its client wait
+        self.tenure: Tenure | None = None  # whose turn it is, once others of its client wait
         self.passes: bool = False  # the turn is passed on to the next of its cohort
         self.unit: Any = unit  # the thread id or task that acquired it
         self.bound: bool = False  # only that thread or task can release it
@@ -190,7 +176,7 @@ class Hold(BaseLease):
         self.renewals: int = 0
         # The acquisitions whose grant was reported to hooks, until the end is; see events.py.
         self.reported: list[events.Acquisition] | None = None
-        self.bucket: Any = None  # where the renewal schedule keeps it
+        self.bucket: Bucket | None = None  # where the renewal schedule keeps it
         # Those of its form: with very many leases each object that a renewal looks at costs.
         self.kind, self.steady = self.terms.batch, self.terms.steady
         self._generation: int = process.mark[0] or -1  # -1: of a copy in the middle of an acquire
@@ -275,7 +261,7 @@ class Hold(BaseLease):
         """Return True if it was lost because its client was closed, which did all that it could."""
         return self.loss is not None and self.loss.reason == "closed"
 
-    def held_by(self) -> Keeper:
+    def held_by(self) -> Port:
         """Return the port that renews it; raise as ``check``."""
         port = self.port  # read first: a release drops it
         self.check()
@@ -307,7 +293,7 @@ class Hold(BaseLease):
         return LeaseLost(self.name, fence=fence_of(self), server=self.server, **loss._asdict())
 
     def lose(
-        self, reason: str, since: float, detail: str = "", *, releasing: Keeper | None = None
+        self, reason: str, since: float, detail: str = "", *, releasing: Port | None = None
     ) -> bool:
         """Record the loss and notify the holder; False when it was recorded before.
 
@@ -329,7 +315,7 @@ class Hold(BaseLease):
                 self._tell(port)  # an error came in between
         return first
 
-    def _tell(self, port: Keeper | None) -> None:
+    def _tell(self, port: Port | None) -> None:
         """Do all that a loss needs; harmless when it was done, or done in part."""
         if port is not None:
             step_down(port, self)
@@ -359,7 +345,7 @@ class Hold(BaseLease):
             if part is not None:
                 part.open = False
 
-    def resume(self, port: Keeper) -> None:
+    def resume(self, port: Port) -> None:
         """Continue the lease after a release that the server refused."""
         self.port, self.open, self.released = port, True, False
 

@@ -24,7 +24,7 @@ from typing import Any
 from fencelock._core import events
 from fencelock._core.deadlines import retry_delay
 from fencelock._core.error_messages import describe_error, describes_errors
-from fencelock._core.lock.hold import Hold, Keeper, lose
+from fencelock._core.lock.hold import Hold, lose
 from fencelock._core.lock.renewal_schedule import UNPLACED
 from fencelock._core.lock.terms import SHARES, Asked, milliseconds
 from fencelock._core.port import Port
@@ -114,7 +114,7 @@ def settled(error: BaseException) -> bool:
     return (refused and not later) or isinstance(error, (LeaseLost, QuorumNotReached))
 
 
-def retire(port: Keeper, hold: Hold) -> None:
+def retire(port: Port, hold: Hold) -> None:
     """End renewal, in the schedule of the port (maybe another loop's) that began it (I11).
 
     From now on the lease proves nothing: it is being released. Its turn is over.

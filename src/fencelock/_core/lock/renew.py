@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 from fencelock._core import events
 from fencelock._core.error_messages import describe_error, describes_errors
-from fencelock._core.lock.hold import Hold, Keeper
+from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import (
     CALL_SECONDS_MAX,
     Answer,
@@ -40,7 +40,7 @@ from fencelock.errors import ClientClosed, FencelockError, NotHeld, ServerError
 
 
 @describes_errors
-async def renew_now(port: Keeper, hold: Hold, ttl: float | None) -> None:
+async def renew_now(port: Port, hold: Hold, ttl: float | None) -> None:
     """Renew one lease that is held, for ``ttl`` seconds or its usual length, within its limits.
 
     It never ends earlier than before.

@@ -6,9 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain, islice
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING
 
 from fencelock._core.lock.hold import Hold
+
+if TYPE_CHECKING:
+    from fencelock._core.lock.tenure import Tenure
+    from fencelock._core.lock.waiting import Known
 
 # How many stale entries in the heap are tolerated.
 _SPARE = 20
@@ -78,9 +82,10 @@ class RenewalSchedule:
         "young",
     )
 
-    def __init__(self, holders: dict[bytes, Any] | None = None) -> None:
+    def __init__(self, holders: dict[bytes, Known] | None = None) -> None:
         self.young: dict[Hold, float] = {}  # those that are new, each with its instant
-        self.watched: list[tuple[float, int, Any]] = []  # a heap of those whose lease may be idle
+        # A heap of those whose lease may be idle.
+        self.watched: list[tuple[float, int, Tenure]] = []
         self._watches = 0
         self._buckets: dict[int, list[Bucket]] = {}  # by the grain of their instants
         self._order: list[int] = []  # a heap of these numbers, and of some that are gone
@@ -120,12 +125,12 @@ class RenewalSchedule:
     def _all(self) -> Iterator[Bucket]:
         return chain.from_iterable(self._buckets.values())
 
-    def watch(self, kept: Any, when: float) -> None:
+    def watch(self, kept: Tenure, when: float) -> None:
         """Look at a lease that is kept while it is idle (tenure.py) at an instant."""
         self._watches += 1
         heappush(self.watched, (when, self._watches, kept))
 
-    def overdue(self, now: float) -> list[Any]:
+    def overdue(self, now: float) -> list[Tenure]:
         """Take out what is to be looked at now."""
         due = []
         while self.watched and self.watched[0][0] <= now:
@@ -189,7 +194,7 @@ class RenewalSchedule:
     def add_batch(self, batch: RenewalBatch, when: float) -> None:
         """Schedule leases that one command has renewed alike, to be renewed so again."""
         number, bucket = int(when / self.GRAIN), batch[0].bucket
-        if self.is_whole(batch):
+        if bucket is not None and bucket.batch is batch:  # it is whole
             self._at(number).append(bucket)
             bucket.number, bucket.first, bucket.end = number, when, batch[0].deadline
             bucket.update(dict.fromkeys(bucket, when))

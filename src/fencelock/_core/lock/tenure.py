@@ -430,10 +430,13 @@ def join(port: Port, attempt: Attempt) -> Tenure:
     """Add an attempt to its client's tenure; without a front, it becomes the front."""
     tenures, key = port.lines.cohorts, attempt.terms.cohort
     with port.mutex:
-        front = tenures.get(key) or Tenure(port.lines, attempt.terms)
-        if not isinstance(front, Tenure):  # it is alone
-            front = front.tenure or Tenure.of(port.lines, front)
-        tenure: Tenure = front
+        stands = tenures.get(key)
+        if isinstance(stands, Tenure):
+            tenure = stands
+        elif stands is None:
+            tenure = Tenure(port.lines, attempt.terms)
+        else:  # it is alone
+            tenure = stands.tenure or Tenure.of(port.lines, stands)
         spent = tenure.join(port, attempt)
         tenures[key] = tenure
     if spent is not None:
@@ -444,8 +447,8 @@ def join(port: Port, attempt: Attempt) -> Tenure:
 def try_kept(port: Port, attempt: Attempt) -> Tenure | None:
     """Make a try the front of its client's tenure if a lease is kept; None when none is."""
     with port.mutex:
-        tenure: Tenure | None = port.lines.cohorts.get(attempt.terms.cohort)
-        if tenure is None or tenure.kept is None:
+        tenure = port.lines.cohorts.get(attempt.terms.cohort)
+        if not isinstance(tenure, Tenure) or tenure.kept is None:
             return None
         if tenure.take_kept(port, attempt):
             return tenure

@@ -263,9 +263,12 @@ def in_time(turn: Grant, now: float) -> bool:
 
 def _hand_on(port: Port, giver: Hold, asks: Attempt, spare: Spare | None = None) -> None:
     """Give the next attempt a question, or its answer; undo it when none waits."""
-    if not giver.tenure.succeed(port, giver, asks, spare, keeps=True):
-        drop(port, asks)
-        giver.tenure.succeed(port, giver)
+    tenure = giver.tenure
+    if tenure is not None and tenure.succeed(port, giver, asks, spare, keeps=True):
+        return
+    drop(port, asks)
+    if tenure is not None:
+        tenure.succeed(port, giver)
 
 
 async def give_back(port: Port, hold: Hold, log: Seat) -> int:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from heapq import nsmallest
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fencelock._core.deadlines import (
     FOREIGN_LATER_SECONDS,
@@ -29,6 +29,13 @@ from fencelock._core.lock.terms import Asked
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call
 from fencelock.scripts import Script
+
+if TYPE_CHECKING:
+    from fencelock._core.lock.hold import Hold
+    from fencelock._core.lock.tenure import Tenure
+
+# What a message may be about, by its holder id; see ``Lines.holders``.
+Known: TypeAlias = "Tenure | Hold | dict[Hold, None]"
 
 # How many entries of one line a heartbeat covers: the first ones; later ones follow in their turn.
 ENTRIES_PER_HEARTBEAT = 64
@@ -166,12 +173,12 @@ class Lines:
         self.revoked: dict[bytes, str | None] = {}
         self.watches: dict[bytes, Line] = {}  # by the key of a state
         # What of this client holds or wants a lock: one that is alone, or a tenure; see tenure.py.
-        self.cohorts: dict[Hashable, Any] = {}
+        self.cohorts: dict[Hashable, Tenure | Attempt | Hold] = {}
         # What a message is about, by the holder id that it names: a hold, all those of an explicit
         # owner, or the tenure of a lease that may be kept. For new holds see ``held_as``.
-        self.holders: dict[bytes, Any] = {}
+        self.holders: dict[bytes, Known] = {}
         # The tenures that have waiters, which are counted whenever the renewal thread rests.
-        self.crowded: dict[Any, None] = {}
+        self.crowded: dict[Tenure, None] = {}
         self.recalls: Recalls = Recalls()
         self.closed: bool = False  # those that wait for their cohort get an error
         self.puzzled: bool = False  # a message that does not parse was logged

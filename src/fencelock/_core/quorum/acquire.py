@@ -58,7 +58,7 @@ STAY_SECONDS = 0.1
 
 async def take(port: QuorumPort, attempt: Attempt) -> Hold | None:
     """Acquire on a majority; None when others hold it, QuorumNotReached on errors."""
-    whole = attempt.tenure = QuorumAttempt(port, attempt)
+    whole = attempt.whole = QuorumAttempt(port, attempt)
     claim(port, whole, longest_of(attempt))
     hold = await whole.acquire()
     whole.succeed()
@@ -68,7 +68,7 @@ async def take(port: QuorumPort, attempt: Attempt) -> Hold | None:
 class QuorumAttempt(Claimant):
     """One acquisition: the attempt at each node, and what came of it in the last round.
 
-    To ``withdraw`` it is the attempt's tenure, in which no other of the client waits.
+    ``withdraw`` asks it to undo what it has. No other of the client waits in it.
     """
 
     def __init__(self, port: QuorumPort, attempt: Attempt) -> None:
@@ -96,7 +96,7 @@ class QuorumAttempt(Claimant):
 
     # -- its end ------------------------------------------------------------------------------
 
-    def leave(self, *_: object) -> bool:
+    def leave(self) -> None:
         """Undo what the nodes granted, and what they were asked for: no other continues it.
 
         A second call finishes what an interrupt left half done.
@@ -104,13 +104,12 @@ class QuorumAttempt(Claimant):
         self.asks.undo(all_of_them=True)
         for node, attempt in enumerate(self.attempts):
             withdraw(self.port.nodes[node], attempt)
-        return True
 
-    def succeed(self, *_: object) -> None:
+    def succeed(self) -> None:
         """Give its connections back, and its claim up: no other of the client comes next."""
         self.port.put_back(self.asks)
         give_up_claim(self.port, self)
-        self.attempt.tenure = None
+        self.attempt.whole = None
 
     # -- its rounds ---------------------------------------------------------------------------
 

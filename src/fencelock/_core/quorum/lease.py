@@ -390,16 +390,18 @@ async def hand_back(port: QuorumPort, holds: Sequence[Hold], until: float) -> Se
     return left
 
 
-async def leave(port: QuorumPort, hold: Hold, seconds: float) -> None:
+async def leave(hold: Hold, seconds: float) -> None:
     """Release a hold on each node so long from now; raises without a majority.
 
     It claims a ttl of that length for so long: a node that is restarted may have forgotten it.
     """
+    whole = majority_of(hold)
+    port = whole.port
     hold.check()
     await _cover(port, hold, seconds)
     retire(port, hold)
     asks = Ballots(port)
-    for node, part in majority_of(hold).in_release_order():
+    for node, part in whole.in_release_order():
         asks.append(Ballot(node, part, leaving(part, seconds), lambda ask: ask.reply == 1))
     try:
         if len(await asks.ask(port.needed)) < port.needed:
@@ -442,17 +444,17 @@ async def _cover(port: QuorumPort, hold: Hold, span: float) -> None:
 
 async def _renew_parts(port: QuorumPort, whole: Majority, ttl: float | None) -> Ballots:
     """Renew all parts; return the requests to their nodes."""
-    now, asks, ttls = port.now(), Ballots(port), dict[int, float]()
+    now, asks, asked = port.now(), Ballots(port), dict[int, tuple[Hold, float]]()
     for node, part in enumerate([*whole]):
         if part is not None and part.loss is None and part.open:
-            ttls[node] = length_of(part, ttl, now)
-            asked = renewal_request([part], [ttls[node]])
-            asks.append(Ballot(node, part, asked, lambda ask: ask.reply == []))
+            asked[node] = part, (length := length_of(part, ttl, now))
+            request = renewal_request([part], [length])
+            asks.append(Ballot(node, part, request, lambda ask: ask.reply == []))
     good = await asks.ask(port.needed, min(now + port.server_timeout, whole.hold.deadline))
     for ask in asks:
-        at, part = port.nodes[ask.node], cast("Hold", ask.about)
+        at, (part, length) = port.nodes[ask.node], asked[ask.node]
         if ask in good:
-            apply_renewal(at, [part], [ttls[ask.node]], ask.asked_at, {})
+            apply_renewal(at, [part], [length], ask.asked_at, {})
         elif ask.error is None:
             lose(at, part, ask.reply[1].decode(), port.now())
     return asks
