@@ -30,7 +30,6 @@ from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock
 from fencelock.errors import FencelockError, LeaseLost, ServerError
 from fencelock.options import History
-from fencelock.scripts import Script
 
 if TYPE_CHECKING:
     from fencelock._core.look.overview import Overview
@@ -222,7 +221,7 @@ class _Sender:
         self._port = port
         self.client_channel: bytes = port.client_channel
 
-    def run_in_background(self, script: Script, keys: Keys, args: Args) -> None:
+    def run_in_background(self, script: Any, keys: Keys, args: Args) -> None:
         """Send a request, to each node of a quorum; wait for a moment, whatever comes of it."""
         until = self._port.now() + HISTORY_SECONDS
         for port in self._port.nodes or (self._port,):
