@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from fencelock import options
@@ -21,12 +22,13 @@ from fencelock._core.lock.release import leave as leave_one
 from fencelock._core.lock.release import retire
 from fencelock._core.retry import persist
 from fencelock._core.seat import Seat
+from fencelock._core.types import Args, Keys, NoReply
 from fencelock._handles import handle
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock
-from fencelock.errors import LeaseLost, ServerError
+from fencelock.errors import FencelockError, LeaseLost, ServerError
 from fencelock.options import History
 
 if TYPE_CHECKING:
@@ -57,8 +59,9 @@ class Operator:
         self._client = client
         port, self._prefix = client.__shared__()
         self._port: BlockingPort = port
-        self._historian: Callable[[], Client] | None = None  # makes the client that keeps it
-        self._history: Client | None = None
+        self._keeps: bool = False  # a history
+        self._waits: bool = False  # for others
+        self._lost: bool = False
 
     @property
     def server(self) -> str:
@@ -77,52 +80,51 @@ class Operator:
 
     def close(self, seconds: float) -> None:
         """Close the client; wait at most this long for clean-ups that are under way."""
-        until = self._port.now() + HISTORY_SECONDS
+        events.uninstall(self._first)
         if self._port.recorder is not None:
             self._port.recorder.drop(self._port)
         self._port.shut(seconds)
-        if self._history is not None:
-            self._history.__shared__()[0].shut(max(0.0, until - self._port.now()))
 
     # -- history --------------------------------------------------------------------------------
 
-    def keep_history(self, through: Callable[[], Client]) -> None:
-        """Keep from now on what a client with ``history`` keeps.
-
-        Through a client of its own, which is made for the first entry: so neither a refusal nor a
-        silent server holds up anything else.
-        """
-        self._historian = through
+    def keep_history(self) -> None:
+        """Keep from now on what a client with ``history`` keeps."""
+        self._keeps = True
         events.install(self._first)
 
     def _first(self, event: events.LockEvent) -> None:
-        if event.kind not in _KEPT and event.waited < History().threshold:
+        """Record from the first event on that is worth it: before, nothing is imported for that."""
+        # To connect takes time, too: that is no wait for others.
+        self._waits = self._waits or event.kind == events.WAITING
+        self._lost = self._lost or event.kind == events.LOST
+        long = self._waits and event.waited >= History().threshold
+        if self._port.recorder is not None or (event.kind not in _KEPT and not long):
             return
         from fencelock._core.look.history import Recorder
         from fencelock.blocking.caller import later
 
-        port = self._history_port()
-        if port is not None and self._port.recorder is None:
-            recorder = Recorder(self._prefix, History(), later, port)
-            recorder.add(self._port)
-            recorder(event)
-
-    def _history_port(self) -> BlockingPort | None:
-        """Return what sends the history, made when it is first wanted; None: none is kept."""
-        if self._history is None and self._historian is not None:
-            events.uninstall(self._first)
-            self._history = self._historian()
-        return None if self._history is None else self._history.__shared__()[0]
+        through: Any = _Sender(self._port)
+        recorder = Recorder(self._prefix, History(), later, through)
+        recorder.add(self._port)
+        recorder(event)
 
     def note_failed_run(self, lease: Lease, seconds: float, outcome: str) -> None:
         """Keep that a run of ``once`` did not succeed, if a history is kept."""
+        self._note_end(lease, seconds, kind="failed", object="once", outcome=outcome)
+
+    def note_loss(self, lease: Lease, seconds: float) -> None:
+        """Keep that a command was stopped, if that was before its lease was lost."""
+        if not self._lost:
+            error = loss_of(lease)
+            self._note_end(lease, seconds, kind="lost", reason=error.reason, detail=error.detail)
+
+    def _note_end(self, lease: Lease, seconds: float, **fields: str) -> None:
         from fencelock._core.look import history
 
-        port, hold = self._history_port(), cast("BlockingHold", lease)
-        if port is not None:
-            history.note_failed_run(
-                port, self._prefix, hold.name, info=hold.info, seconds=seconds, outcome=outcome
-            )
+        if self._keeps:
+            hold, through = cast("BlockingHold", lease), cast("Any", _Sender(self._port))
+            name, info = hold.name, hold.info
+            history.note_end(through, self._prefix, name, info=info, seconds=seconds, **fields)
 
     def last_failed_run(self, name: str) -> HistoryEntry | None:
         """Return the last run of ``once`` that is known to have failed; None too when unknown."""
@@ -210,6 +212,21 @@ class Operator:
             hold = BlockingHold(port, attempt, 0, port.now() + ttl)
         holds.add(hold)
         return lock, hold
+
+
+class _Sender:
+    """Sends what a history has, once: neither a refusal nor silence holds up anything for long."""
+
+    def __init__(self, port: BlockingPort) -> None:
+        self._port = port
+        self.client_channel: bytes = port.client_channel
+
+    def run_in_background(self, script: Any, keys: Keys, args: Args) -> None:
+        """Send a request, to each node of a quorum; wait for a moment, whatever comes of it."""
+        until = self._port.now() + HISTORY_SECONDS
+        for port in self._port.nodes or (self._port,):
+            with suppress(NoReply, FencelockError):
+                run_blocking(port.call(script, keys, args, until))
 
 
 class ActingFor:

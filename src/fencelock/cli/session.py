@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from fencelock._operator import Operator
@@ -50,7 +49,7 @@ class Session:
         self.client: Client = Client(args.url, key_prefix=args.prefix, label=user(), **more)
         self.operator: Operator = Operator(self.client)
         if getattr(args, "no_history", True) is False:  # likewise
-            self.operator.keep_history(partial(Client, args.url, key_prefix=args.prefix))
+            self.operator.keep_history()
         _hear_the_library(verbose=args.verbose)
         collect_garbage()
 

@@ -158,12 +158,14 @@ def note_revocation(port: Port, prefix: str, lost: LockStatus, reason: str, by: 
     port.run_in_background(ADD_HISTORY, (history_key(prefix),), (*kept, *entries))
 
 
-def note_failed_run(
-    port: Port, prefix: str, name: str, *, info: bytes, seconds: float, outcome: str
+def note_end(
+    port: Port, prefix: str, name: str, *, info: bytes, seconds: float, **fields: str
 ) -> None:
-    """Keep that a run of ``once`` did not succeed, in the background."""
-    fields = {"kind": FAILED, "name": name, "object": "once", "outcome": _text(outcome)}
-    entry = _entry(port.client_channel, described(info), fields | {"seconds": round(seconds, 3)})
+    """Keep how the command of a lock ended, which did not succeed, in the background."""
+    about = {key: _text(value) for key, value in fields.items()}
+    entry = _entry(
+        port.client_channel, described(info), {"name": name, "seconds": round(seconds, 3)} | about
+    )
     kept = History().length, int(History().ttl * 1000)
     port.run_in_background(ADD_HISTORY, (history_key(prefix),), (*kept, packed(entry)))
 

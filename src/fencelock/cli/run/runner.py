@@ -74,6 +74,8 @@ class CommandRun:
             self.lock: Any = self._make_lock()
             try:
                 status = self._run()
+                if self.outcome == "lost" and self.lease is not None:
+                    self.session.operator.note_loss(self.lease, now() - self.granted_at)
             except FencelockError as error:
                 self.outcome = type(error).__name__
                 status = exits.report(error)
