@@ -34,7 +34,7 @@ from tests.topologies.quorum import Quorum
 from tests.waiting import SOON, until
 
 TTL, LINGER, WITHIN, BRIEF = 60.0, 0.02, 0.5, 0.01
-PLAYS = 10  # by day, of each pair in each of two ways
+PLAYS = 7  # by day, of each pair in each of two ways
 STEP = 5  # of the other thread's lines: each of the first meets one of so many at night
 KINDS = {
     "lock": lambda client, name, **options: client.lock(name, ttl=TTL, **options),
