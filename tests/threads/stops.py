@@ -33,9 +33,8 @@ class Stop:
 
     def __init__(self, at: Line | None = None, nth: int = 0) -> None:
         self._at, self._nth = at, nth
-        self.lines: dict[Line, None] = {}  # that were reached, in this order
+        self.lines: dict[Line, str] = {}  # that were reached, in this order; of which function
         self.where = ""
-        self.called: set[str] = set()  # functions, until it was stopped
         self._news, self._go, self._over = (threading.Event() for _ in range(3))
         self._ident: int | None = None
         _kept.append(self)
@@ -91,8 +90,7 @@ class Stop:
         if event == "line" and not inside():
             line = frame.f_code.co_filename[len(LIBRARY) :], frame.f_lineno
             fresh = line not in self.lines
-            self.lines[line] = None
-            self.called.add(frame.f_code.co_name)
+            self.lines.setdefault(line, frame.f_code.co_name)
             if fresh and (line == self._at or len(self.lines) == self._nth):
                 self.where = f"{frame.f_code.co_qualname}, line {frame.f_lineno}"
                 self._news.set()

@@ -34,7 +34,7 @@ from tests.topologies.quorum import Quorum
 from tests.waiting import SOON, until
 
 TTL, LINGER, WITHIN, BRIEF = 60.0, 0.02, 0.5, 0.01
-PLAYS = 10  # by day, of each pair in each of two ways
+PLAYS = 7  # by day, of each pair in each of two ways
 STEP = 5  # of the other thread's lines: each of the first meets one of so many at night
 KINDS = {
     "lock": lambda client, name, **options: client.lock(name, ttl=TTL, **options),
@@ -396,7 +396,7 @@ class World:
             other.until_stopped()
             one.go_on()
             one.until_over()
-            knew = "apply_renewal" in one.called
+            knew = "notify_refused" in one.lines.values()
             other.go_on()
             for call, stop in zip(calls, (one, other), strict=True):
                 if call not in WAITS or (first is elsewhere and "close" in calls):
@@ -413,7 +413,7 @@ class World:
             one.go_on()
             other.go_on()
             self._heard.clear()
-        return [*one.lines], len(other.lines)
+        return one.lines, len(other.lines)
 
     def see_nothing_left(self, play):
         """See that no client has, or waits for, anything of a play."""
@@ -474,7 +474,7 @@ def sampled(world, number, plays, *case):
     """Play a pair so often, at lines that lie as far apart as can be; at all with 0."""
     lines, others = world.play(*case)
     every = max(1, len(lines) // plays) if plays else 1
-    for turn, at in enumerate(lines[number % every :: every]):
+    for turn, at in enumerate([*lines][number % every :: every]):
         nth = 1 + (turn * STEP + number) % max(1, others)
         _, met = world.play(*case, at=at, nth=nth)
         others = max(others, met)
@@ -533,15 +533,26 @@ SOWN = {
     "a revocation marks the tenure, which may not know its hold yet": (
         several(LATE, Statement("tenure.revoke", "hold.last = True", FRONT)),
         (elsewhere, ("turn", "revoked"), "turns"),
+        ({"begin", "take", "found"}, range(6, 13, 2)),
     ),
     "a refused renewal marks nothing": (
         several(LATE, Statement("keeper.apply", "hold.last = True", "pass")),
         (taken, ("renewed", "release"), "turns"),
+        ({"lose"}, [0]),
     ),
 }
 
 
-@pytest.mark.parametrize(("change", "case"), SOWN.values(), ids=SOWN)
-def test_what_was_sown_is_found(world, change, case):
+@pytest.mark.parametrize(("change", "case", "meets"), SOWN.values(), ids=SOWN)
+def test_what_was_sown_is_found(world, change, case, meets):
+    """Where the lines of some functions meet some lines of the other thread."""
+    functions, nths = meets
+    lines, _ = world.play(*case)
+
+    def all_meet():
+        for at in [each for each, name in lines.items() if name in functions]:
+            for nth in nths:
+                world.play(*case, at=at, nth=nth)
+
     with change.applied(), pytest.raises(AssertionError, match="another has it"):
-        sampled(world, 0, 0, *case)
+        all_meet()

@@ -67,9 +67,7 @@ class CrossingMonitor(Monitor):
             if self.action_seconds:
                 self._acting.add(party.gen)
                 await client.port.sleep(client.port.now() + self.action_seconds)
-            self._acted[party.gen] = self._acted.get(party.gen, 0) + 1
-            if party.gen in self._ended and not world.faulty:
-                raise Violation("I4", "the action ran after its generation")
+            self.acts(party.gen)
 
         act = action if spec.acts else None
         try:
@@ -89,6 +87,14 @@ class CrossingMonitor(Monitor):
         if timeout and self.is_punctual(client) and client.port.now() > asked_at + timeout + 0.1:
             raise Violation("I13", "a wait ended too late")
         return word
+
+    def acts(self, gen: bytes) -> None:
+        """Note that the action of a generation ran; it runs once, and before all pass."""
+        self._acted[gen] = self._acted.get(gen, 0) + 1
+        if gen in self._ended and not self._world.faulty:
+            raise Violation("I4", "the action ran after its generation")
+        if self._acted[gen] > 1 and not self._forgot:
+            raise Violation("I4", f"the action ran {self._acted[gen]} times")
 
     def _judge_passed(self, party: Party, index: int, *, acts: bool) -> None:
         how, _ = self._ended.get(party.gen, ("none", 0))
