@@ -80,7 +80,9 @@ class Process:
     def close(self):
         if self.popen.poll() is None:
             self.popen.kill()
-        self.popen.communicate()
+        self.popen.wait()
+        for pipe in filter(None, (self.popen.stdin, self.popen.stdout, self.popen.stderr)):
+            pipe.close()
 
 
 class Result:

@@ -183,7 +183,8 @@ async def test_the_plain_form_needs_little(world):
     server.command("ACL", "SETUSER", "app", "reset", "on", ">x", *rules)
     client = world.client(server.tcp_url.replace("redis://", "redis://app:x@"))
     error = await refused(client.lock("a", wait=Poll()), ServerDenied)
-    assert "pttl" in str(error)  # before it holds what it could not renew
+    # Before it holds what it could not renew. Redis 6.2 does not say which command it was.
+    assert "pttl" in str(error) or "inside a script" in str(error)
     assert world.holder("a") is None
     server.command("ACL", "SETUSER", "app", "+pttl")
     async with client.lock("a", wait=Poll()) as lease:

@@ -220,7 +220,7 @@ async def test_without_sentinels_the_master_that_was_known_last_is_used(world, t
 async def test_a_server_that_is_no_sentinel_is_told(world):
     host = f"127.0.0.1:{world.server.master.port}"
     lock = world.client(url(world, [host])).lock("a")
-    with pytest.raises(ServerUnreachable, match="SENTINEL"):
+    with pytest.raises(ServerUnsuitable, match="this is no Sentinel: use redis://"):
         await lock.acquire(timeout=2)
 
 

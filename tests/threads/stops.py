@@ -37,6 +37,7 @@ class Stop:
         self.where = ""
         self._news, self._go, self._over = (threading.Event() for _ in range(3))
         self._ident: int | None = None
+        self._expected = False  # its thread was begun, and may not run yet
         _kept.append(self)
 
     @contextmanager
@@ -50,10 +51,18 @@ class Stop:
             sys.settrace(before)
             self.end()
 
+    def expect(self) -> None:
+        """Say that a thread comes: it is waited for, however late the machine begins it."""
+        self._expected = True
+
     def end(self) -> None:
         """Say that nothing comes any more."""
         self._over.set()
         self._news.set()
+
+    def is_over(self) -> bool:
+        """Return True once nothing comes any more."""
+        return self._over.is_set()
 
     def go_on(self) -> None:
         """Let the thread go on."""
@@ -69,9 +78,11 @@ class Stop:
 
     def until_ended(self) -> None:
         """Wait until it is over, if it ever began."""
-        until(lambda: self._ident is None or self._over.is_set(), "the call ends")
+        until(lambda: self._over.is_set() or not (self._expected or self._ident), "the call ends")
 
     def _until(self, news: threading.Event) -> bool:
+        if self._expected:
+            until(lambda: self._ident is not None or self._over.is_set(), "the call begins")
         watched = Watched(lambda: self._ident)
         end = time.monotonic() + STOPPED_SECONDS
         while not news.wait(LOOK_SECONDS):

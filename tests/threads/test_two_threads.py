@@ -75,11 +75,14 @@ class Play:
             with stop.here() if stop else contextlib.nullcontext():
                 quiet(work)
 
+        if stop:
+            stop.expect()
         self.threads.append(thread(watched))
 
     def follow(self):
         """Have the client's next waiter come, and keep what it gets until the end."""
         waits = Stop()
+        waits.expect()
         self.begin(lambda: self.keep(self.next, waits))
         waits.until_over()
 
@@ -362,6 +365,11 @@ class World:
         """Stop the thread that takes the next message of a kind, or renews."""
         self._heard[kind] = stop
 
+    def is_told(self, kind):
+        """Return True unless a client has yet to hear a message of a kind."""
+        stop = self._heard.get(kind)
+        return stop is None or stop.is_over()
+
     def revoke(self, play, reason=b"a test"):
         """Revoke the lock, as an operator does."""
         port, keys = self.other._port, LockKeys(self.prefix, play.name)
@@ -398,6 +406,7 @@ class World:
             one.until_over()
             knew = "notify_refused" in one.lines.values()
             other.go_on()
+            until(lambda: self.is_told(b"revoked"), "a client is told")
             for call, stop in zip(calls, (one, other), strict=True):
                 if call not in WAITS or (first is elsewhere and "close" in calls):
                     stop.until_ended()
