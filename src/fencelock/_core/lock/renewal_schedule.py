@@ -45,9 +45,10 @@ class Bucket(dict[Hold, float]):
 
     def __init__(self, number: int | None) -> None:
         super().__init__()
-        self.number = number  # of the grain; None while they are under way
-        self.first = self.end = inf
-        self.stale = False  # something was taken out: both may be too early
+        self.number: int | None = number  # of the grain; None while they are under way
+        self.first: float = inf
+        self.end: float = inf
+        self.stale: bool = False  # something was taken out: both may be too early
         self.batch: RenewalBatch | None = None  # all of them, while that is whole
 
     def exact(self) -> Bucket:

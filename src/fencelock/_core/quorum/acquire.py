@@ -74,15 +74,15 @@ class QuorumAttempt(Claimant):
     def __init__(self, port: QuorumPort, attempt: Attempt) -> None:
         self.port = port
         self.attempt = attempt
-        self.attempts = self._on_nodes()
-        self.order = order(attempt.keys.lock, port.labels)
-        self.rounds = 0
-        self.stood = False  # we were in a node's line before it failed
+        self.attempts: list[Attempt] = self._on_nodes()
+        self.order: Sequence[int] = order(attempt.keys.lock, port.labels)
+        self.rounds: int = 0
+        self.stood: bool = False  # we were in a node's line before it failed
         self.stand_at: int | None = None  # where a majority's holder is waited for
         self.failures: dict[int, Exception] = {}
         self.before: dict[int, Exception] = {}  # of the last round that had any
         self.refused: list[int] = []
-        self.asks = Ballots(port)  # for the votes of this round, until they are given back
+        self.asks: Ballots = Ballots(port)  # for the votes of this round, until they are given back
         self.grants: dict[int, Grant] = {}  # that of the first node comes first
 
     def _on_nodes(self) -> list[Attempt]:

@@ -310,7 +310,7 @@ class OnceRun(CommandRun):
     def _once(self, *, timeout: float | None = None, blocking: bool = True) -> Outcome[Any]:
         """Run the command unless it is done; with ``--wait`` within what is left of that."""
         if blocking:
-            self.lock = self._make_lock(timeout)
+            self.lock: Any = self._make_lock(timeout)
         return self.lock.run(self._body)  # type: ignore[no-any-return]  # of any kind of locks
 
     def _body(self, lease: Lease) -> dict[str, int]:
