@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fencelock._core.keys import LockKeys
+from fencelock._io.cleanup_queue import CLEANUP_SECONDS
 from tests.local_lines import waiting_locally
 from tests.servers import Server
 from tests.waiting import SOON, until
@@ -49,6 +50,11 @@ def lease_threads() -> list[str]:
     """
     ours = (each for each in threading.enumerate() if each.name.startswith("fencelock"))
     return [each.name for each in ours if each.is_alive()]
+
+
+def until_others_ended(left: int = 0) -> None:
+    """Wait for the threads of other tests: a clean-up asks a server that is gone for so long."""
+    until(lambda: len(lease_threads()) <= left, "threads of other tests", CLEANUP_SECONDS + SOON)
 
 
 @contextlib.contextmanager

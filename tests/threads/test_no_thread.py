@@ -7,7 +7,7 @@ import pytest
 
 from fencelock import NotRenewable
 from tests.kinds import MADE
-from tests.threads.state import lease_threads, program, thread, waiting
+from tests.threads.state import program, thread, until_others_ended, waiting
 from tests.waiting import SOON, until
 
 
@@ -25,7 +25,7 @@ def without_threads(request, monkeypatch, client):
         begins(self, *args, **given)
 
     client.lock("first").locked()  # it is connected
-    until(lambda: not lease_threads())
+    until_others_ended()
     if request.param == "a limit":
         monkeypatch.setattr(threading.Thread, "start", refused)
     else:  # which has no daemons
@@ -69,7 +69,7 @@ def test_a_waiter_that_is_granted_gives_it_back(client, server, prefix, monkeypa
             client.lock("a").acquire()
         raised.append(error)
 
-    until(lambda: not lease_threads())
+    until_others_ended()
     waits = threading.Thread(target=wait)
     usual = threading.Thread.start
 

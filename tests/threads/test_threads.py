@@ -14,7 +14,14 @@ from fencelock._core.lock import turns
 from fencelock._io import renewal_thread
 from fencelock._runtime import process
 from fencelock.compat import redisson
-from tests.threads.state import connections, ended, lease_threads, thread, waiting
+from tests.threads.state import (
+    connections,
+    ended,
+    lease_threads,
+    thread,
+    until_others_ended,
+    waiting,
+)
 from tests.waiting import SOON, until
 
 
@@ -76,7 +83,7 @@ def test_a_lease_outlives_the_thread_that_acquired_it(client):
 def test_an_idle_client_has_no_thread_and_a_closed_one_no_connection(server):
     """I10: the lease thread ends soon after the last lease; close() ends every connection."""
     client = fencelock.Client(server.url, key_prefix="idle:")
-    until(lambda: not lease_threads(), "threads of other tests")
+    until_others_ended()
     until(lambda: not connections(server), "connections of other tests")
     client.lock("a")
     assert connections(server) == [], "nothing is opened before it is needed"
@@ -110,12 +117,12 @@ def test_an_interrupt_while_the_tending_thread_starts_is_made_good(client, monke
     with lock as lease:
         first = lease.deadline
         until(lambda: lease.deadline > first)
-        until(lambda: len(lease_threads()) == 1, "the end of the other tests' threads")
+        until_others_ended(1)
 
 
 def test_close_ends_the_thread_at_once(server, monkeypatch):
     """I10: without lingering."""
-    until(lambda: not lease_threads(), "threads of other tests")
+    until_others_ended()
     monkeypatch.setattr(renewal_thread, "LINGER_SECONDS", 60.0)
     client = fencelock.Client(server.url, key_prefix="idle:")
     with client.lock("a"):
