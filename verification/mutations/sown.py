@@ -196,7 +196,7 @@ SOWN = (
         "a quorum's lease is begun though its parts were lost before they formed it",
         Fault("quorum.next_due", lambda _real, self: min(self.hold.deadline, self.reacquire_at)),
         "tests/threads/test_two_threads.py"
-        "::test_two_calls_meet_at_every_line[free: turn x majority lost, quorum]",
+        "::test_two_calls_meet_at_more_lines[free: turn x majority lost, quorum]",
         "I9",
     ),
 )

@@ -153,12 +153,14 @@ class Terms:
         handoff_ms = milliseconds(min(self.ttl, ceil(lease)))
         if self.ends < inf or handoff_ms <= int(words["handoff_ttl"]):
             return self
-        if self._far is None or self._far[0] != handoff_ms:
-            far: Self = copy(self)
-            far._asked, far._far = (b"", b"", b"", 0, ()), None
-            far.words = written("options", **{**words, "handoff_ttl": b"%d" % handoff_ms})
-            self._far = handoff_ms, far
-        return self._far[1]
+        known = self._far
+        if known is not None and known[0] == handoff_ms:
+            return known[1]
+        far: Self = copy(self)
+        far._asked, far._far = (b"", b"", b"", 0, ()), None
+        far.words = written("options", **{**words, "handoff_ttl": b"%d" % handoff_ms})
+        self._far = handoff_ms, far
+        return far
 
     def lasting(self, now: float) -> float:
         """Return the length of a lease that is requested now and granted at once."""
@@ -180,8 +182,9 @@ class Terms:
             place = b"%b %b %b " % (own_id, one.holder_id, channel) if channel else b""
             words = bulk(one.holder_id) + bulk(place) + ttl + bulk(self.words + info)
             return self._ask + words + bulk(own_id)
-        self._asked = _between(channel, info, ttl, len(own_id), self.words)
-        return self._ask + own_id.join(self._asked[-1])
+        # Another thread may keep what it asks meanwhile: this one sends its own.
+        self._asked = asked = _between(channel, info, ttl, len(own_id), self.words)
+        return self._ask + own_id.join(asked[-1])
 
     def acquire_next(
         self, one: Asked, channel: bytes, before: Asked | None, waited: float
@@ -200,8 +203,8 @@ class Terms:
     def vote(self, one: Asked, ttl: float, fence: int) -> bytes:
         """Return a call of ``quorum_vote.lua``, for a fence that is not below this one."""
         if not self._vote:  # most handles are of no quorum
+            self._ttl_ms = b"%d" % milliseconds(self.ttl)  # first: another thread looks at the next
             self._vote = head(QUORUM_VOTE, self.keys.grant, 4)
-            self._ttl_ms = b"%d" % milliseconds(self.ttl)
         ttl_ms = self._ttl_ms if ttl == self.ttl else b"%d" % milliseconds(ttl)
         holder, info, least, words = one.holder_id, one.info, b"%d" % fence, self.words
         return b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n$%d\r\n%b%b\r\n$%d\r\n%b\r\n" % (
