@@ -44,6 +44,7 @@ from fencelock._runtime import clock, process
 from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.log import listed, log
 from fencelock._runtime.records import NamedTuple
+from fencelock._runtime.server_info import facts
 from fencelock.errors import FencelockError
 from fencelock.scripts import Script
 
@@ -239,10 +240,9 @@ class ProcessPort(Whole):
         """Drop all that belongs to the parent; runs in the child, before any other code."""
 
 
-def _judge_memory(label: str, info: bytes | str) -> None:
+def _judge_memory(label: str, info: Reply) -> None:
     """Warn if a server may evict locks, once for each server of this process."""
-    text = info.decode(errors="replace") if isinstance(info, bytes) else str(info)
-    said = dict(line.partition(":")[::2] for line in text.splitlines())
+    said = facts(info)
     policy, limit = said.get("maxmemory_policy", ""), said.get("maxmemory", "0")
     if policy.startswith(("allkeys", "volatile")) and limit != "0" and label not in _warned:
         _warned.add(label)

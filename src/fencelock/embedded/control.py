@@ -8,6 +8,7 @@ import signal
 import time
 from dataclasses import dataclass
 
+from fencelock._runtime.server_info import facts
 from fencelock.embedded import liveness_lock, wire
 from fencelock.embedded.runtime_dir import RuntimeDir, find
 from fencelock.errors import ServerUnreachable
@@ -49,17 +50,17 @@ def status() -> Status:
     paths = find(create=False)
     running = liveness_lock.held(paths.alive)
     reply = wire.ask(paths.socket, b"INFO", b"server", deadline=time.monotonic() + _TIMEOUT)
-    facts = _facts(reply.answer)
+    told = facts(reply.answer)
     kinds = ("valkey_version", "redict_version", "redis_version")  # all have the last
-    version = next((facts[kind] for kind in kinds if kind in facts), "")
-    binary = facts.get("executable", "")
-    if not running and not facts:
+    version = next((told[kind] for kind in kinds if kind in told), "")
+    binary = told.get("executable", "")
+    if not running and not told:
         with contextlib.suppress(ServerUnreachable):
             would_start = find_binary()
             version, binary = would_start.version, would_start.path
     return Status(
-        running=running or bool(facts),
-        answering=bool(facts),
+        running=running or bool(told),
+        answering=bool(told),
         pid=reply.pid,
         url=paths.url,
         directory=paths.directory,
@@ -129,8 +130,3 @@ def _ended(paths: RuntimeDir, pid: int | None) -> bool:
         return False
     reply = wire.ask(paths.socket, b"PING", deadline=time.monotonic())
     return reply.pid not in (None, pid)
-
-
-def _facts(info: object) -> dict[str, str]:
-    lines = info.decode(errors="replace").splitlines() if isinstance(info, bytes) else []
-    return dict(line.split(":", 1) for line in lines if ":" in line)

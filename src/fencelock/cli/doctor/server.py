@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from fencelock._core.keys import membership_key
 from fencelock._runtime.clock import now
+from fencelock._runtime.server_info import facts
 from fencelock.cli.session import Session
 from fencelock.errors import ServerError, ServerUnreachable
 
@@ -119,12 +120,6 @@ def literal(text: str) -> str:
 def mapped(reply: Any) -> dict[bytes, bytes]:
     """Return names and values of a reply, which RESP2 sends one after the other."""
     return reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
-
-
-def facts(text: bytes | None) -> Facts:
-    """Return the lines ``name:value`` of a reply."""
-    lines = (text or b"").decode(errors="replace").splitlines()
-    return dict(line.split(":", 1) for line in lines if ":" in line)
 
 
 def number(known: Facts, name: str) -> int:
