@@ -86,7 +86,7 @@ async def test_leases_of_unlike_lengths_are_each_renewed_for_their_own(world):
 
 @BOTH_FORMS
 async def test_renewal_asks_with_its_own_id(world, form):
-    """What another holds is not renewed; the lease is lost, and its holder is told once."""
+    """What another holds is not renewed; the lease is lost, and its holder is notified once."""
     told = []
     lock = world.client().lock("a", ttl=1.5, on_lost=told.append, **form)
     await lock.acquire()

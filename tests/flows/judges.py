@@ -22,11 +22,11 @@ LOCKS = {
     "it lasts as long as was asked for": f"{MONITOR}._lasted",
     "fences grow": f"{MONITOR}._fences_grow",
     "only its holder or an operator ends it": f"{MONITOR}._may_give_up",
-    "a loss is told before another is granted, and once": f"{MONITOR}._told_before",
-    "a loss that is told was one": f"{MONITOR}.told",
+    "the holder is notified of a loss once, before another is granted": f"{MONITOR}._told_before",
+    "the holder is notified of no loss that was none": f"{MONITOR}.told",
     "who comes first is granted first": f"{MONITOR}._first_come",
     "who is granted hears it": f"{MONITOR}._hears",
-    "no live waiter stands behind a lock that nobody has": f"{MONITOR}.passing",
+    "no live waiter stands behind a lock that no client has": f"{MONITOR}.passing",
     "who gave up has nothing left": f"{MONITOR}._nothing_kept",
     "what is left has a ttl": f"{MONITOR}._nothing_in_time",
 }
@@ -86,7 +86,7 @@ PROMISES: dict[str, dict[str, str]] = {
     "once": {
         "there is one result": f"{ONCE}:sees",
         "no run begins after it was done": f"{ONCE}:runs_on",
-        "a loss is told": f"{ONCE}:was_notified",
+        "the holder is notified of a loss": f"{ONCE}:was_notified",
     },
     "quorums": {
         "nobody relies on a lease beside another": f"{QUORUMS}.check",
@@ -109,12 +109,12 @@ PROMISES: dict[str, dict[str, str]] = {
         "who proves a lease has it": f"{SHARES}.check",
         "leases last as wanted": f"{SHARES}._last_as_wanted",
         "only its holder or an operator ends it": f"{SHARES}._may_end",
-        "a loss is told before others are granted": f"{SHARES}._told_all",
+        "the holder is notified of a loss before others are granted": f"{SHARES}._told_all",
         "who is granted hears it": f"{SHARES}._heard",
         "who comes first is granted first": f"{SHARES}._in_turn",
     },
     "shutdowns": {
-        "leases are given back, and that is told": "tests.flows.worlds.shutdowns:shuts.program",
+        "leases are given back, and holders notified": "tests.flows.worlds.shutdowns:shuts.program",
     },
     "signals": {
         "who goes on saw it open, and who saw it open goes on": f"{STATES}._judge",
