@@ -5,8 +5,8 @@ Rules of this file:
 - ``now`` is read before asking; the lease counts from there (I2).
 - Whatever ends an acquire without a lease (timeout, error, cancellation, Ctrl-C) also gives up its
   place in line and its grant (I9): before it returns for a timeout, otherwise after the request.
-- One ladder undoes, ``withdraw``, in the outermost frame: the flows below raise, and leave it to
-  that. What is undone is not undone again, so a second call finishes an interrupted one.
+- One ladder undoes, ``Attempt.undo``, in the outermost frame: the flows below raise, and leave it
+  to that.
 - A grant that arrives already expired is no grant.
 - A request on a connection that turned silent may still run. So it is undone on that connection at
   once, and repeated elsewhere with a new id: the undo cannot release what the new id is granted. A
@@ -33,18 +33,15 @@ from fencelock._core.description import HeldBy
 from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.acknowledge import confirm
 from fencelock._core.lock.attempt import Attempt, Grant
-from fencelock._core.lock.hold import Hold, first_due, lose_revoked, step_down
+from fencelock._core.lock.hold import Hold, first_due, lose_revoked
 from fencelock._core.lock.long_waits import first_line_at
 from fencelock._core.lock.long_waits import tell as tell_of_wait
-from fencelock._core.lock.release import release_in_background, undo_owed
-from fencelock._core.lock.tenure import Tenure
 from fencelock._core.lock.terms import TRIES, Asked, too_late
 from fencelock._core.lock.waiting import Due, Line
 from fencelock._core.port import Port
 from fencelock._core.retry import again, answer_by, give_up, passes
 from fencelock._core.seat import Stray
 from fencelock._core.types import Call, Demoted, NoReply, Reply, closed
-from fencelock._runtime import process
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.scripts import HEARTBEAT
@@ -83,7 +80,7 @@ async def _recalled(port: Port, attempt: Attempt, trip: float) -> Grant | None:
     The attempt has another id, by which the holder's client knows that it is to answer. Without an
     answer of the server, what it said before counts: the lock is held.
     """
-    undo_owed(port, attempt)
+    attempt.undo_owed(port)
     attempt.rename(TRIES + attempt.id)
     attempt.sent = attempt.outlasts = False
     until = port.now() + RECALL_SECONDS + 4 * trip
@@ -93,7 +90,7 @@ async def _recalled(port: Port, attempt: Attempt, trip: float) -> Grant | None:
     try:
         return await queue(port, attempt)
     except (OutcomeUnknown, ServerUnreachable):
-        withdraw(port, attempt)
+        attempt.undo(port)
         return None
 
 
@@ -103,7 +100,7 @@ async def queue(port: Port, attempt: Attempt, grant: Grant | None = None) -> Gra
     Asks, waits, and asks again whenever the place may be gone. What it asks is the attempt's own
     question, or one that another attempt left to it: if that has a place in line, it begins with
     waiting. ``grant`` is what its first question was answered with, if it was asked. Whatever it
-    raises, ``withdraw`` undoes.
+    raises, ``Attempt.undo`` undoes.
     """
     asks = attempt.asks = attempt.asks or attempt
     give_up_at, late = attempt.give_up_at, 0
@@ -117,7 +114,7 @@ async def queue(port: Port, attempt: Attempt, grant: Grant | None = None) -> Gra
         now = port.now()
         if grant is not None and min(grant.deadline, asks.terms.ends) > now:
             if asks.stood:
-                depart(port, asks)
+                asks.depart(port)
             return grant
         late += grant is not None
         if asks.refused or now >= give_up_at:
@@ -126,55 +123,12 @@ async def queue(port: Port, attempt: Attempt, grant: Grant | None = None) -> Gra
             raise too_late(asks.ttl)
         asks.forget()
         grant = None
-    if not _left_to_next(port, attempt, asks):
+    if not attempt.leaves(port, asks):
         await _leave(port, asks)
         attempt.saw(asks.seen)
-        depart(port, asks)
+        asks.depart(port)
     attempt.asks = None
     return None
-
-
-def _left_to_next(port: Port, attempt: Attempt, asks: Attempt) -> bool:
-    """Leave a question to the next waiter of this client; False when there is none."""
-    tenure: Tenure | None = attempt.tenure
-    if tenure is None or asks.abandoned:
-        return False
-    return tenure.succeed(port, attempt, asks, keeps=True)
-
-
-def drop(port: Port, asks: Attempt) -> None:
-    """Undo a question that no waiter continues, with all its requests, and unseat it."""
-    asks.abandoned = True
-    _undo(port, asks)
-    undo_owed(port, asks)
-    depart(port, asks)
-
-
-def depart(port: Port, asks: Attempt) -> None:
-    """Remove a waiter from its line, and take its connection back.
-
-    A waiter that stays in a line would keep the client's thread alive for ever (I10).
-    """
-    if asks.stood:
-        with port.mutex:
-            port.lines.leave(asks, port.now())
-    port.close(asks)
-
-
-def _undo(port: Port, asks: Attempt) -> None:
-    """Undo a request that may have run, after it on the same connection."""
-    if not asks.began:
-        return
-    with port.mutex:
-        port.lines.give_up(asks)
-    port.run_in_background(*asks.terms.abandon(asks, asks.channel), asks.path)
-
-
-def start_over(port: Port, asks: Attempt) -> None:
-    """Undo a request that a silent connection may still deliver; continue with another id."""
-    _undo(port, asks)
-    port.close(asks)
-    asks.rename()
 
 
 async def line_up(
@@ -230,7 +184,7 @@ async def _once_more(
     await again(port, trouble, max(until, give_up_at) if stays else until, asks)
     stray = Stray(asks.undo_connection, asks.channel)
     if asks.undo_connection is not None and not asks.stood:
-        start_over(port, asks)
+        asks.start_over(port)
     elif asks.sent and stray not in asks.owed:
         asks.owed += (stray,)
     now = port.now()
@@ -409,7 +363,7 @@ async def _leave(port: Port, asks: Attempt) -> None:
             ) from broken.__cause__
         # Far away: the answer may be on its way.
         port.run_in_background(*undo, broken.undo_connection)
-    undo_owed(port, asks)
+    asks.undo_owed(port)
 
 
 async def acquire(
@@ -441,7 +395,7 @@ async def acquire(
         return hold
     except BaseException as error:
         # A signal handler may raise anywhere, also after the grant, before a hold has it.
-        withdraw(port, attempt)
+        attempt.undo(port)
         if isinstance(error, FencelockError):
             describe_error(port, error, attempt.keys.name)
         events.failed(attempt, error)
@@ -449,37 +403,6 @@ async def acquire(
     finally:
         if attempt.wait is not None:
             left(port, attempt)
-
-
-def withdraw(port: Port, attempt: Attempt) -> None:
-    """Undo whatever an attempt has: its lease, its turn, its question, its place among waiters.
-
-    A second call finishes what an interrupt left half done, and does no harm. In a child that was
-    forked meanwhile there is nothing to undo: it is the parent's.
-    """
-    if attempt.terms.generation != process.number():
-        return
-    hold, tenure = attempt.hold, attempt.tenure
-    if hold is not None:
-        attempt.asks = None
-        attempt.registry.remove(hold)
-        if not hold.forked:
-            release_in_background(port, hold)
-        attempt.hold = None  # not before: a second call releases it again, which does no harm
-    if attempt.whole is not None:
-        attempt.whole.leave()
-    if tenure is not None and not tenure.leave(port, attempt):  # it is the front
-        if tenure.spare is not None:
-            port.run_in_background(*tenure.spare.release)
-        elif attempt.local:
-            attempt.asks = tenure.asks
-    asks = attempt.asks
-    if asks is not None and not _left_to_next(port, attempt, asks):
-        drop(port, asks)
-    attempt.asks = None
-    step_down(port, attempt)
-    if attempt.whole is not None:
-        attempt.whole.succeed()
 
 
 def tell(port: Port, attempt: Attempt, hold: Hold | None) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Sequence
 from copy import copy
 from functools import lru_cache
 from math import ceil, inf
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.keys import LockKeys
@@ -35,6 +35,10 @@ from fencelock.scripts import (
 from fencelock.scripts.constants import RECORD_MS
 from fencelock.scripts.layout import words_of, written
 
+if TYPE_CHECKING:
+    from fencelock._core.lock.tenure import Tenure
+    from fencelock._core.port import Port
+
 # A lease with a fixed end is requested with at least this ttl; after its end it is not granted.
 LEAST_SECONDS = 0.001
 
@@ -51,14 +55,18 @@ TRIES = b"?"
 LOCKS, OWNED, PLAIN, SHARES, REDISSON = range(5)
 
 
-class Asked(Protocol):
+class Asked:
     """What was asked for, or granted: an ``Attempt``, or the ``Hold`` that came of it.
+
+    Here are the steps of the ladder that both have; see attempt.py.
 
     ``id`` names the acquisition, ``holder_id`` proves the tenure. They are the same except for an
     explicit owner, whose holder id all its acquisitions share. ``info`` describes the client that
     asks, for ``show``. ``fence`` is that of the tenure, 0 before it is known; ``turn`` the same of
     a turn that its client's waiter before passed on, else 0.
     """
+
+    __slots__ = ()
 
     terms: Terms
     id: bytes
@@ -68,6 +76,31 @@ class Asked(Protocol):
     turn: int
     ttl: float
     owed: tuple[Stray, ...]
+    tenure: Tenure | None
+
+    def step_down(self, port: Port) -> None:
+        """Make the next waiter of its client the front, if this is it; see tenure.py."""
+        with port.mutex:
+            tenure, cohorts, key = self.tenure, port.lines.cohorts, self.terms.cohort
+            if tenure is None and cohorts.get(key) is self:  # it was alone
+                del cohorts[key]
+        if tenure is not None:
+            tenure.succeed(port, self)  # type: ignore[arg-type]  # one of the two
+
+    def undo_owed(self, port: Port) -> None:
+        """Undo what may still come of its requests, once it has ended in any way.
+
+        If a silent connection may still deliver one, its grant or place in line is undone after it.
+        If the connection broke, a grant is released as soon as the client is notified of it.
+        """
+        strays, self.owed = self.owed, ()  # type: ignore[misc]  # each has a slot for it
+        if strays:
+            with port.mutex:
+                port.lines.give_up(self)
+        for stray in strays:
+            if stray.undo_connection is not None:
+                undo = self.terms.abandon(self, stray.channel)
+                port.run_in_background(*undo, stray.undo_connection)
 
 
 class Terms:

@@ -24,11 +24,11 @@ from __future__ import annotations
 from fencelock._core.deadlines import validity
 from fencelock._core.deadlock.unit_waits import entered, error_of, look, own_cycle, waits_for_itself
 from fencelock._core.lock.acknowledge import confirm
-from fencelock._core.lock.acquire import FOR_EVER, begin, drop, line_up, queue, start_over, try_once
+from fencelock._core.lock.acquire import FOR_EVER, begin, line_up, queue, try_once
 from fencelock._core.lock.attempt import Attempt, Grant
-from fencelock._core.lock.hold import Hold, step_down
+from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.long_waits import first_line_at, tell
-from fencelock._core.lock.release import ELSEWHERE, judge, release_for_owner, retire, verdict_of
+from fencelock._core.lock.release import ELSEWHERE, judge, release_for_owner, verdict_of
 from fencelock._core.lock.tenure import Spare, Tenure, found, join, left_behind, try_kept
 from fencelock._core.lock.terms import milliseconds, too_late
 from fencelock._core.port import Port
@@ -61,7 +61,7 @@ async def take(port: Port, attempt: Attempt) -> Hold | None:
     if grant is None or not grant.deadline > port.now() < terms.ends:
         grant = await queue(port, attempt, grant)
     if grant is None:
-        step_down(port, attempt)
+        attempt.step_down(port)
         return None
     hold = begin(port, attempt, grant)
     if attempt.tenure is not None:
@@ -104,7 +104,7 @@ async def poll_once(port: Port, attempt: Attempt) -> Grant | None:
 
     async def once() -> tuple[float, Reply]:
         if attempt.undo_connection is not None:
-            start_over(port, attempt)
+            attempt.start_over(port)
         await port.open(attempt, until, listen=False)
         attempt.begin()
         if attempt.sent:
@@ -266,7 +266,7 @@ def _hand_on(port: Port, giver: Hold, asks: Attempt, spare: Spare | None = None)
     tenure = giver.tenure
     if tenure is not None and tenure.succeed(port, giver, asks, spare, keeps=True):
         return
-    drop(port, asks)
+    asks.drop(port)
     if tenure is not None:
         tenure.succeed(port, giver)
 
@@ -280,7 +280,7 @@ async def give_back(port: Port, hold: Hold, log: Seat) -> int:
             return left
     terms, lost = hold.terms, hold.lost
     offered = hold.released  # by a hand-over that is under way: it may have released
-    retire(port, hold)
+    hold.retire(port)
     tenure = hold.tenure  # read again: others may have come meanwhile
     if tenure is not None and tenure.front is hold:
         tenure.succeed(port, hold)
@@ -315,27 +315,24 @@ async def _give_to_next(port: Port, hold: Hold, tenure: Tenure, log: Seat) -> in
     asks = None if hold.lost or hold.terms.topic else tenure.for_next(port, hold)
     if asks is None:
         return None
-    retire(port, hold)
+    hold.retire(port)
     try:
         grant, spare = await line_up(port, asks, FOR_EVER), None
         if grant is not None:  # by the command that released, unless that was repeated
             spare = Spare(asks, grant, fresh=True, unchanged=asks.verdict == 1)
         _hand_on(port, hold, asks, spare)
-    except BaseException as error:
-        _hand_on(port, hold, asks)
+    except ServerError as error:
         if asks.verdict is None:
             log.sent = True  # it may have run
-            if not isinstance(error, ServerError) or isinstance(
-                error, (OutcomeUnknown, ServerUnreachable)
-            ):
+            if isinstance(error, (OutcomeUnknown, ServerUnreachable)):
                 raise
             return None
-        if not isinstance(error, ServerError):
-            raise
+    finally:  # it finishes what an interrupt left half done
+        _hand_on(port, hold, asks)
     return judge(port, hold, asks.verdict, repeated=asks.sent)
 
 
-def release_in_background(port: Port, hold: Hold, undo_connection: object) -> None:
+def release_later(port: Port, hold: Hold, undo_connection: object) -> None:
     """Release a hold in the background, unless its turn was passed on."""
     tenure: Tenure | None = hold.tenure
     if tenure is not None:
