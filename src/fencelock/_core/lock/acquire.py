@@ -36,6 +36,7 @@ from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, first_due, lose_revoked
 from fencelock._core.lock.long_waits import first_line_at
 from fencelock._core.lock.long_waits import tell as tell_of_wait
+from fencelock._core.lock.tenure import Spare
 from fencelock._core.lock.terms import TRIES, Asked, too_late
 from fencelock._core.lock.waiting import Due, Line
 from fencelock._core.port import Port
@@ -419,54 +420,62 @@ def tell(port: Port, attempt: Attempt, hold: Hold | None) -> None:
         event.end(events.TIMED_OUT)
 
 
-def begin(
-    port: Port, attempt: Attempt, grant: Grant, asked: Asked | None = None, turn: int = 0
-) -> Hold:
+def begin(port: Port, attempt: Attempt, grant: Grant, spare: Spare | None = None) -> Hold:
     """Make a grant a registered hold, and track its lease.
 
-    ``asked``: by whose ids the server knows it, if not by the attempt's own. ``turn``: the fence,
-    if it is a turn that another waiter of this client passed on. The hold of an attempt that is
-    alone stands in its client's table from here on.
-
-    Whatever it raises, the attempt has the hold: who undoes the attempt ends it.
+    ``spare``: the turn that it was given, if the attempt's own question was not granted. In one
+    section of the mutex the hold is scheduled, marked if it was revoked, and takes the place of its
+    attempt in the client's table; only then other threads see it. Whatever this raises, the attempt
+    has the hold: who undoes the attempt ends it.
 
     Leases of one handle and length that are granted within a sixtieth of it are due together, as
     their renewals would be, and so are the turns of one lease: nearly always it is known when.
     One that ends sooner than the first of them is due by itself.
     """
-    registry, terms = attempt.registry, attempt.terms
+    registry, terms, lines = attempt.registry, attempt.terms, port.lines
     fence, deadline, lease = grant
     deadline = deadline if deadline < terms.ends else terms.ends  # noqa: FURB136 - as above
     hold = registry.hold_type(port, attempt, fence, deadline, attempt.who)
-    if asked is not None:
-        hold.turn, hold.owed = turn, asked.owed
-        hold.id, hold.holder_id, hold.info = asked.id, asked.holder_id, asked.info
+    fresh = spare is None or spare.fresh
+    if attempt.asks is not attempt or spare is not None:
+        _take_over(hold, attempt.asks, spare)
     now = hold.granted_at
     if lease < attempt.ttl - ROUNDING_SECONDS:
         hold.short = True  # it was handed over, and is to grow
     # Most are their own question: the collector need not free them.
-    attempt.hold, attempt.asks = hold, None
-    registry.add(hold)
+    attempt.hold, attempt.asks, hold.grant = hold, None, grant
     length, end, when, until = terms.due
     if now >= until or length != lease or deadline < end or not hold.steady:
         when = first_due(hold, lease, port.jitter(), now)
         terms.due = lease, deadline, when, now + lease / BATCHES
-    hold.grant, cohorts = grant, port.lines.cohorts
     with port.mutex:
         port.renewals.young[hold] = when
-        if port.lines.revoked and hold.holder_id in port.lines.revoked:
+        if lines.revoked and hold.holder_id in lines.revoked:
             hold.last = True
-        if attempt.tenure is None and cohorts.get(terms.cohort) is attempt:
-            if hold.open and hold.loss is None:
-                cohorts[terms.cohort] = hold
-            else:  # another thread released it, or its handle is gone
-                del cohorts[terms.cohort]
-    port.attend(hold, when)
-    if port.lines.closed:  # while it was granted: nothing would give it back
-        raise closed()
+        if attempt.tenure is not None:
+            attempt.tenure.begin(hold, grant, fresh=fresh)
+        elif lines.cohorts.get(terms.cohort) is attempt:
+            lines.cohorts[terms.cohort] = hold
     if hold.last:
         revoked_before(port, hold)
+    registry.add(hold)
+    port.attend(hold, when)
+    if terms.linger and fresh and not port.hears:
+        port.hear_soon()
+    if lines.closed:  # while it was granted: nothing would give it back
+        raise closed()
     return hold
+
+
+def _take_over(hold: Hold, asks: Attempt | None, spare: Spare | None) -> None:
+    """Have a new hold continue what the server knows by the ids of another of its client."""
+    source: Asked | None = asks
+    if spare is not None:
+        source, hold.unchanged = spare.source, spare.unchanged
+        hold.turn = 0 if spare.fresh else hold.fence
+    if source is not None:
+        hold.id, hold.holder_id, hold.info = source.id, source.holder_id, source.info
+        hold.owed = source.owed
 
 
 def revoked_before(port: Port, hold: Hold) -> None:

@@ -158,11 +158,11 @@ class Attempt(Seat, Asked):
         self.holder_id = self.holder_id if self.terms.owned else self.id
         self.began, self.undo_connection, self.abandoned = False, None, False
 
-    def lasting(self, now: float) -> float:
-        """Return the length of a lease that is requested now and granted at once."""
-        length = self.terms.lasting(now)
-        self.ttl = self.terms.ttl
-        return length
+    def lasting(self, now: float) -> Terms:
+        """Ask from here on for a lease that is requested now, and return its terms."""
+        self.terms = terms = self.terms.lasting(now)
+        self.ttl = terms.ttl
+        return terms
 
     def reckon(self, trips: RoundTrips) -> None:
         """Before it asks under its id: have a handoff last for several round trips."""
@@ -175,7 +175,7 @@ class Attempt(Seat, Asked):
         self.began, self.undo_connection = True, None  # as ``begin``
         self.asking, self.sent_at, terms = True, now, self.terms
         if terms.ends < inf:
-            self.lasting(now)
+            terms = self.lasting(now)
         if self.waits_since:  # for others of its client; see turns.py
             return terms.acquire_next(self, self.channel, self.releases, now - self.waits_since)
         return terms.acquire(self, self.channel)

@@ -28,7 +28,8 @@ Rules of this file (I1, I3, I5, I8, I9):
 - What ends a lease at the server, a revocation or a refusal, marks its hold in the section that
   reads it (``Hold.last``), and one that is marked is neither passed on nor kept. A revocation that
   finds no hold is remembered, and marks the next one of its id in the section that schedules it.
-- A hold that was released before it could become the front never becomes it.
+- A hold becomes the front in the section that schedules it, before any other thread can see it: so
+  none that was released or revoked before becomes the front.
 - Each turn has the next fence. The server leaves room for ``FENCE_ROOM`` of them.
 - A waiter that gives up has nothing to undo, unless it is the front. The front leaves its question
   to the next waiter.
@@ -248,28 +249,25 @@ class Tenure:
             return front, front.granted_at
         return None if front is None or self.spare is None else (front, inf)
 
-    def begin(self, port: Port, hold: Hold, grant: Grant, *, fresh: bool) -> None:
-        """Note that the front has a hold now; ``fresh``: the server granted it just now."""
-        with port.mutex:
-            if fresh:
-                self.turns, self.ends, self.lease = 1, grant.deadline, grant.lease
-                if self.linger:
-                    self.least_kept = validity(grant.lease) * KEPT_PART
-                    lines = self._lines
-                    lines.holders.pop(self.holder, None)
-                    self.holder = hold.holder_id
-                    lines.holders[self.holder] = self
-                    self.recalled = lines.recalls.came_before(self.holder)
-                    self.may_grow = False
-            hold.tenure = self
-            self.front = hold
-            if self.asks is not None or self.spare is not None:
-                self.asks = self.spare = None
-            over = not hold.open  # another thread released it, or its handle is gone
-        if fresh and self.linger and not port.hears:
-            port.hear_soon()
-        if over or hold.loss is not None:
-            self.succeed(port, hold)
+    def begin(self, hold: Hold, grant: Grant, *, fresh: bool) -> None:
+        """Note that the front has a hold now; call under the mutex.
+
+        ``fresh``: the server granted it just now.
+        """
+        if fresh:
+            self.turns, self.ends, self.lease = 1, grant.deadline, grant.lease
+            if self.linger:
+                self.least_kept = validity(grant.lease) * KEPT_PART
+                lines = self._lines
+                lines.holders.pop(self.holder, None)
+                self.holder = hold.holder_id
+                lines.holders[self.holder] = self
+                self.recalled = lines.recalls.came_before(self.holder)
+                self.may_grow = False
+        hold.tenure = self
+        self.front = hold
+        if self.asks is not None or self.spare is not None:
+            self.asks = self.spare = None
 
     def pass_on(self, port: Port, hold: Hold) -> bool:
         """End a turn and give the next waiter its turn; False when the server must be asked."""
@@ -458,15 +456,12 @@ def try_kept(port: Port, attempt: Attempt) -> Tenure | None:
     return None
 
 
-def found(port: Port, hold: Hold, grant: Grant) -> None:
-    """Make the hold of a try the front of a tenure if there is none: its lease may be kept."""
+def found(port: Port, attempt: Attempt) -> None:
+    """Make a try that was granted the front of a tenure if there is none: its lease may be kept."""
     tenures = port.lines.cohorts
     with port.mutex:
-        if hold.terms.cohort in tenures:
-            return
-        hold.grant = grant
-        tenure = tenures[hold.terms.cohort] = Tenure.of(port.lines, hold)
-    tenure.begin(port, hold, grant, fresh=True)
+        if attempt.terms.cohort not in tenures:
+            tenures[attempt.terms.cohort] = Tenure.of(port.lines, attempt)
 
 
 def tenure_of(port: Port, holder: bytes) -> Tenure | None:

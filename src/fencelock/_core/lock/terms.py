@@ -195,15 +195,16 @@ class Terms:
         self._far = handoff_ms, far
         return far
 
-    def lasting(self, now: float) -> float:
-        """Return the length of a lease that is requested now and granted at once."""
-        if self.ends < inf:
-            self.ttl = max(LEAST_SECONDS, min(self.options.first_ttl(), self.ends - now))
-            self._ttl = _ttl_words(self.ttl)
-            self._ttl_ms = b"%d" % milliseconds(self.ttl)
-            self.lease = min(self.ttl, self.most_at_once)
-            self.valid = validity(self.lease)
-        return self.lease
+    def lasting(self, now: float) -> Self:
+        """Return those of a lease that is requested now: until a fixed end there is less left."""
+        if self.ends == inf:
+            return self
+        left = copy(self)  # other threads may ask on the same terms
+        left.ttl = max(LEAST_SECONDS, min(self.options.first_ttl(), self.ends - now))
+        left.lease = min(left.ttl, self.most_at_once)
+        left.valid = validity(left.lease)
+        left._ttl, left._ttl_ms = _ttl_words(left.ttl), b"%d" % milliseconds(left.ttl)  # noqa: SLF001 - as far
+        return left
 
     def acquire(self, one: Asked, channel: bytes) -> bytes:
         """Return a call of ``acquire.lua``; the channel is empty for a try."""

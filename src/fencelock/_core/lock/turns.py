@@ -63,10 +63,7 @@ async def take(port: Port, attempt: Attempt) -> Hold | None:
     if grant is None:
         attempt.step_down(port)
         return None
-    hold = begin(port, attempt, grant)
-    if attempt.tenure is not None:
-        attempt.tenure.begin(port, hold, grant, fresh=True)
-    return hold
+    return begin(port, attempt, grant)
 
 
 async def _try(port: Port, attempt: Attempt) -> Hold | None:
@@ -86,10 +83,9 @@ async def _try(port: Port, attempt: Attempt) -> Hold | None:
     grant = await (poll if terms.plain else try_once)(port, attempt)
     if grant is None:
         return None
-    hold = begin(port, attempt, grant)
     if may_keep:
-        found(port, hold, grant)
-    return hold
+        found(port, attempt)
+    return begin(port, attempt, grant)
 
 
 async def poll_once(port: Port, attempt: Attempt) -> Grant | None:
@@ -114,7 +110,7 @@ async def poll_once(port: Port, attempt: Attempt) -> Grant | None:
             await port.call(POLL_RENEW, attempt.keys.plain, (port.new_id(), 1), until, attempt)
             port.lines.renews = True
         asked_at = port.now()
-        lasting = milliseconds(attempt.lasting(asked_at))
+        lasting = milliseconds(attempt.lasting(asked_at).lease)
         command = (b"SET", attempt.keys.lock, attempt.holder_id, b"NX", b"PX", lasting)
         reply = await port.command(command, attempt.keys.lock, until, attempt)
         if reply is not None:
@@ -187,13 +183,7 @@ async def _in_turn(port: Port, attempt: Attempt, tenure: Tenure) -> Hold | None:
     if grant is None:
         tenure.succeed(port, attempt)
         return None
-    if spare is None:
-        hold = begin(port, attempt, grant, attempt.asks)
-    else:
-        hold = begin(port, attempt, grant, spare.source, 0 if spare.fresh else grant.fence)
-        hold.unchanged = spare.unchanged
-    tenure.begin(port, hold, grant, fresh=spare is None or spare.fresh)
-    return hold
+    return begin(port, attempt, grant, spare)
 
 
 def _continued(port: Port, attempt: Attempt, asks: Attempt) -> Attempt:
