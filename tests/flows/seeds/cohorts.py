@@ -143,12 +143,12 @@ SEEDS = (
         Statement(
             "tenure.give_up",
             """
-            if asks is not None and not self.leaves(port, asks):
+            if asks is not None and not self.leaves(asks):
                 asks.drop(port)
             """,
             """
             if asks is not None:
-                self.leaves(port, asks)
+                self.leaves(asks)
                 asks.drop(port)
             """,
         ),
