@@ -7,7 +7,7 @@ where one face says enough.
 - One face says enough where a test is marked ``one_face``, and for a world of the simulator that
   both faces have. It is threads; of a world, the face for which a fault is sown there.
 - The files in ``EVERYWHERE``, of what a server or its connections could change, run daily on each
-  kind of server, in threads, and with their second plays (tests/conformance/book.py).
+  topology, in threads.
 - A world under a fault that is ``large`` takes seconds, and counts as marked ``slow``.
 - A mark ``daily`` has a case run daily all the same, as a world has in which a fault is sown:
   nothing quicker finds what it finds.
@@ -28,6 +28,7 @@ from tests.servers import ServerBinary, binaries
 from tests.topologies import Topology
 
 EVERYWHERE = MEANS
+MORE = {"uvloop", *PLAYS}
 
 
 def nightly(item: pytest.Item) -> bool:
@@ -45,14 +46,16 @@ def nightly(item: pytest.Item) -> bool:
 
 def _is_more(value: Any, item: pytest.Item) -> bool:
     """Return True for a part of a case that is more than the usual."""
-    everywhere = item.path.stem.removeprefix("test_") in EVERYWHERE
-    if isinstance(value, Topology) or (isinstance(value, ServerBinary) and value != binaries()[0]):
+    if isinstance(value, Topology):
+        everywhere = item.path.stem.removeprefix("test_") in EVERYWHERE
         return not (everywhere and _face(item) == THREADS)
+    if isinstance(value, ServerBinary):
+        return value != binaries()[0]
     if isinstance(value, Seed):
         return not value.daily and _is_large(value.scenario)
     if isinstance(value, Scenario):
         return _is_large(value)
-    return isinstance(value, str) and (value == "uvloop" or (value in PLAYS and not everywhere))
+    return isinstance(value, str) and value in MORE
 
 
 def _is_large(world: Scenario) -> bool:

@@ -361,7 +361,7 @@ class World:
     def made(self):
         """Return a client that hears what is pushed to it."""
         made = fencelock.Client(self.url, key_prefix=self.prefix, server_timeout=SOON)
-        lock, port = made.lock(f"{id(made)}"), made._port
+        lock, port = made.lock(f"{id(made)}", ttl=10 * TTL), made._port
         self._locks[made] = lock
         lock.acquire()
         for each in port.nodes or (port,):
