@@ -25,8 +25,8 @@ FURTHER = {
     "quorum: 1 alone, renewing by hand, 2 late": 600,
     "quorum: 2 in line, 1 late": 1000,
 }
-# Worlds that take seconds wait for the night, also those in which a fault is sown: what is sown is
-# looked for by day.
+# Worlds that take seconds are slow, also those in which a fault is sown: what is sown is looked for
+# by day.
 SECONDS = frozenset(
     {
         "1 for both permits, limit 2 to 3 to 4, 1 names 3, 1 lost",
@@ -135,7 +135,7 @@ def by_day_and_night(explored):
 
     A world in which a fault is sown is daily, for the face that meets it. Of all others that are
     daily, one face is: threads, if they have it. Under a fault the other face is left to
-    ``explore``. What takes seconds waits for the night.
+    ``explore``. What takes ``SECONDS`` is slow.
     """
     sown = {each.scenario.title for each in explored.seeds}
     asked = {each.scenario.title for each in explored.seeds if each.daily}
@@ -147,10 +147,11 @@ def by_day_and_night(explored):
         first = min(faces[each.name] & sown or faces[each.name], key=is_of_tasks)
         long = each.name in SECONDS and each.title not in asked
         if each.title in sown:
-            mark = pytest.mark.nightly if long else pytest.mark.daily
+            mark = pytest.mark.slow if long else pytest.mark.daily
+        elif each.title in daily and each.title == first:
+            mark = pytest.mark.slow if long else ()
         elif each.title == first or not each.budgets:
-            by_day = each.title in daily and each.title == first and not long
-            mark = () if by_day else pytest.mark.nightly
+            mark = pytest.mark.nightly
         else:
             continue
         yield pytest.param(each, marks=mark, id=each.title)
