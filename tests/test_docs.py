@@ -31,6 +31,7 @@ from tools import generate_reference
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
 PAGES = sorted([*ROOT.glob("README*.md"), *(ROOT / "docs").rglob("*.md")])
+LINKED = [*PAGES, *(ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
 RUN_SECONDS = 60
 
 
@@ -64,6 +65,14 @@ def name_of(page: Path) -> str:
 def test_every_python_block_compiles(page):
     for block in python_blocks(page):
         compile("\n" * (block.line - 1) + block.text, str(page), "exec")
+
+
+@pytest.mark.parametrize("page", LINKED, ids=name_of)
+def test_no_line_of_code_is_wider_than_a_page_of_the_site(page):
+    """A window of 1280 px shows a hundred characters beside both columns of links."""
+    wide = [line for block in blocks(page) for line in block.text.splitlines() if len(line) > 100]
+
+    assert wide == []
 
 
 @pytest.fixture(scope="module")
@@ -186,8 +195,6 @@ def test_a_page_of_the_reference_that_was_changed_by_hand_is_named(monkeypatch, 
 
 
 # --- links ----------------------------------------------------------------------------------------
-
-LINKED = [*PAGES, *(ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
 
 
 def places(page: Path) -> set[str]:
