@@ -166,6 +166,19 @@ def test_the_index_has_every_page_once_and_the_proofs_apart():
     )
 
 
+def test_every_page_answers_a_question():
+    """So a page that is joined to another, or a section that goes, takes no answer with it.
+
+    Each answer leads to a page, or to a section of one: the test of links looks at that.
+    """
+    docs = ROOT / "docs"
+    answers = set(re.findall(r"\]\(([\w./-]+)[#)]", (docs / "questions.md").read_text()))
+    pages = {page.relative_to(docs).as_posix() for page in ORIGINALS if docs in page.parents}
+    pages -= {page for page in pages if page.startswith("reference/python/")}
+
+    assert pages - answers == {"README.md", "questions.md"}
+
+
 # --- the reference of Python ----------------------------------------------------------------------
 
 NAMED = [getattr(fencelock, name) for name in fencelock.__all__]
