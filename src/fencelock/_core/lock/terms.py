@@ -10,13 +10,13 @@ from collections.abc import Hashable, Sequence
 from copy import copy
 from functools import lru_cache
 from math import ceil, inf
-from typing import Protocol, Self
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.keys import LockKeys
 from fencelock._core.seat import Stray
 from fencelock._core.types import Call
 from fencelock._runtime import process
+from fencelock._runtime.typed import Protocol, Self
 from fencelock.errors import ServerUnreachable
 from fencelock.options import LeaseOptions
 from fencelock.scripts import (
