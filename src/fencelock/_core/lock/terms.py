@@ -203,7 +203,7 @@ class Terms:
         left.ttl = max(LEAST_SECONDS, min(self.options.first_ttl(), self.ends - now))
         left.lease = min(left.ttl, self.most_at_once)
         left.valid = validity(left.lease)
-        left._ttl, left._ttl_ms = _ttl_words(left.ttl), b"%d" % milliseconds(left.ttl)  # noqa: SLF001 - as far
+        left._ttl, left._ttl_ms = _ttl_words(left.ttl), b"%d" % milliseconds(left.ttl)  # noqa: SLF001 - as in far
         return left
 
     def acquire(self, one: Asked, channel: bytes) -> bytes:
