@@ -11,7 +11,7 @@ from typing import cast
 
 from contestants import Contestant, Pair
 from floors import Wrong, lock_commands
-from floors_asyncio import connect
+from floors_asyncio import Reading, connect
 from wire import Address, dial
 
 TAKEN, GIVEN = b"+OK\r\n", b":1\r\n"
@@ -41,25 +41,18 @@ class Threads(Contestant):
         return Pair(lambda: ask(takes, TAKEN), lambda: ask(gives, GIVEN))
 
 
-class Gathering(asyncio.BufferedProtocol):
-    """One connection of several; the last answer wakes the task.
-
-    A plain Protocol may allocate and free 256 KiB at each read: with five that is half of the time.
-    """
+class Gathering(Reading):
+    """One connection of several; the last answer wakes the task."""
 
     def __init__(self, answers: Answers) -> None:
+        super().__init__()
         self._answers = answers
-        self._buffer = bytearray(64)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.write = cast("asyncio.Transport", transport).write
 
-    def get_buffer(self, sizehint: int) -> bytearray:
-        del sizehint
-        return self._buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self._answers.take(bytes(self._buffer[:nbytes]))
+    def received(self, data: bytes) -> None:
+        self._answers.take(data)
 
 
 class Answers:

@@ -11,6 +11,7 @@ import random
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 
 QUIET = 1.6  # times the floor at its best: above it, the machine was busy with something else
 QUIET_MIN = 3  # with fewer quiet samples than these, all count
@@ -70,6 +71,7 @@ class Plan:
     short: bool = True
     rarely_every: int = 1
     always: Sequence[str] = ()  # others of ours
+    seconds: float = math.inf  # no round begins later, but the first does
 
 
 def alternate(measure: Measure, floor: str, ours: str, peers: Sequence[str], plan: Plan) -> Samples:
@@ -79,7 +81,10 @@ def alternate(measure: Measure, floor: str, ours: str, peers: Sequence[str], pla
     """
     samples = Samples(filtered=plan.short)
     order = random.Random(1)
+    end = monotonic() + plan.seconds
     for number in range(plan.rounds):
+        if number and monotonic() > end:
+            break
         present = [ours, *plan.always, *(peers if number % plan.rarely_every == 0 else ())]
         order.shuffle(present)
         before, fresh = measure(floor), True

@@ -7,8 +7,6 @@ python benchmarks/run.py [--only CASE,...] [--quick] [--json FILE] [--plot FILE]
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import sys
 import time
 import traceback
@@ -16,12 +14,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import head
 import plot
 import report
 from cases import (
     Setting,
     contended,
     elsewhere,
+    far,
     growth,
     handoff,
     hooked,
@@ -37,8 +37,10 @@ from cases import (
     worst_delay,
 )
 from contestants import PEERS
-from servers import Server, serving, version
+from servers import Server, serving
 
+SLOW = ("java-pair", "java-2p8t")  # Maven builds a program: left out of a quick run
+QUICK_PEERS = ("redis-py",)  # most of a run is that each peer opens its connections
 Case = Callable[[Setting], list[report.Result]]
 
 SWEPT, GROWTH = "commands-per-acquisition", "growth"  # the cases that a picture shows
@@ -63,6 +65,8 @@ CASES: dict[str, Case] = {
     "quorum-5": quorum.threads,
     "quorum-5-asyncio": quorum.tasks,
     "elsewhere": elsewhere.case,
+    "far": far.case,
+    "far-quorum-5": far.quorum,
     "hooks": hooked.case,
     "java-pair": java.pair,
     "java-2p8t": java.contended,
@@ -77,19 +81,20 @@ def arguments() -> argparse.Namespace:
     )
     add = parser.add_argument
     add("--only", metavar="CASE,...", help="these cases; all without it")
-    add("--quick", action="store_true", help="fewer rounds, the same method")
+    add("--quick", action="store_true", help="fewer rounds, and redis-py alone of the peers")
     add("--json", metavar="FILE", type=Path, help="write the results there")
     add("--plot", metavar="FILE", type=Path, help="draw rate and fairness over waiters, as SVG")
     add("--plot-growth", metavar="FILE", type=Path, help="draw what grows with what, as SVG")
     add("--url", help="a server to use, redis://HOST:PORT; without it, one is started")
-    add("--peers", metavar="NAME,...", help="these peers; all without it, none with ''")
+    add("--peers", metavar="NAME,...", help="these peers, none with ''")
     add("--slow-ours", metavar="US", type=int, default=0, help="delay each operation of ours")
     add("--check", action="store_true", help="exit with 1 when a target is missed")
     return parser.parse_args()
 
 
-def chosen(only: str | None) -> list[str]:
-    names = [name.strip() for name in only.split(",")] if only else list(CASES)
+def chosen(only: str | None, *, quick: bool) -> list[str]:
+    every = [name for name in CASES if not (quick and name in SLOW)]
+    names = [name.strip() for name in only.split(",")] if only else every
     unknown = [name for name in names if name not in CASES]
     if unknown:
         raise SystemExit(f"no such case: {', '.join(unknown)}; there are {', '.join(CASES)}")
@@ -100,7 +105,7 @@ def setting_of(options: argparse.Namespace, server: Server) -> Setting:
     pids = () if server.pid is None else (server.pid,)
     base = Setting(server.address, pids, options.quick, options.slow_ours)
     if options.peers is None:
-        return base
+        return base._replace(peers=QUICK_PEERS) if options.quick else base
     names = [name.strip() for name in options.peers.split(",") if name.strip()]
     unknown = [name for name in names if name not in PEERS]
     if unknown:
@@ -126,7 +131,7 @@ def run(names: list[str], setting: Setting) -> tuple[list[report.Result], list[s
 
 def draw(case: str, file: Path, rows: list[report.Result], about: dict[str, Any]) -> None:
     """Draw what a case with several sizes has found."""
-    told = f"{about['server']}, Python {about['python']}, {about['cores']} cores, loopback"
+    told = f"{about['server']}, Python {about['python']}, {about['cores']} cores, {about['cpu']}"
     if case == SWEPT:
         (swept,) = (row for row in rows if row.case == SWEPT)
         title = "One lock, 2 to 1,000 waiters in one process"
@@ -138,19 +143,14 @@ def draw(case: str, file: Path, rows: list[report.Result], about: dict[str, Any]
 
 def main() -> int:
     options = arguments()
-    names = chosen(options.only)
+    names = chosen(options.only, quick=options.quick)
     pictures = {SWEPT: options.plot, GROWTH: options.plot_growth}
     names += [case for case, file in pictures.items() if file and case not in names]
     with serving(options.url) as server:
-        about = {
-            "server": version(server.address),
-            "python": platform.python_version(),
-            "cores": os.cpu_count(),
-            "quick": options.quick,
-            "slow_ours_us": options.slow_ours,
-        }
-        print(", ".join(f"{key} {value}" for key, value in about.items()), end="\n\n")
-        rows, failed = run(names, setting_of(options, server))
+        setting = setting_of(options, server)
+        about = head.about(setting)
+        print("\n".join(f"{key}: {value}" for key, value in about.items()), end="\n\n")
+        rows, failed = run(names, setting)
     for case, file in pictures.items():
         if file and case not in failed:
             draw(case, file, rows, about)

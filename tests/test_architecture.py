@@ -22,7 +22,7 @@ FACE = "_handles _io/* _core/* errors options lease status _runtime"
 PACKAGES = {
     "errors": "status _runtime",
     "options": "_runtime",
-    "scripts": "",
+    "scripts": "_runtime",
     "_runtime": "",
     "lease": "_runtime",
     "status": "_runtime",
@@ -34,7 +34,7 @@ PACKAGES = {
     "blocking": FACE,
     "aio": FACE,
     "instrumentation": "_core/* _io/* errors scripts _runtime",
-    "_operator": "blocking _handles _io/* _core/* errors options status",
+    "_operator": "blocking _handles _io/* _core/* errors options status _runtime",
     "closing": "_io/* _runtime options",
     "threads": "",
     "fencelock": "closing threads blocking aio embedded _handles _core/* errors options status"

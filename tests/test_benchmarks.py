@@ -15,6 +15,8 @@ RUN_SECONDS = 170  # a hang; what it takes on a busy machine is less
 CAPACITY_SECONDS = 180
 WHERE = ("on Sentinel", "on a Cluster")
 CASES = ("uncontended-threads", "cli-startup")
+PEERS = ("redis-py", "python-redis-lock", "pottery", "redlock-ng", "walrus", "sherlock", "tooz")
+PEERS += ("aioredlock", "coredis", "redis-fifo-lock", "portalocker")
 FIELDS = {
     "case",
     "unit",
@@ -35,7 +37,8 @@ def told(tmp_path_factory):
     folder = tmp_path_factory.mktemp("benchmarks")
     file = folder / "told.json"
     with Server() as server:
-        ran = run("--only", ",".join(CASES), "--json", file, "--url", server.tcp_url, cwd=folder)
+        words = ["--only", ",".join(CASES), "--peers", ",".join(PEERS), "--json", file]
+        ran = run(*words, "--url", server.tcp_url, cwd=folder)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return json.loads(file.read_text())
 
@@ -54,6 +57,7 @@ def run(*args, cwd=None):
 def test_every_case_tells_all_that_is_promised(told):
     cases = ["uncontended-threads", "uncontended-threads, our bytes", "cli-startup"]
     assert [row["case"] for row in told["cases"]] == cases
+    assert all(told["about"][key] for key in ("cpu", "build", "floor, threads", "floor, asyncio"))
     for row in told["cases"]:
         assert row.keys() >= FIELDS
         assert row["ours"] > 0
@@ -64,11 +68,8 @@ def test_every_case_tells_all_that_is_promised(told):
 
 def test_a_peer_takes_part_or_is_told_with_the_reason(told):
     threads = told["cases"][0]
-    known = {"redis-py", "python-redis-lock", "pottery", "redlock-ng", "walrus", "sherlock", "tooz"}
-    tasks_only = {"aioredlock", "coredis", "redis-fifo-lock"}
 
-    told_of = threads["peers"].keys() | threads["absent"].keys()
-    assert told_of == known | tasks_only | {"portalocker"}
+    assert threads["peers"].keys() | threads["absent"].keys() == {*PEERS}
     assert threads["absent"]["coredis"] == "asyncio only"
     assert all(threads["absent"].values())
 
@@ -76,7 +77,7 @@ def test_a_peer_takes_part_or_is_told_with_the_reason(told):
 @pytest.mark.slow
 def test_what_no_peer_has_is_told_beside_our_lock(tmp_path):
     file = tmp_path / "told.json"
-    cases = "semaphore,rwlock-read,server-cost,elsewhere"
+    cases = "semaphore,rwlock-read,server-cost,elsewhere,far,far-quorum-5"
     ran = run("--only", cases, "--json", file, "--peers", "", cwd=tmp_path)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     rows = {row["case"]: row for row in json.loads(file.read_text())["cases"]}
@@ -90,6 +91,8 @@ def test_what_no_peer_has_is_told_beside_our_lock(tmp_path):
         assert isinstance(rows[case]["met"], bool)
         assert rows[case]["floor"] > 0
     assert {row["ratio_to_floor"] > 0 for row in rows.values()} == {True}
+    for case, ours, floor in (("far-threads", 2, "floor"), ("far-quorum-5", 4, "five sockets")):
+        assert rows[case]["details"]["round trips"] == {"fencelock": ours, floor: 2}
 
 
 @pytest.mark.slow

@@ -31,6 +31,7 @@ from tools import generate_reference
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
 PAGES = sorted([*ROOT.glob("README*.md"), *(ROOT / "docs").rglob("*.md")])
+LINKED = [*PAGES, *(ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
 RUN_SECONDS = 60
 
 
@@ -64,6 +65,14 @@ def name_of(page: Path) -> str:
 def test_every_python_block_compiles(page):
     for block in python_blocks(page):
         compile("\n" * (block.line - 1) + block.text, str(page), "exec")
+
+
+@pytest.mark.parametrize("page", LINKED, ids=name_of)
+def test_no_line_of_code_is_wider_than_a_page_of_the_site(page):
+    """A window of 1280 px shows a hundred characters beside both columns of links."""
+    wide = [line for block in blocks(page) for line in block.text.splitlines() if len(line) > 100]
+
+    assert wide == []
 
 
 @pytest.fixture(scope="module")
@@ -157,6 +166,19 @@ def test_the_index_has_every_page_once_and_the_proofs_apart():
     )
 
 
+def test_every_page_answers_a_question():
+    """So a page that is joined to another, or a section that goes, takes no answer with it.
+
+    Each answer leads to a page, or to a section of one: the test of links looks at that.
+    """
+    docs = ROOT / "docs"
+    answers = set(re.findall(r"\]\(([\w./-]+)[#)]", (docs / "questions.md").read_text()))
+    pages = {page.relative_to(docs).as_posix() for page in ORIGINALS if docs in page.parents}
+    pages -= {page for page in pages if page.startswith("reference/python/")}
+
+    assert pages - answers == {"README.md", "questions.md"}
+
+
 # --- the reference of Python ----------------------------------------------------------------------
 
 NAMED = [getattr(fencelock, name) for name in fencelock.__all__]
@@ -186,8 +208,6 @@ def test_a_page_of_the_reference_that_was_changed_by_hand_is_named(monkeypatch, 
 
 
 # --- links ----------------------------------------------------------------------------------------
-
-LINKED = [*PAGES, *(ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
 
 
 def places(page: Path) -> set[str]:

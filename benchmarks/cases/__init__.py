@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from contestants import ALL_OURS, PEERS, CannotRun
 from crew import Crew, Who
+from measure import Plan
 from monitor import UNCOUNTED
 from wire import Address
+
+QUICK_SECONDS = 2.0
 
 
 class Setting(NamedTuple):
@@ -27,6 +31,11 @@ class Setting(NamedTuple):
 
     def rounds(self, full: int, quick: int) -> int:
         return quick if self.quick else full
+
+    def plan(self, full: int, quick: int, **more: Any) -> Plan:
+        """Return the plan of a case; a quick one ends early on a slow machine."""
+        seconds = QUICK_SECONDS if self.quick else math.inf
+        return Plan(self.rounds(full, quick), seconds=seconds, **more)
 
 
 def counted(setting: Setting) -> tuple[Setting, dict[str, str]]:

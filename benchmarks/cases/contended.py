@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from contest import Tally, hold, probe, shared_page
 from contestants import ALL_OURS, OURS, STRICT, TASKS, THREADS, TOKENS
 from crew import Crew
-from measure import Plan, Samples, alternate
+from measure import Samples, alternate
 from report import Measure, Result, result
 
 from cases import Setting, muster
@@ -66,7 +66,7 @@ def _case(setting: Setting, case: str, ours: str, wanted: Wanted) -> list[Result
         always = () if strict else (STRICT,)
         for name in (TOKENS, ours, *always):  # connections are made once
             hold(crew, setting.who(name, wanted.face), wanted.workers, WARM_SECONDS, page)
-        plan = Plan(setting.rounds(7, 2), short=False, rarely_every=3, always=always)
+        plan = setting.plan(7, 2, short=False, rarely_every=3, always=always)
         samples = alternate(measure, TOKENS, ours, present, plan)
 
     row = result(case, RATE, samples, TOKENS, absent=absent, ours=ours)
@@ -74,11 +74,11 @@ def _case(setting: Setting, case: str, ours: str, wanted: Wanted) -> list[Result
     row.met = bool(row.ratio_to_floor and row.ratio_to_floor >= wanted.at_least)
     if not strict:
         row.details["x strict"] = round(1 / samples.ratio(ours, STRICT), 2)
-    row.details.update(_overlaps(tallies))
+    row.details.update(overlaps(tallies))
     return [row, _fairness(case, ours, samples, tallies, absent)]
 
 
-def _overlaps(tallies: dict[str, list[Tally]]) -> dict[str, Any]:
+def overlaps(tallies: dict[str, list[Tally]]) -> dict[str, Any]:
     """Tell who had two inside at once; that voids a contestant's numbers."""
     broken = {name: sum(one.overlaps for one in told) for name, told in tallies.items()}
     return {"mutual exclusion broken, times": {name: n for name, n in broken.items() if n}}

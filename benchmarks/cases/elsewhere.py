@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contestants import FLOOR, OURS, TASKS, THREADS
 from crew import Crew
-from measure import Plan, alternate
+from measure import alternate
 from report import MICROSECONDS, Result, one_of
 from servers import Server, behind_sentinel, cluster_of_one, serving
 
@@ -41,7 +41,7 @@ def _rows(setting: Setting, face: str, places: dict[str, Server]) -> list[Result
             taken: float = crew.call(0, sample, who[name], CHUNK)
             return taken
 
-        plan = Plan(setting.rounds(100, 20))
+        plan = setting.plan(100, 20)
         samples = alternate(measure, FLOOR, OURS, [SENTINEL, CLUSTER], plan)
     rows = []
     for name in (SENTINEL, CLUSTER):

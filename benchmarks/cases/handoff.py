@@ -10,7 +10,7 @@ from time import monotonic
 from contest import probe
 from contestants import OURS, STRICT, THREADS, TOKENS, Pair, plant
 from crew import Crew, Who, pairs
-from measure import Plan, Samples, alternate
+from measure import Samples, alternate
 from report import MILLISECONDS, Result, judged, one_of, result
 
 from cases import Setting, muster
@@ -65,20 +65,20 @@ def wait(who: Who, count: int) -> list[float]:
 
 def one(setting: Setting) -> list[Result]:
     """One waiter."""
-    samples, absent = _sampled(setting, 1, setting.rounds(60, 8), strict=False)
+    samples, absent = sampled(setting, 1, (60, 8), strict=False)
     return [_row("handoff-1", samples, absent, ONE_TARGET)]
 
 
 def fifty(setting: Setting) -> list[Result]:
     """50 waiters of one client, until all have been served; by default, and strict."""
-    samples, absent = _sampled(setting, 50, setting.rounds(24, 4), strict=True)
+    samples, absent = sampled(setting, 50, (24, 4), strict=True)
     row = _row("handoff-50", samples, absent, FIFTY_TARGET)
     row.details["x strict"] = round(samples.ratio(OURS, STRICT), 2)
     return [row, one_of("handoff-50, strict", MILLISECONDS, samples, STRICT, TOKENS)]
 
 
-def _sampled(
-    setting: Setting, waiters: int, rounds: int, *, strict: bool
+def sampled(
+    setting: Setting, waiters: int, rounds: tuple[int, int], *, strict: bool
 ) -> tuple[Samples, dict[str, str]]:
     jitter = random.Random(1)
     with Crew(2) as crew:
@@ -91,9 +91,8 @@ def _sampled(
 
         for name in (TOKENS, OURS, STRICT):
             measure(name)  # connections are made once
-        plan = Plan(
-            rounds, short=False, rarely_every=setting.rounds(4, 8), always=(STRICT,) * strict
-        )
+        rare = setting.rounds(4, 8)
+        plan = setting.plan(*rounds, short=False, rarely_every=rare, always=(STRICT,) * strict)
         samples = alternate(measure, TOKENS, OURS, present, plan)
     return samples, absent
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contestants import FLOOR, HOOKED, OURS, TASKS, THREADS
 from crew import Crew
-from measure import Plan, alternate
+from measure import alternate
 from report import MICROSECONDS, Result, one_of
 
 from cases import Setting, on_one_core
@@ -30,7 +30,7 @@ def _row(setting: Setting, face: str) -> Result:
             taken: float = crew.call(worker, sample, setting.who(name, face), CHUNK)
             return taken
 
-        plan = Plan(setting.rounds(100, 20))
+        plan = setting.plan(100, 20)
         samples = alternate(measure, FLOOR, OURS, [HOOKED], plan)
     row = one_of(f"a pair with hooks, {face}", MICROSECONDS, samples, HOOKED, FLOOR)
     times = samples.ratio(HOOKED, OURS)

@@ -12,7 +12,7 @@ from typing import Any
 from contest import hold, shared_page
 from contestants import FLOOR, OURS, REDISSON, THREADS, TOKENS
 from crew import Crew
-from measure import Plan, alternate
+from measure import alternate
 from report import MICROSECONDS, Result, result
 
 from cases import Setting
@@ -57,7 +57,7 @@ def pair(setting: Setting) -> list[Result]:
             return float(crew.call(0, sample, setting.who(name, THREADS), CHUNK))
 
         theirs = [THEIRS] if jvms else []
-        plan = Plan(setting.rounds(100, 20), always=[OURS])
+        plan = setting.plan(100, 20, always=[OURS])
         samples = alternate(measure, FLOOR, REDISSON, theirs, plan)
     row = result("java-pair", MICROSECONDS, samples, FLOOR, absent=absent, ours=REDISSON)
     row.details["x our lock"] = round(samples.ratio(REDISSON, OURS), 2)
@@ -89,7 +89,7 @@ def contended(setting: Setting) -> list[Result]:
         theirs = [THEIRS] if jvms else []
         for name in (TOKENS, REDISSON, *theirs):  # connections are made once
             measure(name, WARM_SECONDS)
-        plan = Plan(setting.rounds(7, 3), short=False)
+        plan = setting.plan(7, 3, short=False)
         samples = alternate(measure, TOKENS, REDISSON, theirs, plan)
     row = result("java-2p8t", RATE, samples, TOKENS, absent=absent, ours=REDISSON)
     row.details["mutual exclusion broken, times"] = overlaps

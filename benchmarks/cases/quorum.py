@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from contestants import FIVE_SOCKETS, OURS, TASKS, THREADS
 from crew import Crew
-from measure import Plan, alternate
+from measure import alternate
 from report import MICROSECONDS, Result, judged, result
 from servers import serving
 
@@ -54,7 +54,7 @@ def _case(case: str, setting: Setting, face: str) -> Result:
             taken: float = crew.call(0, sample, five.who(name, face), CHUNK)
             return taken
 
-        plan = Plan(setting.rounds(100, 20))
+        plan = setting.plan(100, 20)
         samples = alternate(measure, FIVE_SOCKETS, OURS, present, plan)
     row = result(case, MICROSECONDS, samples, FIVE_SOCKETS, absent=absent | cannot)
     return judged(row, TARGET)

@@ -8,7 +8,7 @@ from collections import Counter
 
 from contestants import FLOOR, OURS, READER, SEMAPHORE, THREADS
 from crew import Crew, Who
-from measure import Plan, Samples, alternate
+from measure import Samples, alternate
 from monitor import monitored
 from report import Measure, Result, judged, one_of, result
 from wire import Line
@@ -38,7 +38,7 @@ def case(setting: Setting) -> list[Result]:
             crew.call(0, sample, whos[name], PAIRS, math.inf)
             return spent(line, sent[name]) / PAIRS
 
-        plan = Plan(setting.rounds(24, 5))
+        plan = setting.plan(24, 5)
         samples = alternate(measure, FLOOR, OURS, present, plan)
         beside = alternate(measure, OURS, SEMAPHORE, [READER], plan)
     lock = result("server-cost", UNIT, samples, FLOOR, absent=absent | uncounted)

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 
 from contestants import FLOOR, OURS
-from measure import Plan, alternate
+from measure import alternate
 from report import MILLISECONDS, Result, result
 from slow import BUSY
 from wire import Line
@@ -38,7 +38,7 @@ def case(setting: Setting) -> list[Result]:
 
         measure(OURS)
         peers = [name for name in commands if name not in {OURS, FLOOR}]
-        samples = alternate(measure, FLOOR, OURS, peers, Plan(setting.rounds(40, 10)))
+        samples = alternate(measure, FLOOR, OURS, peers, setting.plan(40, 10))
     more_ms = samples.over_floor(OURS) * 1e3
     row = result(
         "cli-startup",

@@ -19,7 +19,7 @@ from contestants import (
     plant,
 )
 from crew import Crew, Who, loop_of, pairs
-from measure import Plan, Samples, alternate
+from measure import Samples, alternate
 from report import MICROSECONDS, Measure, Result, judged, one_of, result
 
 from cases import Setting, muster, on_one_core
@@ -28,7 +28,7 @@ CHUNK = 50  # pairs of one sample
 TASKS_MANY = 100
 TURNS_EACH = 10
 SAMPLE_SECONDS = 0.1  # a sample ends then: some peers take as long for one pair
-THREADS_TARGET, TASKS_TARGET, UVLOOP_TARGET = 1.6, 1.5, 1.6  # times the floor
+THREADS_TARGET, TASKS_TARGET, UVLOOP_TARGET = 1.6, 1.8, 1.8  # times the floor
 BYTES_TARGET = 1.2  # times the floor: what of that is the server's and the network's
 MANY_TARGET = 6  # times redis-py's rate
 
@@ -136,7 +136,7 @@ def _sampled(
         taken: float = crew.call(0, sample, setting.who(name, face, loop), CHUNK)
         return taken
 
-    plan = Plan(setting.rounds(150, 20), always=always)
+    plan = setting.plan(150, 20, always=always)
     return alternate(measure, FLOOR, OURS, present, plan), absent
 
 
@@ -153,7 +153,7 @@ def many_locks(setting: Setting) -> list[Result]:
             )
             return taken
 
-        plan = Plan(setting.rounds(24, 4), rarely_every=setting.rounds(3, 2))
+        plan = setting.plan(24, 4, rarely_every=setting.rounds(3, 2))
         samples = alternate(measure, SHARED_FLOOR, OURS, present, plan)
     row = result(
         "asyncio-100-locks",
@@ -187,7 +187,7 @@ def beside_our_lock(case: str, name: str, face: str, setting: Setting) -> Result
             taken: float = crew.call(0, sample, setting.who(each, face), CHUNK)
             return taken
 
-        plan = Plan(setting.rounds(100, 20))
+        plan = setting.plan(100, 20)
         samples = alternate(measure, FLOOR, name, [OURS], plan)
     row = one_of(case, MICROSECONDS, samples, name, FLOOR)
     row.details["our lock"] = f"{samples.median(OURS) * 1e6:.3g} us"

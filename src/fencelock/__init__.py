@@ -6,17 +6,14 @@ Threads: ``Client``. asyncio: ``AsyncClient``. Shell: ``fencelock run NAME -- CM
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # signal itself takes a tenth of the start
-import sys as _sys
+
+from fencelock._runtime.typed import TYPE_CHECKING, Any
+from fencelock._runtime.typed import in_command as _in_command
 
 # The command, while it starts, answers Ctrl-C as a shell's own commands do: it ends, without a
 # traceback. ``cli.main`` takes Python's own answer back.
-_program = _sys.orig_argv[1:3]
-if (
-    _program == ["-m", "fencelock"] or "".join(_program[:1]).endswith("/fencelock")
-) and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+if _in_command() and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
-
-from typing import TYPE_CHECKING, Any
 
 from fencelock import errors as _errors
 from fencelock.errors import *  # noqa: F403 - its ``__all__`` says what that is

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
 
 from fencelock import options
 from fencelock._core import events
@@ -25,6 +24,7 @@ from fencelock._core.types import Args, Keys, NoReply
 from fencelock._handles import handle
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking
+from fencelock._runtime.typed import TYPE_CHECKING, Any, cast
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock
 from fencelock.errors import FencelockError, LeaseLost, ServerError

@@ -27,9 +27,9 @@ server: whether a semaphore's request has more permits than the limit in force.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 from fencelock._runtime.records import NamedTuple
+from fencelock._runtime.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fencelock.status import HolderStatus

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 from fencelock._runtime import process
 from fencelock._runtime.hints import Elsewhere, unnamed
+from fencelock._runtime.typed import TYPE_CHECKING, Any
 
 
 @unnamed

@@ -5,24 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, Never, Protocol, TypeAlias, TypeVar
 
 from fencelock._runtime.dates import UTC, datetime, timedelta
 from fencelock._runtime.records import NamedTuple
-
-if TYPE_CHECKING:
-    from typing import TypedDict
-else:
-
-    class TypedDict:
-        """Stands for ``typing.TypedDict``, which compiles each annotation: a millisecond per start.
-
-        When the program runs, the options are only texts, in the overloads of decorators.
-        """
-
-        def __init_subclass__(cls, *, total: bool) -> None:
-            super().__init_subclass__()
-
+from fencelock._runtime.typed import (
+    Any,
+    Final,
+    Generic,
+    Never,
+    Protocol,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+)
 
 Seconds = float | timedelta
 

@@ -9,8 +9,7 @@ Rules of this file (I2):
 
 from __future__ import annotations
 
-from typing import Final
-
+from fencelock._runtime.typed import Final
 from fencelock.scripts.constants import HEARTBEAT_US, LIVENESS_TIMEOUT_US
 
 # Clock rates of two machines differ by far less than 1 %; 2 ms cover the server's millisecond

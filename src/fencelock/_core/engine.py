@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import chain
-from typing import Any, TypeVar
 
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import LockKeys
@@ -30,6 +29,7 @@ from fencelock._core.round_trips import CALL_TRIPS, RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, NoReply, Reply
 from fencelock._core.wire import Replicas
+from fencelock._runtime.typed import Any, TypeVar
 from fencelock.errors import FencelockError
 
 T = TypeVar("T")

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
 
 from fencelock._core.port import Port
 from fencelock._core.types import NoReply
+from fencelock._runtime.typed import Any, ParamSpec, TypeVar
 from fencelock.errors import (
     ClientClosed,
     FencelockError,

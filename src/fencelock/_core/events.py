@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fencelock._core.description import HeldBy, described
 from fencelock._core.keys import LockKeys
@@ -25,6 +24,7 @@ from fencelock._core.wire import Wire
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import inside, put_off
 from fencelock._runtime.records import NamedTuple
+from fencelock._runtime.typed import TYPE_CHECKING, Any, Final, Protocol
 from fencelock.errors import Deadlock
 from fencelock.lease import fence_of
 

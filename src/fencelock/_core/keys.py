@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import count
-from typing import Final
+
+from fencelock._runtime.typed import Final
 
 KINDS: Final = ("record", "queue", "alive", "holds", "revoked")
 SIGNAL_KINDS: Final = ("watch", "ids", "places")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
 
 from fencelock._core.wire import Wire
+from fencelock._runtime.typed import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from fencelock._core.deadlock.unit_waits import UnitWaits

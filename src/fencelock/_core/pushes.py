@@ -10,7 +10,6 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
 
 from fencelock._core.deadlock.unit_waits import arrived
 from fencelock._core.lock.hold import lose
@@ -18,6 +17,7 @@ from fencelock._core.lock.tenure import asked, recall, revoke
 from fencelock._core.port import Port
 from fencelock._core.seat import Seat
 from fencelock._runtime.log import log
+from fencelock._runtime.typed import Final
 
 Find = Callable[[bytes], "Seat | None"]
 

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from math import inf
-from typing import Any, Generic, NoReturn, TypeVar
 
 from fencelock._core.deadlines import retry_delay
 from fencelock._core.port import Port
 from fencelock._core.seat import Seat
 from fencelock._core.types import DEMOTED, Args, Demoted, Keys, NoReply, Reply
 from fencelock._runtime.log import log
+from fencelock._runtime.typed import Any, Generic, NoReturn, TypeVar
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.scripts import Script
 

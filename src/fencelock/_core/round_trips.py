@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import Any, Final
 
 from fencelock._core.deadlines import SILENT_SECONDS
+from fencelock._runtime.typed import Any, Final
 
 # Longer round trips are noted: the shortest bound, a quorum's ``node_timeout``, is three of these.
 NOTED_SECONDS: Final = 0.015

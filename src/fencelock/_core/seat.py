@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from fencelock._core.keys import LockKeys
 from fencelock._core.types import NoReply, Reply
 from fencelock._runtime.records import NamedTuple
+from fencelock._runtime.typed import Any
 from fencelock.errors import FencelockError, ServerError
 
 

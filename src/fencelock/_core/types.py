@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from fencelock._runtime.typed import Any
 from fencelock.errors import ClientClosed, ServerError
 from fencelock.scripts import Script
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import Any, Protocol, TypeVar
 
 from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Call, Keys, Reply
+from fencelock._runtime.typed import Any, Protocol, TypeVar
 from fencelock.scripts import Script
 
 T = TypeVar("T")

@@ -21,11 +21,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from types import CodeType, FrameType, FunctionType
-from typing import Any, Final, TypeVar
 
 from fencelock._core.lock.hold import joined
 from fencelock._runtime import process
 from fencelock._runtime.log import log
+from fencelock._runtime.typed import Any, Final, TypeVar
 from fencelock.errors import FencelockError, LeaseLost
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -17,7 +17,6 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any, TypeAlias, TypeVar
 
 from fencelock import options
 from fencelock._core import events
@@ -34,6 +33,7 @@ from fencelock._runtime.dates import datetime
 from fencelock._runtime.hints import calling_level
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import outside
+from fencelock._runtime.typed import Any, TypeAlias, TypeVar
 from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
 from fencelock.options import LeaseOptions, Poll, Queue, Seconds, Wait
 

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, TypeVar
 
 from fencelock._runtime.clock import now
 from fencelock._runtime.mutex import OneShotLatch, mutex, started
 from fencelock._runtime.process import in_copies
+from fencelock._runtime.typed import Any, Generic, TypeVar
 
 T = TypeVar("T")
 

@@ -10,11 +10,11 @@ import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
 
 from fencelock._core.types import DEMOTED, Demoted, NoReply, Reply
 from fencelock._runtime.clock import now
 from fencelock._runtime.descriptors import own
+from fencelock._runtime.typed import TYPE_CHECKING, Any, Protocol
 from fencelock.errors import FencelockError, ServerError, ServerUnreachable, ServerUnsuitable
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ import socket
 import struct
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
 
 from fencelock._core.round_trips import NOTED_SECONDS, RoundTrips
 from fencelock._core.types import DEMOTED, NoReply, Reply
@@ -38,6 +37,7 @@ from fencelock._io.wire import (
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.descriptors import own
 from fencelock._runtime.process import mark, patched
+from fencelock._runtime.typed import Any
 from fencelock.errors import ServerError
 
 RECV_BYTES = 65536

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import select
-from typing import Any, Final, Protocol
+
+from fencelock._runtime.typed import Any, Final, Protocol
 
 POLLIN: Final[int] = getattr(select, "POLLIN", 1)
 POLLOUT: Final[int] = getattr(select, "POLLOUT", 4)  # it is connected, or cannot be

@@ -16,7 +16,8 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final
+
+from fencelock._runtime.typed import Any, Final
 
 # What asyncio calls the threads of a loop's own pool.
 ASYNCIO: Final = "asyncio_"

@@ -18,7 +18,6 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count
 from math import inf
-from typing import Any
 from weakref import ref
 
 from fencelock._core.lock.attempt import Attempt
@@ -41,6 +40,7 @@ from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import catch_up, put_off_work, started
+from fencelock._runtime.typed import Any
 from fencelock.errors import NotRenewable, ServerError
 from fencelock.scripts import Script
 

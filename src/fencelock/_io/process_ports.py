@@ -24,7 +24,6 @@ from contextlib import AbstractContextManager, suppress
 from functools import partial
 from itertools import count
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakValueDictionary, ref
 
 from fencelock._core.deadlock.unit_waits import UnitWaits
@@ -45,6 +44,7 @@ from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.log import listed, log
 from fencelock._runtime.records import NamedTuple
 from fencelock._runtime.server_info import facts
+from fencelock._runtime.typed import TYPE_CHECKING, Any, Final, TypeVar
 from fencelock.errors import FencelockError
 from fencelock.scripts import Script
 

@@ -22,7 +22,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from math import inf
-from typing import Any, Protocol
 from weakref import ref
 
 from fencelock._core.deadlines import PING_SECONDS, PONG_SECONDS, QUIET_SECONDS, retry_delay
@@ -39,6 +38,7 @@ from fencelock._io.threads import run_blocking
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import catch_up, mutex, started
+from fencelock._runtime.typed import Any, Protocol
 from fencelock.errors import FencelockError
 
 # How long the thread stays without a lease: locks taken in a row then share one thread.

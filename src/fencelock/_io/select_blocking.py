@@ -6,12 +6,11 @@ Only that one is loaded: a command of the shell needs no asyncio.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from fencelock._io.process_ports import ClientOptions
 from fencelock._io.sources import kinds
 from fencelock._io.sources.resolve import quorum_source, resolve
 from fencelock._runtime.process import patched
+from fencelock._runtime.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fencelock._io.port_blocking import BlockingPort

@@ -7,13 +7,13 @@ import threading
 import warnings
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, TypeVar
 
 from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.hints import calling_level
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import catch_up, put_off, put_off_work, refuse, started
 from fencelock._runtime.process import mark, notice
+from fencelock._runtime.typed import Any, TypeVar
 
 T = TypeVar("T")
 

@@ -6,12 +6,11 @@ installed, or would turn the GIL on, ``resp.py`` does what it does.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
 
 from fencelock._core.types import DEMOTED
+from fencelock._runtime.typed import TYPE_CHECKING, Any, Final
 from fencelock.errors import (
     ServerDenied,
     ServerError,
@@ -197,21 +196,21 @@ def accepted(replies: Sequence[Any]) -> Sequence[Any]:
 
 def _unknown(text: str, code: str) -> ServerError:
     """Return the error for a reply without a code that is known here."""
-    absent = re.search(r"unknown command [`']([^`']+)", text)
-    need = absent and _NEEDS.get(absent[1].lower())
-    if not (absent and need):
+    absent = _quoted(text, "unknown command")
+    need = _NEEDS.get(absent.lower())
+    if not need:
         return ServerError(f"the server answered with an error: {text}", code=code)
     # The rest of such a reply quotes the command: a digest, or a whole script.
     said = text.partition(", with args")[0]
-    return ServerUnsuitable(f"the server has no {absent[1].upper()}: {need} ({said})", code=code)
+    return ServerUnsuitable(f"the server has no {absent.upper()}: {need} ({said})", code=code)
 
 
 def _lacking(text: str) -> str:
     """Return the permission that is missing after this NOPERM, and where to find the whole rule."""
-    named = re.search(r"run the '([^']+)' command", text)
+    named = _quoted(text, "run the")
     if named:
-        need = _NEEDS.get(named[1])
-        return f"the user lacks +{named[1]}: {need + '; ' if need else ''}{_DOCTOR}"
+        need = _NEEDS.get(named)
+        return f"the user lacks +{named}: {need + '; ' if need else ''}{_DOCTOR}"
     if "access" in text:
         for word, pattern in _PLACES:
             if word in text:
@@ -227,7 +226,11 @@ def _code(text: str) -> str:
     for words, code in _TEXTS:
         if words in lowered:
             return code
-    # Compiled here: most programs never see such an error, and all of them import this module.
-    codes = "|".join(rf"\b{code}\b" for kind, _ in _KINDS for code in kind)
-    found = re.search(codes, text)
-    return found[0] if found else first
+    codes = {code for kind, _ in _KINDS for code in kind}
+    parts = "".join(letter if letter.isalnum() else " " for letter in text).split()
+    return next((part for part in parts if part in codes), first)
+
+
+def _quoted(text: str, before: str) -> str:
+    """Return the quoted word that follows these, or nothing; some servers begin it with a `."""
+    return text.replace("`", "'").partition(f"{before} '")[2].partition("'")[0]

@@ -5,7 +5,7 @@ Python 3.11 first defines all of them in Python, and a command of the shell woul
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from fencelock._runtime.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from datetime import UTC, datetime, timedelta

@@ -15,10 +15,10 @@ Rules of this file:
 from __future__ import annotations
 
 import os
-from typing import Any, TypeVar
 from weakref import WeakSet
 
 from fencelock._runtime.process import in_copies
+from fencelock._runtime.typed import Any, TypeVar
 
 T = TypeVar("T")
 

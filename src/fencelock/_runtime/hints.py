@@ -15,9 +15,9 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import update_wrapper, wraps
 from types import FunctionType
-from typing import Any, Final, Never, TypeVar
 
 from fencelock._runtime.must_await import must_await
+from fencelock._runtime.typed import Any, Final, Never, TypeVar
 
 # As in ``inspect``, which takes long to import.
 _CO_COROUTINE: Final = 0x80

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, Self
+
+from fencelock._runtime.typed import Any, Self
 
 
 class Later(str):

@@ -13,7 +13,8 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+
+from fencelock._runtime.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from logging import Logger

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Generator
 from functools import update_wrapper
 from types import CoroutineType, FunctionType, MethodType
-from typing import Any, Final
+
+from fencelock._runtime.typed import Any, Final
 
 # The methods that say yes or no.
 ASKING: Final = ("acquire", "campaign", "is_set", "locked", "owned", "wait")

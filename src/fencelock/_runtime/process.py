@@ -18,9 +18,9 @@ import mmap
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, Never, Protocol, SupportsIndex, TypeVar
 
 from fencelock._runtime.hints import elsewhere
+from fencelock._runtime.typed import Any, Never, Protocol, SupportsIndex, TypeVar
 
 _MADV_WIPEONFORK = 18  # of Linux; ``mmap`` does not name it
 Work = TypeVar("Work", bound=Callable[[], object])

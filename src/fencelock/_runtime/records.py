@@ -7,7 +7,7 @@ class.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from fencelock._runtime.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from typing import NamedTuple

@@ -15,12 +15,12 @@ import contextlib
 import sys
 import warnings
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fencelock._core.lock.hold import joined
 from fencelock._handles.body import Body
 from fencelock._io import tasks
 from fencelock._io.select_asyncio import LoopPorts
+from fencelock._runtime.typed import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from fencelock._core.look.history import Recorder

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
@@ -15,6 +14,7 @@ from fencelock._runtime import process
 from fencelock._runtime.dates import datetime
 from fencelock._runtime.hints import absent, with_hints
 from fencelock._runtime.later import Later
+from fencelock._runtime.typed import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 from fencelock.aio.caller import ASYNCHRONOUS, later, opened, result_of, task_now
 from fencelock.aio.factories import AsyncFactories
 from fencelock.aio.lease import AsyncHold, AsyncLease

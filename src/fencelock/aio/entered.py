@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
@@ -11,6 +10,7 @@ from fencelock._handles.body import UNSURE, Body, from_first_instruction, raise_
 from fencelock._io.port_asyncio import AioPort
 from fencelock._runtime.hints import unnamed
 from fencelock._runtime.process import ProcessBound
+from fencelock._runtime.typed import Any
 from fencelock.aio.caller import caller, was_stopped, watch
 from fencelock.aio.lease import AsyncLease
 from fencelock.errors import FencelockError

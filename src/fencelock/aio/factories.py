@@ -14,7 +14,6 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
 
 from fencelock import options
 from fencelock._core.keys import LockKeys, SignalKeys
@@ -23,6 +22,7 @@ from fencelock._io.port_asyncio import AioPort
 from fencelock._runtime.dates import datetime
 from fencelock._runtime.later import Later
 from fencelock._runtime.process import ProcessBound
+from fencelock._runtime.typed import TYPE_CHECKING, Any, Literal
 from fencelock.aio.caller import ASYNCHRONOUS
 from fencelock.aio.lease import AsyncHold, AsyncLease, AsyncMultiLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock

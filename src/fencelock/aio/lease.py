@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from fencelock import options
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import renew_now
 from fencelock._handles.multi_lease import BaseMultiLease
+from fencelock._runtime.typed import cast
 from fencelock.aio.caller import in_loop_of
 from fencelock.lease import BaseLease
 from fencelock.options import Seconds

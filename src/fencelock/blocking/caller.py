@@ -6,11 +6,11 @@ As ``aio/caller.py``, name for name; all other files of this folder are generate
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.select_blocking import port_for
 from fencelock._io.threads import later, run_blocking
+from fencelock._runtime.typed import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from fencelock._core.look.history import Recorder

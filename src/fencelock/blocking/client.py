@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
@@ -17,6 +16,7 @@ from fencelock._runtime import process
 from fencelock._runtime.dates import datetime
 from fencelock._runtime.hints import absent, with_hints
 from fencelock._runtime.later import Later
+from fencelock._runtime.typed import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 from fencelock.blocking.caller import ASYNCHRONOUS, later, opened, result_of
 from fencelock.blocking.factories import Factories
 from fencelock.blocking.lease import BlockingHold, Lease

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._handles.body import UNSURE, Body, from_first_instruction, raise_release_error
@@ -12,6 +10,7 @@ from fencelock._io.port_blocking import BlockingPort
 from fencelock._runtime import process
 from fencelock._runtime.hints import unnamed
 from fencelock._runtime.process import ProcessBound
+from fencelock._runtime.typed import Any
 from fencelock.blocking.caller import was_stopped, watch
 from fencelock.blocking.lease import Lease
 from fencelock.errors import FencelockError

@@ -15,7 +15,6 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
 
 from fencelock import options
 from fencelock._core.keys import LockKeys, SignalKeys
@@ -24,6 +23,7 @@ from fencelock._io.port_blocking import BlockingPort
 from fencelock._runtime.dates import datetime
 from fencelock._runtime.later import Later
 from fencelock._runtime.process import ProcessBound
+from fencelock._runtime.typed import TYPE_CHECKING, Any
 from fencelock.blocking.caller import ASYNCHRONOUS
 from fencelock.blocking.lease import BlockingHold, Lease, MultiLease
 from fencelock.blocking.lock import Lock, RLock

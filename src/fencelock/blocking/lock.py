@@ -6,7 +6,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Never
 
 from fencelock import options
 from fencelock._core.lock.acquire import acquire
@@ -29,6 +28,7 @@ from fencelock._runtime.hints import (
     refuse_options,
     unnamed,
 )
+from fencelock._runtime.typed import TYPE_CHECKING, Any, Never
 from fencelock.blocking.caller import (
     home_of,
 )

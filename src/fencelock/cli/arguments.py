@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any, Final
 
 from fencelock import options
+from fencelock._runtime.typed import Any, Final
 from fencelock.cli import COMMANDS
 from fencelock.cli.exits import BadValueError
 from fencelock.cli.output import human
 
-_UNITS: Final = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+# In this order an ending is looked for.
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
 Arguments = Any  # a namespace, whose attributes have no types anyway
-_DURATION: Final = r"(\d+(?:\.\d+)?|\.\d+)(ms|s|m|h|d|)"  # compiled when it is first used
 
 
 class Option:
@@ -222,10 +221,13 @@ def add_label(made: Parser) -> None:
 
 def duration(text: str) -> float:
     """Return the seconds of ``90``, ``1.5s``, ``500ms``, ``2m``, ``1h`` or ``1d``."""
-    match = re.fullmatch(_DURATION, text.strip())
-    if match is None:
+    said = text.strip()
+    unit = next(each for each in _UNITS if said.endswith(each))
+    number = said.removesuffix(unit)
+    whole, point, part = number.partition(".")
+    if not (whole + part).isdecimal() or (point and not part):
         raise BadValueError(f"{text!r} is not a duration: write 90, 1.5s, 500ms, 2m, 1h or 1d")
-    seconds = float(match[1]) * _UNITS[match[2]]
+    seconds = float(number) * _UNITS[unit]
     if seconds > options.TTL_MAX:
         raise BadValueError(f"{text!r} is more than ten years")
     return seconds

@@ -11,9 +11,9 @@ import errno
 import os
 import sys
 from collections.abc import Callable
-from typing import Final, NoReturn
 
 from fencelock import errors
+from fencelock._runtime.typed import Final, NoReturn
 from fencelock.errors import FencelockError
 
 USAGE: Final = 64

@@ -10,8 +10,8 @@ import os
 import signal
 from collections.abc import Callable
 from types import FrameType
-from typing import Final, Self
 
+from fencelock._runtime.typed import Final, Self
 from fencelock.cli.exits import Interrupted
 
 

@@ -6,7 +6,8 @@ import contextlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Final
+
+from fencelock._runtime.typed import Final
 
 _MINUTE: Final = 60
 _HOUR: Final = 3600

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from fencelock._operator import Operator
 from fencelock._runtime.clock import now
 from fencelock._runtime.log import log
 from fencelock._runtime.process import environment_url, user
+from fencelock._runtime.typed import TYPE_CHECKING, Any, Final, Self, TypeVar
 from fencelock.blocking.client import Client
 from fencelock.cli import arguments, collect_garbage
 from fencelock.cli.arguments import Arguments

@@ -11,8 +11,8 @@ import os
 import socket
 import sys
 import threading
-from typing import TYPE_CHECKING, Final, Self
 
+from fencelock._runtime.typed import TYPE_CHECKING, Final, Self
 from fencelock.cli.output import columns, human, to_stderr, visible
 from fencelock.errors import AcquireTimeout, FencelockError
 

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
+from fencelock._runtime.typed import Any
 from fencelock.scripts import constants
 from fencelock.scripts.layout import pattern
 

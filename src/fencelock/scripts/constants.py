@@ -6,7 +6,7 @@ values in place of their names.
 
 from __future__ import annotations
 
-from typing import Final
+from fencelock._runtime.typed import Final
 
 # The version of the layout of the keys: their names, and the forms of what they hold. It goes up
 # when a kind of object gets a form that the version before cannot read;

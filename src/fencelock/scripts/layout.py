@@ -6,7 +6,7 @@ captures the holder of a record whose word ``owned`` is 2. Python reads them by 
 
 from __future__ import annotations
 
-from typing import Final
+from fencelock._runtime.typed import Final
 
 _OPTIONS = "ttl:(%d+) handoff_ttl:(%d+) {} client:(%S+) info:(.*)"
 _WAITER = "waiter:(%S+) holder:(%S+) channel:(%S+)"

@@ -43,7 +43,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from fencelock._core.description import described
@@ -52,6 +51,7 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import SHARES
 from fencelock._runtime.log import log
 from fencelock._runtime.records import NamedTuple
+from fencelock._runtime.typed import TYPE_CHECKING, Any, Final
 from fencelock.errors import Blocked, Deadlock
 from fencelock.scripts import ANSWER
 

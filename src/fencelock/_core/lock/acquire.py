@@ -24,7 +24,6 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 from fencelock._core import events
 from fencelock._core.deadlines import BATCHES
@@ -44,6 +43,7 @@ from fencelock._core.retry import again, answer_by, give_up, passes
 from fencelock._core.seat import Stray
 from fencelock._core.types import Call, Demoted, NoReply, Reply, closed
 from fencelock._runtime.log import log
+from fencelock._runtime.typed import Any
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.scripts import HEARTBEAT
 

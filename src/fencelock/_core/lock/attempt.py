@@ -25,7 +25,6 @@ Rules of this file (I9):
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Any
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, handoff_deadline
 from fencelock._core.description import HeldBy
@@ -36,6 +35,7 @@ from fencelock._core.seat import Seat, Stray
 from fencelock._core.types import Reply
 from fencelock._runtime import process
 from fencelock._runtime.records import NamedTuple
+from fencelock._runtime.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fencelock._core.deadlock.unit_waits import UnitWait

@@ -16,7 +16,6 @@ Rules of this file (I2, I8):
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
 
 from fencelock._core import events
 from fencelock._core.deadlines import (
@@ -30,6 +29,7 @@ from fencelock._core.lock.terms import Asked, Terms
 from fencelock._core.seat import Stray
 from fencelock._runtime import process
 from fencelock._runtime.records import NamedTuple
+from fencelock._runtime.typed import TYPE_CHECKING, Any, Protocol
 from fencelock.errors import LeaseLost, NotHeld
 from fencelock.lease import BaseLease, fence_of
 

@@ -19,7 +19,6 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from fencelock._core import events
 from fencelock._core.deadlines import retry_delay
@@ -31,6 +30,7 @@ from fencelock._core.retry import ask, command, passes
 from fencelock._core.seat import Seat
 from fencelock._core.types import DEMOTED, Call, Reply
 from fencelock._runtime.log import listed, log
+from fencelock._runtime.typed import Any
 from fencelock.errors import (
     FencelockError,
     LeaseLost,

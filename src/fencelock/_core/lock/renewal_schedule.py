@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain, islice
 from math import inf
-from typing import TYPE_CHECKING
 
 from fencelock._core.lock.hold import Hold
+from fencelock._runtime.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fencelock._core.lock.tenure import Tenure

@@ -10,13 +10,13 @@ from collections.abc import Hashable, Sequence
 from copy import copy
 from functools import lru_cache
 from math import ceil, inf
-from typing import TYPE_CHECKING, Self
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.keys import LockKeys
 from fencelock._core.seat import Stray
 from fencelock._core.types import Call
 from fencelock._runtime import process
+from fencelock._runtime.typed import TYPE_CHECKING, Self
 from fencelock.errors import ServerUnreachable
 from fencelock.options import LeaseOptions
 from fencelock.scripts import (
@@ -203,7 +203,7 @@ class Terms:
         left.ttl = max(LEAST_SECONDS, min(self.options.first_ttl(), self.ends - now))
         left.lease = min(left.ttl, self.most_at_once)
         left.valid = validity(left.lease)
-        left._ttl, left._ttl_ms = _ttl_words(left.ttl), b"%d" % milliseconds(left.ttl)  # noqa: SLF001 - as far
+        left._ttl, left._ttl_ms = _ttl_words(left.ttl), b"%d" % milliseconds(left.ttl)  # noqa: SLF001 - as in far
         return left
 
     def acquire(self, one: Asked, channel: bytes) -> bytes:

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from heapq import nsmallest
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fencelock._core.deadlines import (
     FOREIGN_LATER_SECONDS,
@@ -28,6 +27,7 @@ from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.terms import Asked
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call
+from fencelock._runtime.typed import TYPE_CHECKING, Any, TypeAlias
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """What people ask: who holds and who waits, now and before. The engine works without it."""
 
-from typing import Final
+from fencelock._runtime.typed import Final
 
 # How many waiters and holders of a lock are listed.
 LISTED: Final = 100

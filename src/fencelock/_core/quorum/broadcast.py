@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Sequence
 from math import ceil, inf
-from typing import Protocol, TypeVar
 
 from fencelock._core.deadlines import DRIFT_RATE
 from fencelock._core.keys import LockKeys
@@ -34,6 +33,7 @@ from fencelock._core.quorum.membership import (
 from fencelock._core.seat import Question
 from fencelock._core.types import Args, Call, NoReply, Reply, closed
 from fencelock._runtime.log import log
+from fencelock._runtime.typed import Protocol, TypeVar
 from fencelock.errors import (
     ClientClosed,
     FencelockError,

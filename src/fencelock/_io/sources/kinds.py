@@ -8,7 +8,6 @@ that is made meanwhile has one such server.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fencelock._io.sources.url import (
     OPTIONS,
@@ -19,6 +18,7 @@ from fencelock._io.sources.url import (
     used_options,
 )
 from fencelock._runtime.records import NamedTuple
+from fencelock._runtime.typed import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from fencelock._topology.sentinel import SentinelService

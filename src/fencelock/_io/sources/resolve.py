@@ -12,9 +12,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from fencelock._core.types import NoReply
 from fencelock._io.sources.kinds import Bridged, Cloned, Direct, One, Source, one_server, tls
@@ -29,6 +27,7 @@ from fencelock._io.sources.url import (
 from fencelock._runtime.clock import now
 from fencelock._runtime.process import environment_url
 from fencelock._runtime.records import NamedTuple
+from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import ServerUnreachable
 
 if TYPE_CHECKING:
@@ -155,6 +154,8 @@ def split(urls: str) -> list[str]:
     """
     if "," not in urls and len(urls.split()) <= 1:  # the usual case needs no pattern
         return [urls.strip()]
+    import re  # noqa: PLC0415 - takes longer to import than all of this folder
+
     return re.split(r"[\s,]+(?=[A-Za-z][A-Za-z0-9+.-]*://)", urls.strip())
 
 

@@ -16,10 +16,10 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
 
 from fencelock._operator import ActingFor, leave, loss_of, observe, validity
 from fencelock._runtime.clock import now
+from fencelock._runtime.typed import TYPE_CHECKING, Any, Final
 from fencelock.cli import arguments, exits
 from fencelock.cli.arguments import Arguments
 from fencelock.cli.os_signals import SignalHandlers

@@ -33,10 +33,10 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from typing import NoReturn
 
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.records import NamedTuple
+from fencelock._runtime.typed import NoReturn
 from fencelock.cli import collect_garbage
 from fencelock.cli.exits import NOT_EXECUTABLE, NOT_FOUND, SIGNALLED
 from fencelock.cli.run.process_tree import SUPERVISOR_NAME, ProcessTree

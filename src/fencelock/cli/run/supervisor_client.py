@@ -10,10 +10,10 @@ import os
 import select
 import signal
 import socket
-from typing import Final
 
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.records import NamedTuple
+from fencelock._runtime.typed import Final
 from fencelock.cli.run import supervisor
 
 # The command gets KILL this long before the deadline at least, so that it is gone by then: on a
