@@ -3,6 +3,7 @@
 import gc
 import itertools
 import threading
+import weakref
 
 import pytest
 
@@ -32,6 +33,26 @@ def test_a_client_that_is_dropped_ends_at_once(server, prefix):
         with fencelock.Client(server.url, key_prefix=prefix).lock("x"):
             assert len(renewing()) >= 1
     until(lambda: not renewing(), "the renewal threads have ended")
+
+
+def dropped(server, prefix):
+    """Drop a client that keeps a lease, and return its port."""
+    client = fencelock.Client(server.url, key_prefix=prefix)
+    lock = client.lock("x", linger=0.5)
+
+    def keeps():
+        with lock:
+            pass
+        return bool(client._port.lines.holders)
+
+    until(keeps, "its lease is kept")
+    return weakref.ref(client._port)
+
+
+@pytest.mark.usefixtures("_lingers")
+def test_a_client_that_keeps_a_lease_ends_at_once(server, prefix):
+    """Nothing that is kept refers to its client."""
+    assert dropped(server, prefix)() is None
 
 
 @pytest.mark.usefixtures("_lingers")

@@ -143,12 +143,12 @@ SEEDS = (
         Statement(
             "tenure.give_up",
             """
-            if asks is not None and not self.leaves(asks):
+            if asks is not None and not self.leaves(port, asks):
                 asks.drop(port)
             """,
             """
             if asks is not None:
-                self.leaves(asks)
+                self.leaves(port, asks)
                 asks.drop(port)
             """,
         ),

@@ -124,7 +124,7 @@ async def queue(port: Port, attempt: Attempt, grant: Grant | None = None) -> Gra
             raise too_late(asks.ttl)
         asks.forget()
         grant = None
-    if not attempt.leaves(asks):
+    if not attempt.leaves(port, asks):
         await _leave(port, asks)
         attempt.saw(asks.seen)
         asks.depart(port)

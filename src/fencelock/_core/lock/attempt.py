@@ -251,25 +251,25 @@ class Attempt(Seat, Asked):
             self.hold = None  # not before: a second call releases it again, which does no harm
         if self.whole is not None:
             self.whole.leave()
-        if tenure is not None and not tenure.leave(self):  # it is the front
+        if tenure is not None and not tenure.leave(port, self):  # it is the front
             if tenure.spare is not None:
                 port.run_in_background(*tenure.spare.release)
             elif self.local:
                 self.asks = tenure.asks
         asks = self.asks
-        if asks is not None and not self.leaves(asks):
+        if asks is not None and not self.leaves(port, asks):
             asks.drop(port)
         self.asks = None
         self.step_down(port)
         if self.whole is not None:
             self.whole.succeed()
 
-    def leaves(self, asks: Attempt) -> bool:
+    def leaves(self, port: Port, asks: Attempt) -> bool:
         """Leave a question to the next waiter of this client; False when there is none."""
         tenure = self.tenure
         if tenure is None or asks.abandoned:
             return False
-        return tenure.succeed(self, asks, keeps=True)
+        return tenure.succeed(port, self, asks, keeps=True)
 
     def drop(self, port: Port) -> None:
         """Undo a question that no waiter continues, with all its requests, and unseat it."""

@@ -60,9 +60,11 @@ from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import TRIES, Asked, Terms
+from fencelock._core.lock.waiting import Lines
 from fencelock._core.port import Port
 from fencelock._core.seat import Stray
 from fencelock._core.types import Call
+from fencelock._core.wire import Wire
 from fencelock._runtime.records import NamedTuple
 from fencelock.options import Cohort
 from fencelock.scripts import ANSWER
@@ -112,8 +114,8 @@ class Tenure:
     may_grow: bool = False  # a renewal of a turn before may run at any time: the lease is not kept
     watched: bool = False  # the renewal schedule looks whether it is idle for too long
 
-    def __init__(self, port: Port, terms: Terms) -> None:
-        self._port, self._lines = port, port.lines
+    def __init__(self, lines: Lines, terms: Terms) -> None:
+        self._lines = lines
         self.terms: Terms = terms
         self.linger: float = terms.linger
         self.bound: Cohort = terms.options.cohort  # type: ignore[assignment]  # else no ``cohort``
@@ -123,9 +125,9 @@ class Tenure:
         self.waiting: deque[Attempt] = NO_ONE
 
     @classmethod
-    def of(cls, port: Port, front: Attempt | Hold) -> Tenure:
+    def of(cls, lines: Lines, front: Attempt | Hold) -> Tenure:
         """Return the tenure of one that was alone until now; call under the mutex."""
-        tenure = cls(port, front.terms)
+        tenure = cls(lines, front.terms)
         tenure.front = front
         if isinstance(front, Hold):
             tenure.turns, tenure.ends, tenure.lease = 1, front.grant.deadline, front.grant.lease
@@ -139,7 +141,7 @@ class Tenure:
 
     # -- who comes and goes -------------------------------------------------------------------
 
-    def join(self, attempt: Attempt) -> Spare | None:
+    def join(self, port: Port, attempt: Attempt) -> Spare | None:
         """Add an attempt; with a kept lease it is the front: return one that came too late.
 
         Call it under the mutex.
@@ -153,15 +155,15 @@ class Tenure:
                 self.waiting = deque()
             self.waiting.append(attempt)
             return None
-        if self.take_kept(attempt):
+        if self.take_kept(port, attempt):
             return None
         spent, self.front = self.spare, attempt
         self.spare = None
         return spent
 
-    def leave(self, attempt: Attempt) -> bool:
+    def leave(self, port: Port, attempt: Attempt) -> bool:
         """Take out a waiter that gives up; False when it has become the front."""
-        with self._port.mutex:
+        with port.mutex:
             if self.front is attempt:
                 return False
             if attempt in self.waiting:
@@ -171,6 +173,7 @@ class Tenure:
 
     def succeed(
         self,
+        port: Wire,
         giver: Attempt | Hold,
         asks: Attempt | None = None,
         spare: Spare | None = None,
@@ -183,7 +186,7 @@ class Tenure:
         when the front changed before without what ``asks``. A second call finishes what an
         interrupt left half done.
         """
-        with self._port.mutex:
+        with port.mutex:
             if self.front is giver:
                 if not self.waiting:
                     if not keeps:
@@ -195,7 +198,7 @@ class Tenure:
                     asks.driver = heir
                 self.front = heir
             if isinstance(self.front, Attempt):
-                self._notify(self.front)
+                self._notify(port, self.front)
             done = asks is None or self._delivered(asks, giver)
         return done
 
@@ -222,13 +225,13 @@ class Tenure:
         if lines.crowded:
             lines.crowded.pop(self, None)
 
-    def _notify(self, front: Attempt) -> None:
+    def _notify(self, port: Wire, front: Attempt) -> None:
         if self.waiting and self.waiting[0] is front:
             self.waiting.popleft()
             self._note_empty()
         if front.local and not front.news:
             front.news = True
-            self._port.wake(front)
+            port.wake(front)
 
     def _note_empty(self) -> None:
         if not self.waiting:
@@ -266,22 +269,22 @@ class Tenure:
         if self.asks is not None or self.spare is not None:
             self.asks = self.spare = None
 
-    def pass_on(self, hold: Hold) -> bool:
+    def pass_on(self, port: Port, hold: Hold) -> bool:
         """End a turn and give the next waiter its turn; False when the server must be asked."""
-        with self._port.mutex:
+        with port.mutex:
             length = self._length(hold)
-            if self.front is not hold or not self._may_pass(hold, length):
+            if self.front is not hold or not self._may_pass(port, hold, length):
                 return False
             if self.linger:
-                self.may_grow = self._may_grow(hold)
-            spare = self._end_turn(hold, length)
+                self.may_grow = self._may_grow(port, hold)
+            spare = self._end_turn(port, hold, length)
             self.turns += 1
-            passed = self.succeed(hold, spare=spare)
+            passed = self.succeed(port, hold, spare=spare)
         return passed
 
-    def _may_pass(self, hold: Hold, length: float) -> bool:
+    def _may_pass(self, port: Port, hold: Hold, length: float) -> bool:
         """Return True if the next waiter may have a turn without asking the server."""
-        now, valid = self._port.now(), validity(length)
+        now, valid = port.now(), validity(length)
         part = RENEWED_PART if self.terms.steady else FIXED_PART
         return (
             bool(self.waiting)
@@ -303,9 +306,9 @@ class Tenure:
         """Return for how long the server granted the lease, or renewed it."""
         return self.lease if hold.short else hold.ttl
 
-    def _end_turn(self, hold: Hold, length: float) -> Spare:
+    def _end_turn(self, port: Port, hold: Hold, length: float) -> Spare:
         """End a turn whose lease goes on, and return that lease; call under the mutex."""
-        self._port.renewals.discard(hold)
+        port.renewals.discard(hold)
         hold.open, hold.released, hold.passes = False, True, True
         hold.port = None
         turn = tuple.__new__(Grant, (next_fence(hold.fence), hold.deadline, length))  # as Grant()
@@ -318,39 +321,39 @@ class Tenure:
         """
         return hold.passes and self.front is not hold and (self.front or self.spare) is not None
 
-    def for_next(self, hold: Hold) -> Attempt | None:
+    def for_next(self, port: Port, hold: Hold) -> Attempt | None:
         """Return what asks for the next waiter while the holder releases; None when none waits."""
-        with self._port.mutex:
+        with port.mutex:
             if self.front is not hold:
                 return None
             if not self.waiting:
                 self.end()
                 return None
             heir = self._heir()
-            asks = heir.anew(self._port.new_id(), len(self.waiting) - 1)
+            asks = heir.anew(port.new_id(), len(self.waiting) - 1)
             asks.waits_since, asks.releases, asks.eager = heir.arrived_at, hold, True
-            asks.began_at = self._port.now()
+            asks.began_at = port.now()
             return asks
 
     # -- a lease that is not in use -----------------------------------------------------------
 
-    def keep(self, hold: Hold) -> bool:
+    def keep(self, port: Port, hold: Hold) -> bool:
         """End a turn and keep its lease; False when it must be released."""
-        with self._port.mutex:
-            now = self._port.now()
-            if self.front is not hold or not self._may_keep(hold, now):
+        with port.mutex:
+            now = port.now()
+            if self.front is not hold or not self._may_keep(port, hold, now):
                 return False
             self.kept_until = now + self.linger
             watch = not self.watched
             if watch:
-                self._watch(self.kept_until)
-            self.spare = self._end_turn(hold, self._length(hold))
+                self._watch(port, self.kept_until)
+            self.spare = self._end_turn(port, hold, self._length(hold))
             self.front = None
         if watch:
-            self._port.attend_by(self.kept_until)
+            port.attend_by(self.kept_until)
         return True
 
-    def _may_keep(self, hold: Hold, now: float) -> bool:
+    def _may_keep(self, port: Port, hold: Hold, now: float) -> bool:
         """Return True if a lease may stay with this client, which does not use it."""
         left, lines = hold.deadline - now, self._lines
         return (
@@ -359,33 +362,33 @@ class Tenure:
             and self.turns < FENCE_ROOM
             and self.least_kept + self.linger <= left <= HANDOFF_TTL_SECONDS
             and left <= validity(self._length(hold))
-            and self._port.hears
-            and not self._may_grow(hold)
+            and port.hears
+            and not self._may_grow(port, hold)
             and not lines.closed
             and not lines.recalls.paused(self.terms.cohort, now)
             and self._is_undisturbed(hold)
         )
 
-    def _may_grow(self, hold: Hold) -> bool:
+    def _may_grow(self, port: Port, hold: Hold) -> bool:
         """Return True if a renewal of this lease may still run: an idle one must stay short."""
-        return self.may_grow or hold.may_grow or self._port.renewals.is_under_way(hold)
+        return self.may_grow or hold.may_grow or port.renewals.is_under_way(hold)
 
     @staticmethod
     def _is_undisturbed(hold: Hold) -> bool:
         """Return True if nothing has ended the lease, or may leave it longer than its turns."""
         return not (hold.last or hold.owed) and hold.loss is None
 
-    def _watch(self, when: float) -> None:
+    def _watch(self, port: Port, when: float) -> None:
         self.watched = True
-        self._port.renewals.watch(self, when)
+        port.renewals.watch(self, when)
 
-    def take_kept(self, attempt: Attempt) -> bool:
+    def take_kept(self, port: Port, attempt: Attempt) -> bool:
         """Make a waiter the front, with a turn of a kept lease; False when that proves too little.
 
         Call it under the mutex, while there is no front.
         """
         kept = self.spare
-        if kept is None or kept.turn.deadline - self._port.now() < self.least_kept:
+        if kept is None or kept.turn.deadline - port.now() < self.least_kept:
             return False
         self.turns += 1
         self._lines.recalls.used(self.terms.cohort)
@@ -407,11 +410,11 @@ class Tenure:
         self.recalled = True
         return self.give_up()
 
-    def overdue(self, now: float) -> Spare | None:
+    def overdue(self, port: Port, now: float) -> Spare | None:
         """Return the lease when it was idle for too long; call under the mutex."""
         self.watched = False
         if self.kept is not None and now < self.kept_until:
-            self._watch(self.kept_until)
+            self._watch(port, self.kept_until)
             return None
         return self.give_up()
 
@@ -429,10 +432,10 @@ def join(port: Port, attempt: Attempt) -> Tenure:
         if isinstance(stands, Tenure):
             tenure = stands
         elif stands is None:
-            tenure = Tenure(port, attempt.terms)
+            tenure = Tenure(port.lines, attempt.terms)
         else:  # it is alone
-            tenure = stands.tenure or Tenure.of(port, stands)
-        spent = tenure.join(attempt)
+            tenure = stands.tenure or Tenure.of(port.lines, stands)
+        spent = tenure.join(port, attempt)
         tenures[key] = tenure
     if spent is not None:
         port.run_in_background(*spent.release)
@@ -445,7 +448,7 @@ def try_kept(port: Port, attempt: Attempt) -> Tenure | None:
         tenure = port.lines.cohorts.get(attempt.terms.cohort)
         if not isinstance(tenure, Tenure) or tenure.kept is None:
             return None
-        if tenure.take_kept(attempt):
+        if tenure.take_kept(port, attempt):
             return tenure
         spent = tenure.give_up()
     if spent is not None:
@@ -458,7 +461,7 @@ def found(port: Port, attempt: Attempt) -> None:
     tenures = port.lines.cohorts
     with port.mutex:
         if attempt.terms.cohort not in tenures:
-            tenures[attempt.terms.cohort] = Tenure.of(port, attempt)
+            tenures[attempt.terms.cohort] = Tenure.of(port.lines, attempt)
 
 
 def tenure_of(port: Port, holder: bytes) -> Tenure | None:
@@ -524,7 +527,7 @@ def give_up_due(port: Port, now: float) -> None:
     """Release the idle leases whose time is up."""
     with port.mutex:
         lines = port.renewals.overdue(now)
-        released = [kept for line in lines if (kept := line.overdue(now)) is not None]
+        released = [kept for line in lines if (kept := line.overdue(port, now)) is not None]
     for kept in released:
         port.run_in_background(*kept.release)
 

@@ -85,7 +85,7 @@ class Asked:
             if tenure is None and cohorts.get(key) is self:  # it was alone
                 del cohorts[key]
         if tenure is not None:
-            tenure.succeed(self)  # type: ignore[arg-type]  # one of the two
+            tenure.succeed(port, self)  # type: ignore[arg-type]  # one of the two
 
     def undo_owed(self, port: Port) -> None:
         """Undo what may still come of its requests, once it has ended in any way.

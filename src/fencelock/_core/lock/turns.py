@@ -164,7 +164,7 @@ async def _in_turn(port: Port, attempt: Attempt, tenure: Tenure) -> Hold | None:
         if not await _become_front(port, tenure, attempt):
             return None
         if tenure.spare is None and tenure.asks is None and port.now() >= attempt.give_up_at:
-            tenure.succeed(attempt)
+            tenure.succeed(port, attempt)
             return None
     spare = tenure.spare
     if spare is not None and not in_time(spare.turn, port.now()):
@@ -181,7 +181,7 @@ async def _in_turn(port: Port, attempt: Attempt, tenure: Tenure) -> Hold | None:
         attempt.local, attempt.news, attempt.connection = False, False, None
         grant = await queue(port, attempt)
     if grant is None:
-        tenure.succeed(attempt)
+        tenure.succeed(port, attempt)
         return None
     return begin(port, attempt, grant, spare)
 
@@ -212,7 +212,7 @@ async def _become_front(  # noqa: C901 - one turn of the wait looks at all that 
         if front is not None and (over or attempt.event is not None):
             attempt.saw(front.has_it(now))
         if over:
-            return not tenure.leave(attempt)
+            return not tenure.leave(port, attempt)
         if attempt.event is not None:
             attempt.event.must_wait(attempt.held_by)
         if wait.cycle is not None:
@@ -222,7 +222,7 @@ async def _become_front(  # noqa: C901 - one turn of the wait looks at all that 
         until = min(give_up_at, wait.due, tells_at)
         if isinstance(front, Hold):
             if now >= front.deadline:
-                tenure.succeed(front)
+                tenure.succeed(port, front)
                 continue
             if give_up_at == FOR_EVER and front is not asked and waits_for_itself(wait, front):
                 asked = front  # it may just have been revoked: the server knows
@@ -254,11 +254,11 @@ def in_time(turn: Grant, now: float) -> bool:
 def _hand_on(port: Port, giver: Hold, asks: Attempt, spare: Spare | None = None) -> None:
     """Give the next attempt a question, or its answer; undo it when none waits."""
     tenure = giver.tenure
-    if tenure is not None and tenure.succeed(giver, asks, spare, keeps=True):
+    if tenure is not None and tenure.succeed(port, giver, asks, spare, keeps=True):
         return
     asks.drop(port)
     if tenure is not None:
-        tenure.succeed(giver)
+        tenure.succeed(port, giver)
 
 
 async def give_back(port: Port, hold: Hold, log: Seat) -> int:
@@ -273,7 +273,7 @@ async def give_back(port: Port, hold: Hold, log: Seat) -> int:
     hold.retire(port)
     tenure = hold.tenure  # read again: others may have come meanwhile
     if tenure is not None and tenure.front is hold:
-        tenure.succeed(hold)
+        tenure.succeed(port, hold)
     if lost:
         if not (hold.forked or hold.closed):  # the server may still hold our key: release it
             port.run_in_background(*hold.terms.release(hold))
@@ -298,11 +298,11 @@ async def _give_to_next(port: Port, hold: Hold, tenure: Tenure, log: Seat) -> in
 
     None when the hold is to be released alone.
     """
-    if tenure.waiting and tenure.pass_on(hold):
+    if tenure.waiting and tenure.pass_on(port, hold):
         return 0
-    if tenure.linger and tenure.keep(hold):
+    if tenure.linger and tenure.keep(port, hold):
         return 0
-    asks = None if hold.lost or hold.terms.topic else tenure.for_next(hold)
+    asks = None if hold.lost or hold.terms.topic else tenure.for_next(port, hold)
     if asks is None:
         return None
     hold.retire(port)
@@ -327,7 +327,7 @@ def release_later(port: Port, hold: Hold, undo_connection: object) -> None:
     tenure: Tenure | None = hold.tenure
     if tenure is not None:
         passed = tenure.passed(hold)  # before ``succeed``, which may make another the front
-        tenure.succeed(hold)
+        tenure.succeed(port, hold)
         if passed:
             return
     port.run_in_background(*hold.terms.release(hold), undo_connection)
