@@ -545,11 +545,10 @@ with port.mutex:
 return hold.lose(reason, since, detail)
 """
 LATE = Statement("keeper.lose", RECORDED, RECORDED_LATE)
-FRONT = "hold.last = hold.tenure is not None and hold.tenure.front is hold"
 # As found: the thread that renews knew of the loss, and had not recorded it; two held.
 SOWN = {
-    "a revocation marks the tenure, which may not know its hold yet": (
-        several(LATE, Statement("tenure.revoke", "hold.last = True", FRONT)),
+    "a revocation marks nothing": (
+        several(LATE, Statement("tenure.revoke", "hold.last = True", "pass")),
         (elsewhere, ("turn", "revoked"), "turns"),
         ({"begin", "take", "found"}, range(6, 13, 2)),
     ),
