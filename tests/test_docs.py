@@ -19,7 +19,12 @@ import pytest
 
 import fencelock
 from fencelock import errors, options
-from fencelock._core.deadlines import HEARTBEAT_SECONDS, LIVENESS_TIMEOUT_SECONDS
+from fencelock._core.deadlines import (
+    DRIFT_RATE,
+    HANDOFF_TTL_SECONDS,
+    HEARTBEAT_SECONDS,
+    LIVENESS_TIMEOUT_SECONDS,
+)
 from fencelock._core.keys import LockKeys
 from fencelock._io.wire import ReplyError, server_error
 from fencelock.cli.doctor.acl import MORE, acl_rule
@@ -238,10 +243,16 @@ def test_every_link_leads_somewhere(page):
 
 # --- numbers --------------------------------------------------------------------------------------
 
-# What pages say of a number of the code, and what it is there.
+# What pages and pictures say of a number of the code, and what it is there.
+PICTURES = [one for one in (ROOT / "docs/images").glob("*.toml") if ".zh-CN" not in one.name]
 SAID = {
     r"heartbeats?[^.|]{,60}every (two|[\d.]+) s": HEARTBEAT_SECONDS,
+    r"proof of life[^|]+\|[^|]+: every ([\d.]+) s": HEARTBEAT_SECONDS,
     r"silent for ([\d.]+) s": LIVENESS_TIMEOUT_SECONDS,
+    r"granted for ([\d.]+) s, in the same step": HANDOFF_TTL_SECONDS,
+    r"([\d.]+) %(?: of a lease| of the ttl)? and 2 ms": DRIFT_RATE * 100,
+    r"`deadlock_after`, ([\d.]+) s": options.DEADLOCK_AFTER,
+    r"`node_timeout`, ([\d.]+) ms": options.NODE_TIMEOUT * 1000,
     r"\*ttl\* is ([\d.]+) s by default": options.TTL,
     r"`server_timeout`, ([\d.]+) s": options.SERVER_TIMEOUT,
     r"at most (\d+) turns and [\d.]+ ms": options.Cohort().turns,
@@ -251,7 +262,7 @@ SAID = {
 
 @pytest.mark.parametrize("form", SAID)
 def test_the_pages_say_the_numbers_of_the_code(form):
-    said = {page: re.findall(form, page.read_text()) for page in ORIGINALS}
+    said = {page: re.findall(form, page.read_text()) for page in [*ORIGINALS, *PICTURES]}
     wrong = {
         name_of(page): number
         for page, numbers in said.items()

@@ -62,6 +62,7 @@ FRONT = {
         {
             "Your first lock": "tutorial/first-lock.md",
             "What it guarantees": "explanation/guarantees.md",
+            "Questions": "questions.md",
             "All pages": "all-pages.md",
             "简体中文": "index.zh-CN.md",
         },

@@ -22,7 +22,7 @@ from cases.uncontended import probe, sample
 
 PAIRS = 5  # of a sample
 PATIENCE_SECONDS = 10.0  # a sample never ends before these
-PAIR_TRIPS, QUORUM_TRIPS = 2, 4
+PAIR_TRIPS, QUORUM_TRIPS = 2, 3
 CLIENTS = 8  # of the quorum's contest, a process each
 
 

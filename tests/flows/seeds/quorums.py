@@ -17,7 +17,7 @@ SEEDS = (
         "a quorum: a node votes for two clients at once",
         script("quorum_vote", "if current and current ~= holder then", "if false then"),
         worlds.ABSENT.under(silent=1),
-        "I1 I2 I11",
+        "I1 I2 I4 I11",
     ),
     seed(
         "a quorum: the largest fence stays on the node that gave it",

@@ -7,6 +7,8 @@ Rules of this file:
   clients disagree about which node comes first.
 - Validity counts per node, from before its request was sent; the lease is what a majority proves.
 - A grant is reported once a majority has recorded its fence (I3).
+- A client that was handed the first node's lock asks nodes that refuse once more: that release may
+  still be under way to them, and a client that gives up loses its place in line.
 - Without a majority, all grants are released, the first node last, so that the next waiter in its
   line finds the others free. Requests at silent nodes are undone in the background.
 - An id that was given up is never used again: its undo may reach a node late, on another
@@ -244,8 +246,9 @@ class QuorumAttempt(Claimant):
             self.asks += more
             await more.broadcast(port.needed - len(grants), latest)
             self.count(more)
-            if len(grants) < port.needed:
-                await self._stay(more, latest)
+            if self.attempts[first].stood:  # that release may be under way to some node
+                more = await self._repeat(more, latest)
+            await self._stay(more, latest)
         hold = await self._begin()
         if hold is not None:
             if len(self.asks) >= len(grants):  # some of the votes were refused
@@ -272,26 +275,33 @@ class QuorumAttempt(Claimant):
             else:
                 self.refused.append(ask.node)
 
-    async def _stay(self, asks: Sequence[Ballot], latest: float) -> None:
+    async def _stay(self, asks: Ballots, latest: float) -> None:
         """Ask nodes again where a lease ends in a moment: leases of one lock end one after another.
 
         Otherwise the first waiter would have to queue again, and could lose its place.
         """
         port, lacking = self.port, self.port.needed - len(self.grants)
-        held = [ask for ask in asks if ask.error is None and not ask.good]
-        left_ms = [ask.reply[0] for ask in held]  # of the other client's lease at each node
+        left_ms = [ask.reply[0] for ask in asks if _refused(ask)]  # of another client's lease
         ends = sorted(each / 1000 + EXPIRY_SLACK if each >= 0 else inf for each in left_ms)
-        if len(ends) < lacking or ends[lacking - 1] > STAY_SECONDS:
+        if lacking <= 0 or len(ends) < lacking or ends[lacking - 1] > STAY_SECONDS:
             return
         await port.sleep(port.now() + ends[lacking - 1])
+        await self._repeat(asks, max(latest, port.now() + port.node_timeout))
+
+    async def _repeat(self, asks: Ballots, latest: float) -> Ballots:
+        """Ask the nodes that refused once more, if they decide; return the latest answers."""
+        lacking, held = self.port.needed - len(self.grants), [ask for ask in asks if _refused(ask)]
+        if not 0 < lacking <= len(held):
+            return asks
         again = Ballots(
-            port, [Ballot(ask.node, ask.about, ask.requests[0], granted) for ask in held]
+            self.port, [Ballot(ask.node, ask.about, ask.requests[0], granted) for ask in held]
         )
         asked = {ask.node for ask in again}
         self.refused = [node for node in self.refused if node not in asked]
         self.asks += again
-        await again.broadcast(lacking, max(latest, port.now() + port.node_timeout))
+        await again.broadcast(lacking, latest)
         self.count(again)
+        return again
 
     async def _give_back(self) -> None:
         """Release partial grants; the first node last: its next waiter then asks the other nodes.
@@ -358,3 +368,8 @@ class QuorumAttempt(Claimant):
         if port.closing:  # while it was granted: nothing would give it back
             raise closed()
         return hold
+
+
+def _refused(ask: Ballot) -> bool:
+    """Return True if another client has the lease at this node."""
+    return ask.error is None and not ask.good

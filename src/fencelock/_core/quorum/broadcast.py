@@ -217,15 +217,14 @@ class Ballots(list[Ballot]):
     async def first_node_last(
         self, needed: int, repeated: Callable[[Asked], Call], span: float = inf
     ) -> None:
-        """Release all, but the last one after the others: its next waiter then finds those free.
+        """Release all at once, the last one last: its next waiter then finds the others free.
 
-        A node that does not answer, soon or within a ``span``, is asked again in the background.
+        One that is slower refuses that waiter, which asks it again. A node that does not answer,
+        soon or within a ``span``, is asked again in the background.
         """
         port = self.port
         try:
-            for group, enough in (self[:-1], needed - 1), (self[-1:], 1):
-                if group:
-                    await Ballots(port, group).broadcast(enough, port.now() + span)
+            await self.broadcast(needed, port.now() + span)
             self.retry_in_background(repeated)
         finally:
             port.put_back(self)

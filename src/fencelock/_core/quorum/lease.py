@@ -11,7 +11,8 @@ Rules of this file:
   yet may rely on the deadline that it saw last. Only a revoked lease is released at once.
 - A node that lost its part while the majority holds is asked for it again, at the interval of
   renewals, and with another id: the undo of the last one may arrive late (see acquire.py).
-- A release goes to all parts, the first node last: the next holder there finds the others free.
+- A release goes to all parts at once, to the first node last: the next holder there finds the
+  others free.
   Silent nodes are released in the background.
 """
 
