@@ -9,11 +9,11 @@ python3 dev.py daily [ARG ...]    these tests only, without lint and types
 python3 dev.py test --stress [ARG ...]
                                   the same, and for daily too: beside a busy process on each core
 python3 dev.py fast [ARG ...]     the quickest tests, for the inner loop; ARGs go to pytest
-python3 dev.py rest               the tests that ``test`` leaves for the night, with the frameworks
-                                  that they need
+python3 dev.py rest               what a merge needs beside ``test``: other servers, topologies,
+                                  frameworks, and what is slow
 python3 dev.py servers [NAME ...] the conformance tests on each server that public packages have
-python3 dev.py nightly            everything: ``test``, with two Pythons, ``rest``, ``servers`` and
-                                  ten minutes of ``explore``
+python3 dev.py nightly            everything: ``test``, with two Pythons, ``rest``, what only the
+                                  night has time for, ``servers`` and ten minutes of ``explore``
 python3 dev.py explore [ARG ...]  the deep search through schedules, crashes and lost replies
 python3 dev.py lint               ruff, mypy, pyright, and whether generated files are up to date
 python3 dev.py release-check      build the package as an index gets it, and check all of it
@@ -35,7 +35,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -88,7 +88,7 @@ CALM_PROCESSES, PROCESSES = 3, 4  # each collects all cases: some ten seconds of
 # And these few want it for themselves; the file says why.
 CALM_TESTS, CALM_PART = ROOT / "tests" / "calm.txt", "--part=calm"
 # tests/daily.py says which test belongs to which part.
-DAILY, REST = "--part=daily", "--part=rest"
+DAILY, REST, NIGHTLY = "--part=daily", "--part=rest", "--part=nightly"
 NEWER = "3.13"  # the Python that ``nightly`` tests beside the one that runs it
 EXPLORED = "--seconds=600"  # what ``nightly`` gives the explorer
 # What pytest ends with after Ctrl-C, and a process that SIGINT or SIGTERM killed: then stop.
@@ -169,15 +169,17 @@ def daily_with_newer() -> int:
 
 
 def rest() -> int:
-    """Run all tests that are not daily; together with ``test`` each runs once."""
+    """Run what is not daily, and is to be passed before a merge."""
+    return in_turn(partial(later, REST), partial(run, "-m", "pytest", CALM_PART, *calm_files()))
+
+
+def later(part: str) -> int:
+    """Run a part that is not daily, with fewer processes for what wants a calm machine."""
     set_up(FRAMEWORKS)
-    first = spread(PROCESSES, REST, *in_order(LONG, without=CALM))
-    if first in INTERRUPTED:
-        return first
-    second = spread(CALM_PROCESSES, REST, *CALM)
-    if second in INTERRUPTED:
-        return second
-    return first_failure((first, second, run("-m", "pytest", CALM_PART, *calm_files())))
+    return in_turn(
+        partial(spread, PROCESSES, part, *in_order(LONG, without=CALM)),
+        partial(spread, CALM_PROCESSES, part, *CALM),
+    )
 
 
 def servers(*args: str) -> int:
@@ -186,13 +188,9 @@ def servers(*args: str) -> int:
 
 
 def nightly() -> int:
-    """Run everything, whatever fails, until Ctrl-C."""
-    statuses = []
-    for part in (test, daily_with_newer, rest, servers, partial(explore, EXPLORED)):
-        statuses.append(part())
-        if statuses[-1] in INTERRUPTED:
-            break
-    return first_failure(statuses)
+    """Run everything."""
+    night = (partial(later, NIGHTLY), servers, partial(explore, EXPLORED))
+    return in_turn(test, daily_with_newer, rest, *night)
 
 
 def fast(*args: str) -> int:
@@ -418,6 +416,16 @@ def environment(**settings: str) -> dict[str, str]:
 def exit_status(code: int) -> int:
     """Give a status as a shell does: 128 and the signal for a process that a signal ended."""
     return code if code >= 0 else 128 - code
+
+
+def in_turn(*parts: Callable[[], int]) -> int:
+    """Run one part after the other, whatever fails, until Ctrl-C."""
+    statuses = []
+    for part in parts:
+        statuses.append(part())
+        if statuses[-1] in INTERRUPTED:
+            return statuses[-1]
+    return first_failure(statuses)
 
 
 def first_failure(statuses: Iterable[int]) -> int:

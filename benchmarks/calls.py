@@ -1,19 +1,30 @@
 """Count what an uncontended acquire and release pass through: calls, files, changes of file.
 
     python -m benchmarks.calls [--trace] [one|sentinel|cluster|quorum ...]
+    python -m benchmarks.calls --bytecodes [one|sentinel|cluster|quorum ...]
 
 A call is a function of the package that is entered in the thread or task that acquires. A coroutine
 that goes on counts once. A file counts once. A change of file is a call whose function lies in
 another file than that of the call before; the first call is one. The handle was used before.
 ``--trace`` prints the calls, too.
+
+``--bytecodes`` counts the instructions of Python's interpreter instead, also those outside of the
+package: on one Python they are the same on each machine, however busy. In asyncio those of the loop
+are among them. On one server it counts, besides a pair: one of a lease that stays with its client,
+a turn that is passed on within a client, from the release to the next holder's end of ``acquire``,
+with all that this one did before it waited; and the same of a waiter to which another client's
+release gives the lock, without that release.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
+from time import sleep
 from types import FrameType
 from typing import Any, NamedTuple, Self
 
@@ -119,8 +130,122 @@ async def in_asyncio(url: str) -> tuple[Passage, Passage]:
     return usual(acquired), usual(released)
 
 
+class Bytecodes:
+    """Counts the instructions that threads run while they are entered here."""
+
+    def __init__(self) -> None:
+        self.run = 0
+
+    def __enter__(self) -> Self:
+        sys.settrace(self._enter)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+    def _enter(self, frame: FrameType, _event: str, _argument: object) -> Callable[..., Any] | None:
+        if frame.f_code.co_filename == __file__:
+            return None
+        frame.f_trace_lines, frame.f_trace_opcodes = False, True
+        return self._count
+
+    def _count(self, _frame: FrameType, event: str, _argument: object) -> Callable[..., Any]:
+        self.run += event == "opcode"
+        return self._count
+
+
+def least(counted: Iterator[int]) -> int:
+    """Return the least number, of those that are counted when all is warm: a timer adds to one."""
+    return min([next(counted) for _ in range(WARM + ROUNDS)][WARM:])
+
+
+def pairs(url: str, **options: Any) -> Iterator[int]:
+    """Yield what each acquire and release of one thread run."""
+    with fencelock.Client(url) as client:
+        lock = client.lock("bytecodes", ttl=10, **options)
+        while True:
+            with Bytecodes() as counted:
+                lock.acquire()
+                lock.release()
+            yield counted.run
+
+
+async def asyncio_pairs(url: str) -> int:
+    """Return the same of one task, with what its loop runs meanwhile."""
+    counted, numbers = Bytecodes(), list[int]()
+    async with fencelock.AsyncClient(url) as client:
+        lock = client.lock("bytecodes", ttl=10)
+        with counted:
+            for _ in range(WARM + ROUNDS):
+                before = counted.run
+                await lock.acquire()
+                await lock.release()
+                numbers.append(counted.run - before)
+    return least(iter(numbers))
+
+
+def handed(giver: Any, taker: Any, waits: Callable[[], bool], *, both: bool) -> Iterator[int]:
+    """Yield what a thread's acquire runs, whose lock another one releases; ``both``: that, too."""
+    counted = Bytecodes()
+
+    def take() -> None:
+        with counted:
+            taker.acquire()
+
+    with ThreadPoolExecutor(1) as other:
+        while True:
+            counted.run = 0
+            giver.acquire()
+            taken = other.submit(take)
+            while not waits():
+                sleep(0.001)
+            sleep(0.005)  # it sleeps
+            with counted if both else nullcontext():
+                giver.release()
+            taken.result()
+            other.submit(taker.release).result()
+            yield counted.run
+
+
+def turns(url: str) -> Iterator[int]:
+    """Yield what a turn runs that a client's waiter is given by another thread of the client."""
+    with fencelock.Client(url) as client:
+        cohort = fencelock.Cohort(turns=64, seconds=60)
+        lock = client.lock("bytecodes", ttl=60, cohort=cohort)
+        lines = lock.__shared__()[0].lines
+        yield from handed(lock, lock, lambda: bool(lines.crowded), both=True)
+
+
+def handoffs(url: str) -> Iterator[int]:
+    """Yield what a waiter runs to which another client's release gives the lock."""
+    with fencelock.Client(url) as one, fencelock.Client(url) as other:
+        giver, taker = (each.lock("bytecodes", ttl=10) for each in (one, other))
+        lines = taker.__shared__()[0].lines
+        yield from handed(giver, taker, lambda: bool(lines.by_key), both=False)
+
+
+def print_bytecodes(name: str, url: str) -> None:
+    """Print what each operation runs there."""
+    rows = {"pair": least(pairs(url)), "asyncio pair": asyncio.run(asyncio_pairs(url))}
+    if name == "one":
+        rows["kept pair"] = least(pairs(url, linger=0.5))
+        rows["turn"] = least(turns(url))
+        rows["waiter that is handed the lock"] = least(handoffs(url))
+    for title, number in rows.items():
+        print(f"| {TITLES[name]}, {title} | {number} |")
+
+
 def main() -> None:
     chosen = [name for name in sys.argv[1:] if name in SERVERS] or list(SERVERS)
+    if "--bytecodes" in sys.argv:
+        print("| | bytecodes |", "| --- | --- |", sep="\n")
+        for name in chosen:
+            servers = SERVERS[name]()
+            try:
+                print_bytecodes(name, servers.url)
+            finally:
+                servers.close()
+        return
     heads = ("acquire, threads", "acquire, asyncio", "release, threads", "release, asyncio")
     rows = []
     for name in chosen:

@@ -44,8 +44,8 @@ def pytest_collection_finish() -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     text = "run what runs on every kind of server on the first N kinds only, no topology (all)"
     parser.addoption("--kinds", type=int, metavar="N", help=text)
-    text = "run what tests/daily.py lets run daily, what tests/calm.txt names, or the rest (all)"
-    parser.addoption("--part", choices=("daily", "rest", "calm"), help=text)
+    text = "run what tests/daily.py says runs then, or what tests/calm.txt names (all)"
+    parser.addoption("--part", choices=("daily", "rest", "nightly", "calm"), help=text)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -54,11 +54,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if kinds is not None:
         left_out.update(on_other_kinds(items, kinds))
     if part is not None:
-        from tests.daily import nightly  # noqa: PLC0415  # only that option needs it
+        from tests.daily import part as part_of  # noqa: PLC0415  # only that option needs it
 
-        parts = {item: "rest" if nightly(item) else "daily" for item in items}
-        parts.update(dict.fromkeys(filter(is_calm, items), "calm"))
-        left_out.update(item for item in items if parts[item] != part)
+        left_out.update(
+            item for item in items if ("calm" if is_calm(item) else part_of(item)) != part
+        )
     if sys.implementation.name != "cpython":
         for item in items:
             if item.get_closest_marker("refcounts"):

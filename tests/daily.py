@@ -1,21 +1,25 @@
-"""Which cases run daily: ``dev.py test`` runs them, and ``dev.py rest`` runs exactly the others.
+"""Which case runs when: ``dev.py test`` runs the daily ones, ``dev.py rest`` and ``nightly`` more.
 
-One rule: a case waits for ``rest`` when it is marked ``slow`` or ``nightly``, or when its id names
-more than the usual: another server than the newest, a topology, uvloop, a second play, or asyncio
-where one face says enough.
+One rule: a case is daily when there is nothing unusual about it. With one thing that is unusual it
+waits for ``rest``; with two, or marked ``nightly``, for ``nightly``. These are unusual:
 
-- One face says enough where a test is marked ``one_face``, and for a world of the simulator that
-  both faces have. It is threads; of a world, the face for which a fault is sown there.
-- The files in ``EVERYWHERE``, of what a server or its connections could change, run daily on each
-  kind of server, in threads, and with their second plays (tests/conformance/book.py).
-- A world under a fault that is ``large`` takes seconds, and counts as marked ``slow``.
-- A mark ``daily`` has a case run daily all the same, as a world has in which a fault is sown:
-  nothing quicker finds what it finds.
-- tests/integrations needs what only ``rest`` installs.
+- a mark ``slow``; and for a world of the simulator a fault, if the world is ``large``: it takes
+  seconds;
+- another server than the newest, a topology, or uvloop;
+- a second play (tests/conformance/book.py);
+- asyncio where one face says enough: where a test is marked ``one_face``, and on a topology. Of a
+  world of the simulator that both faces have it is threads; of one in which a fault is sown, the
+  face that meets it.
+
+Files in ``EVERYWHERE`` are of what a server or its connections could change: there a topology is
+usual in threads, and asyncio is usual. A mark ``daily`` has a case run daily all the same, as a
+world has in which a fault is sown: nothing quicker finds what it finds. tests/integrations needs
+what only ``rest`` installs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -27,37 +31,42 @@ from tests.flows.worlds.locks import Scenario
 from tests.servers import ServerBinary, binaries
 from tests.topologies import Topology
 
+DAILY, REST, NIGHTLY = "daily", "rest", "nightly"
 EVERYWHERE = MEANS
 
 
-def nightly(item: pytest.Item) -> bool:
-    """Return True if a case waits for ``rest``."""
+def part(item: pytest.Item) -> str:
+    """Return which part of the tests a case belongs to."""
     if "tests/integrations/" in item.nodeid:
-        return True
+        return REST
     if item.get_closest_marker("daily"):
-        return False
-    if any(item.get_closest_marker(mark) for mark in ("slow", "nightly")):
-        return True
-    if item.get_closest_marker("one_face") and _face(item) not in {THREADS, None}:
-        return True
-    return any(_is_more(value, item) for value in _params(item))
+        return DAILY
+    if item.get_closest_marker("nightly"):
+        return NIGHTLY
+    unusual = sum(_unusual(item))
+    return DAILY if not unusual else REST if unusual == 1 else NIGHTLY
 
 
-def _is_more(value: Any, item: pytest.Item) -> bool:
-    """Return True for a part of a case that is more than the usual."""
+def _unusual(item: pytest.Item) -> Iterator[bool]:
+    """Yield what could be unusual about a case: whether it is."""
+    values = _params(item)
     everywhere = item.path.stem.removeprefix("test_") in EVERYWHERE
-    if isinstance(value, Topology) or (isinstance(value, ServerBinary) and value != binaries()[0]):
-        return not (everywhere and _face(item) == THREADS)
+    tasks = _face(item) not in {THREADS, None}
+    topology = any(isinstance(value, Topology) for value in values)
+    one_face = item.get_closest_marker("one_face") is not None
+    yield item.get_closest_marker("slow") is not None or any(map(_is_large, values))
+    yield topology and (tasks or not everywhere)
+    yield tasks and (one_face or (topology and not everywhere))
+    yield any(isinstance(value, ServerBinary) and value != binaries()[0] for value in values)
+    yield any(isinstance(value, str) and value in PLAYS for value in values)
+    yield "uvloop" in values
+
+
+def _is_large(value: object) -> bool:
+    """Return True for a world under a fault whose exploration takes seconds."""
     if isinstance(value, Seed):
         return not value.daily and _is_large(value.scenario)
-    if isinstance(value, Scenario):
-        return _is_large(value)
-    return isinstance(value, str) and (value == "uvloop" or (value in PLAYS and not everywhere))
-
-
-def _is_large(world: Scenario) -> bool:
-    """Return True for a world whose exploration takes seconds."""
-    return world.large and bool(world.budgets)
+    return isinstance(value, Scenario) and value.large and bool(value.budgets)
 
 
 def _face(item: pytest.Item) -> str | None:

@@ -19,7 +19,12 @@ import pytest
 
 import fencelock
 from fencelock import errors, options
-from fencelock._core.deadlines import HEARTBEAT_SECONDS, LIVENESS_TIMEOUT_SECONDS
+from fencelock._core.deadlines import (
+    DRIFT_RATE,
+    HANDOFF_TTL_SECONDS,
+    HEARTBEAT_SECONDS,
+    LIVENESS_TIMEOUT_SECONDS,
+)
 from fencelock._core.keys import LockKeys
 from fencelock._io.wire import ReplyError, server_error
 from fencelock.cli.doctor.acl import MORE, acl_rule
@@ -31,6 +36,7 @@ from tools import generate_reference
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
 PAGES = sorted([*ROOT.glob("README*.md"), *(ROOT / "docs").rglob("*.md")])
+LINKED = [*PAGES, *(ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
 RUN_SECONDS = 60
 
 
@@ -64,6 +70,14 @@ def name_of(page: Path) -> str:
 def test_every_python_block_compiles(page):
     for block in python_blocks(page):
         compile("\n" * (block.line - 1) + block.text, str(page), "exec")
+
+
+@pytest.mark.parametrize("page", LINKED, ids=name_of)
+def test_no_line_of_code_is_wider_than_a_page_of_the_site(page):
+    """A window of 1280 px shows a hundred characters beside both columns of links."""
+    wide = [line for block in blocks(page) for line in block.text.splitlines() if len(line) > 100]
+
+    assert wide == []
 
 
 @pytest.fixture(scope="module")
@@ -157,6 +171,19 @@ def test_the_index_has_every_page_once_and_the_proofs_apart():
     )
 
 
+def test_every_page_answers_a_question():
+    """So a page that is joined to another, or a section that goes, takes no answer with it.
+
+    Each answer leads to a page, or to a section of one: the test of links looks at that.
+    """
+    docs = ROOT / "docs"
+    answers = set(re.findall(r"\]\(([\w./-]+)[#)]", (docs / "questions.md").read_text()))
+    pages = {page.relative_to(docs).as_posix() for page in ORIGINALS if docs in page.parents}
+    pages -= {page for page in pages if page.startswith("reference/python/")}
+
+    assert pages - answers == {"README.md", "questions.md"}
+
+
 # --- the reference of Python ----------------------------------------------------------------------
 
 NAMED = [getattr(fencelock, name) for name in fencelock.__all__]
@@ -187,8 +214,6 @@ def test_a_page_of_the_reference_that_was_changed_by_hand_is_named(monkeypatch, 
 
 # --- links ----------------------------------------------------------------------------------------
 
-LINKED = [*PAGES, *(ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
-
 
 def places(page: Path) -> set[str]:
     """Return what a link may name on a page: its anchors, and its headings, as GitHub has them."""
@@ -218,10 +243,16 @@ def test_every_link_leads_somewhere(page):
 
 # --- numbers --------------------------------------------------------------------------------------
 
-# What pages say of a number of the code, and what it is there.
+# What pages and pictures say of a number of the code, and what it is there.
+PICTURES = [one for one in (ROOT / "docs/images").glob("*.toml") if ".zh-CN" not in one.name]
 SAID = {
     r"heartbeats?[^.|]{,60}every (two|[\d.]+) s": HEARTBEAT_SECONDS,
+    r"proof of life[^|]+\|[^|]+: every ([\d.]+) s": HEARTBEAT_SECONDS,
     r"silent for ([\d.]+) s": LIVENESS_TIMEOUT_SECONDS,
+    r"granted for ([\d.]+) s, in the same step": HANDOFF_TTL_SECONDS,
+    r"([\d.]+) %(?: of a lease| of the ttl)? and 2 ms": DRIFT_RATE * 100,
+    r"`deadlock_after`, ([\d.]+) s": options.DEADLOCK_AFTER,
+    r"`node_timeout`, ([\d.]+) ms": options.NODE_TIMEOUT * 1000,
     r"\*ttl\* is ([\d.]+) s by default": options.TTL,
     r"`server_timeout`, ([\d.]+) s": options.SERVER_TIMEOUT,
     r"at most (\d+) turns and [\d.]+ ms": options.Cohort().turns,
@@ -231,7 +262,7 @@ SAID = {
 
 @pytest.mark.parametrize("form", SAID)
 def test_the_pages_say_the_numbers_of_the_code(form):
-    said = {page: re.findall(form, page.read_text()) for page in ORIGINALS}
+    said = {page: re.findall(form, page.read_text()) for page in [*ORIGINALS, *PICTURES]}
     wrong = {
         name_of(page): number
         for page, numbers in said.items()

@@ -21,6 +21,7 @@ import pytest
 import fencelock
 from fencelock._runtime.hints import OPTIONS, elsewhere
 from fencelock._runtime.must_await import MustAwait
+from tools.generate_reference import Written
 
 TEXT = Path(__file__).with_name("public_surface.txt")
 ASYNC = [name for name in fencelock.__all__ if name.startswith("Async")]
@@ -141,21 +142,11 @@ def is_made_by_clients(cls: type) -> bool:
 def signature(function: FunctionType) -> str:
     types, shaped = hints(function), inspect.signature(function)
     given = [
-        one.replace(annotation=Shown(types[one.name]) if one.name in types else one.empty)
+        one.replace(annotation=Written(shown(types[one.name])) if one.name in types else one.empty)
         for one in shaped.parameters.values()
     ]
-    result = Shown(types["return"]) if "return" in types else shaped.empty
+    result = Written(shown(types["return"])) if "return" in types else shaped.empty
     return str(shaped.replace(parameters=given, return_annotation=result))
-
-
-class Shown:
-    """A type that reads well in a signature."""
-
-    def __init__(self, hint: object) -> None:
-        self._hint = hint
-
-    def __repr__(self) -> str:
-        return shown(self._hint)
 
 
 def hints(function: FunctionType) -> dict[str, object]:

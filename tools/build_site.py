@@ -53,6 +53,7 @@ LIST = re.compile(
     r"|^(?P<before>(?![-*] |\d+\. )[^\s|>#][^\n]*\n)(?=(?:[-*]|1\.) )",
     re.MULTILINE | re.DOTALL,
 )
+PICTURE = re.compile(r"^(!\[[^\]]*\]\((?P<file>[^)\s]+)\.svg\))$", re.MULTILINE)
 FENCE = re.compile(r"^( *```+python) (?:run|stub)$", re.MULTILINE)
 # The first page in each language: where it comes from, and what leads on from it.
 FRONT = {
@@ -61,6 +62,7 @@ FRONT = {
         {
             "Your first lock": "tutorial/first-lock.md",
             "What it guarantees": "explanation/guarantees.md",
+            "Questions": "questions.md",
             "All pages": "all-pages.md",
             "简体中文": "index.zh-CN.md",
         },
@@ -114,6 +116,18 @@ def code_in_table(code: str) -> str:
     return f"<code>{escape(code.strip('`'), quote=False).replace(chr(92) + '|', '&#124;')}</code>"
 
 
+def for_phones(text: str, place: str) -> str:
+    """Return a page whose pictures have their forms for narrow screens beside them."""
+
+    def both(found: re.Match[str]) -> str:
+        if not (DOCS / Path(place).parent / f"{found['file']}.phone.svg").is_file():
+            return found[0]
+        narrow = found[1].removesuffix(".svg)") + ".phone.svg)"
+        return f"{found[1]}{{ .wide }}{narrow}{{ .phone }}"
+
+    return PICTURE.sub(both, text)
+
+
 def relative(page: str, target: str) -> str:
     """Return a link from one place of the site to another."""
     return "../" * page.count("/") + target
@@ -126,14 +140,16 @@ def front_page(page: str, leads: dict[str, str]) -> str:
     """Return the first screen of a README, and the three facts that it gives."""
     screen = first(r"\A# [^\n]*\n(.*?)^## ", page, "first screen")
     sentence = first(r"^([^#\[|`\n.。]+[.。])", screen, "sentence")
-    rest = screen.partition(sentence)[2].strip()
+    blocks, bar, readers = screen.partition(sentence)[2].partition("\n| ")
     section = first(r"^(## (?:(?!^## ).)*?^- \*\*(?:(?!^## ).)*)", page, "three facts")
     claim, *facts = section.rstrip().split("\n- ")
     buttons = " ".join(f"[{words}]({place}){{ .md-button }}" for words, place in leads.items())
     cards = "\n\n".join(f"- {indented(fact)}" for fact in facts)
     return (
         "---\nhide:\n  - navigation\n  - toc\n---\n\n# fencelock\n\n"
-        f"{sentence}\n{{ .sentence }}\n\n{buttons}\n\n{rest}\n\n{claim}\n"
+        f"{sentence}\n{{ .sentence }}\n\n{buttons}\n\n"
+        f'<div class="beside" markdown>\n\n{blocks.strip()}\n\n</div>\n'
+        f"{bar}{readers.strip()}\n\n{claim}\n"
         f'<div class="grid cards" markdown>\n\n{cards}\n\n</div>\n'
     )
 
@@ -217,6 +233,59 @@ def as_toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+# --- the languages --------------------------------------------------------------------------------
+
+
+def split_by_language(html: Path) -> None:
+    """Have each page say its language, and search the pages of that language.
+
+    Zensical has one index for all languages, whose name its script has. A search from a Chinese
+    page gets an index of its own.
+
+    Raises:
+        Incomplete: the script of this Zensical does not name the index.
+    """
+    (script,) = html.glob("assets/javascripts/bundle.*.min.js")
+    text, own = script.read_text(encoding="utf-8"), "bundle.zh-CN.min.js"
+    if '"search.json"' not in text:
+        raise Incomplete(f"{script.name} does not load search.json: how does it search now?")
+    chinese = text.replace('"search.json"', '"search.zh-CN.json"')
+    script.with_name(own).write_text(chinese, encoding="utf-8")
+    index = html / "search.json"
+    found = json.loads(index.read_text(encoding="utf-8"))
+    for name, items in by_language(found["items"]).items():
+        (html / name).write_text(json.dumps({**found, "items": items}, ensure_ascii=False))
+    for page in html.glob("**/*zh-CN/index.html"):
+        text = page.read_text(encoding="utf-8").replace(script.name, own)
+        page.write_text(text.replace('<html lang="en"', '<html lang="zh-CN"', 1), encoding="utf-8")
+
+
+def by_language(items: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Return the two indexes.
+
+    From English pages a Chinese one is found by its Chinese words only, so that "ttl" finds none.
+    From Chinese pages an English one is found if it is not translated.
+    """
+
+    def page(item: dict[str, Any]) -> str:
+        return str(item["location"]).partition("#")[0]
+
+    chinese = [item for item in items if page(item).endswith("zh-CN/")]
+    english = [item for item in items if not page(item).endswith("zh-CN/")]
+    translated = {page(item).replace(".zh-CN/", "/") for item in chinese} | {"", "all-pages/"}
+    more = [item for item in english if page(item) not in translated]
+    found_by_chinese = [
+        {**item, "title": only_chinese(item["title"]), "text": only_chinese(item["text"])}
+        for item in chinese
+    ]
+    return {"search.json": english + found_by_chinese, "search.zh-CN.json": chinese + more}
+
+
+def only_chinese(text: str) -> str:
+    """Return a text without its tags and its Latin words."""
+    return " ".join(re.sub(r"<[^>]*>|&\w+;|[\x21-\x7e]+", " ", text).split())
+
+
 # --- the build ------------------------------------------------------------------------------------
 
 
@@ -239,7 +308,7 @@ def prepare(work: Path) -> None:
         if place not in written:
             shutil.copyfile(path, target)
     for place, text in written.items():
-        (work / "docs" / place).write_text(text, encoding="utf-8")
+        (work / "docs" / place).write_text(for_phones(text, place), encoding="utf-8")
     settings = (DOCS / "zensical.toml").read_text(encoding="utf-8")
     nav = navigation(places, repository)
     more = f"[project]\nnav = {as_toml(nav)}\n"
@@ -259,10 +328,8 @@ def main() -> int:
     command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict", "-f"]
     settings = {**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(ROOT / "src")}
     built = subprocess.run([*command, work / "zensical.toml"], check=False, cwd=work, env=settings)
-    for page in (work / "html").glob("**/*zh-CN/index.html"):
-        text = page.read_text(encoding="utf-8")
-        page.write_text(text.replace('<html lang="en"', '<html lang="zh-CN"', 1), encoding="utf-8")
     if not built.returncode:
+        split_by_language(work / "html")
         print(f"built {work / 'html'}")
     return built.returncode
 

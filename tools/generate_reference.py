@@ -27,6 +27,8 @@ from tools.generate_blocking import OF_ASYNCIO
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "reference" / "python"
+CUT = "# the next block"
+STUB = re.compile(r"^```python stub\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
 HEAD = "<!-- Made of docstrings by tools/generate_reference.py: change those, and run it. -->"
 # Page → its title, and what is on it: names of ``fencelock``, or a module.
 CONTENTS: dict[str, tuple[str, tuple[str, ...] | str]] = {
@@ -145,11 +147,20 @@ def class_stub(one: type, called: str) -> str:
     return "\n".join([f"class {called}:", *lines])
 
 
-def formatted(code: str) -> str:
-    """Return code with its long lines broken."""
+def formatted(pages: dict[str, str]) -> dict[str, str]:
+    """Return pages whose signatures have their long lines broken; ruff is started once for all."""
+    found = [code for page in pages.values() for code in STUB.findall(page)]
     command = [sys.executable, "-m", "ruff", "format", "--line-length=100", "-"]
-    done = subprocess.run(command, input=code, capture_output=True, text=True, check=True)
-    return done.stdout.rstrip()
+    done = subprocess.run(
+        command, input=f"\n{CUT}\n".join(found), capture_output=True, text=True, check=True
+    )
+    broken = iter(code.strip() for code in done.stdout.split(CUT))
+    return {name: STUB.sub(lambda _: fenced(next(broken)), page) for name, page in pages.items()}
+
+
+def fenced(code: str) -> str:
+    """Return signatures as a block of Markdown."""
+    return f"```python stub\n{code}\n```"
 
 
 # --- docstrings -----------------------------------------------------------------------------------
@@ -239,7 +250,7 @@ def documented(one: type) -> list[str]:
 
 
 def page(name: str, links: dict[str, str]) -> str:
-    """Return a page of the reference."""
+    """Return a page of the reference, each signature on one line."""
     title, what = CONTENTS[name]
     module, names = names_of(what)
     parts = [HEAD, f"# {title}"]
@@ -257,7 +268,7 @@ def page(name: str, links: dict[str, str]) -> str:
 def class_parts(name: str, one: type, other: type | None, links: dict[str, str]) -> Iterator[str]:
     """Yield the parts of a class: itself, and each of its methods and properties."""
     yield heading(2, name, name, "" if other is None else f"`Async{name}`")
-    yield f"```python stub\n{formatted(class_stub(one, name))}\n```"
+    yield fenced(class_stub(one, name))
     yield prose(inspect.getdoc(one) or "", links)
     if "__init__" in members(one):
         yield prose(own_doc(one, "__init__"), links)
@@ -306,7 +317,7 @@ def value_parts(name: str, one: object, other: object, links: dict[str, str]) ->
     beside = getattr(other, "__name__", "")
     yield heading(2, name, name, f"`{beside}`" if beside else "")
     if isinstance(one, FunctionType):
-        yield f"```python stub\n{formatted(stub(one))}\n```"
+        yield fenced(stub(one))
     if isinstance(one, FunctionType | type):
         yield prose(inspect.getdoc(one) or "", links)
 
@@ -327,8 +338,8 @@ def main(*, check: bool) -> int:
         return 1
     links = anchors()
     differs = False
-    for name in CONTENTS:
-        path, text = PAGES / f"{name}.md", page(name, links)
+    for name, text in formatted({name: page(name, links) for name in CONTENTS}).items():
+        path = PAGES / f"{name}.md"
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
         differs = True

@@ -12,18 +12,22 @@ order, is ``lane | kind | from | to | words``:
 - ``accept`` and ``refuse`` are writes, and ``mark`` is a moment in a bar;
 - ``pass`` is an arrow from a lane to another, ``A > B``; in place of ``to`` it has the side of the
   arrow on which its words stand.
+
+A story with a ``phone`` is drawn a second time, for narrow screens, where it is legible without
+moving it: the same events, with the shorter title, lanes and words that stand there.
 """
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator
+from copy import copy
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
-WIDTH, LEFT, RIGHT = 920, 118, 896
+WIDTH, LEFT, PHONE_WIDTH, PHONE_LEFT, MARGIN = 920, 118, 430, 68, 24
 TOP, LANE, BAR, FOOT = 66, 74, 30, 30
 STYLE = """
   text { font: 13px system-ui, -apple-system, "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC",
@@ -72,6 +76,8 @@ class Event(NamedTuple):
 class Story:
     """A story, and where its moments and lanes are in its picture."""
 
+    width, left = WIDTH, LEFT
+
     def __init__(self, path: Path) -> None:
         given: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
         self.picture = path.with_suffix(".svg")
@@ -81,11 +87,23 @@ class Story:
         rows = (line.split("|") for line in given["events"].strip().splitlines())
         cells = ([cell.strip() for cell in row] for row in rows)
         self.events = [Event(lane, kind, float(a), b, words) for lane, kind, a, b, words in cells]
+        self.phone: dict[str, Any] | None = given.get("phone")
         self.bottom = TOP + LANE * len(self.lanes) - 14
+
+    def on_a_phone(self, said: dict[str, Any]) -> Story:
+        """Return the same story in fewer words, for a narrow screen."""
+        narrow = copy(self)
+        narrow.picture = self.picture.with_suffix(".phone.svg")
+        narrow.width, narrow.left, narrow.phone = PHONE_WIDTH, PHONE_LEFT, None
+        narrow.title, narrow.step = said["title"], said["step"]
+        narrow.lanes = dict(zip(self.lanes, said["lanes"], strict=True))
+        words = zip(self.events, said["words"], strict=True)
+        narrow.events = [event._replace(words=shorter) for event, shorter in words]
+        return narrow
 
     def x(self, moment: float) -> float:
         """Return where a moment is."""
-        return LEFT + (RIGHT - LEFT) * moment / self.until
+        return self.left + (self.width - MARGIN - self.left) * moment / self.until
 
     def y(self, lane: str) -> int:
         """Return where the bars of a lane begin."""
@@ -94,19 +112,20 @@ class Story:
 
 def stories() -> list[Story]:
     """Return all stories."""
-    return [Story(path) for path in sorted(HERE.glob("*.toml"))]
+    wide = [Story(path) for path in sorted(HERE.glob("*.toml"))]
+    return wide + [story.on_a_phone(story.phone) for story in wide if story.phone]
 
 
 def drawing(story: Story) -> str:
     """Return the picture of a story."""
-    size = f'viewBox="0 0 {WIDTH} {story.bottom + FOOT}"'
+    size = f'viewBox="0 0 {story.width} {story.bottom + FOOT}"'
     shapes = {"mark": mark, "accept": write, "refuse": write, "pass": arrow}
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img"',
         f'  aria-label="{escape(story.label)}">',
         f"<style>{STYLE}</style>",
         '<rect class="back" width="100%" height="100%" rx="8"/>',
-        text(LEFT, 28, story.title, "title"),
+        text(story.left, 28, story.title, "title"),
         *axis(story),
         *(part for event in story.events for part in shapes.get(event.kind, bar)(story, event)),
         "</svg>",
@@ -120,9 +139,9 @@ def axis(story: Story) -> Iterator[str]:
         x = story.x(moment)
         yield f'<path class="grid" d="M{x:.1f} {TOP - 16}V{story.bottom}"/>'
         yield text(x, story.bottom + 18, str(moment), "small", anchor="middle")
-    yield text(LEFT - 14, story.bottom + 18, story.unit, "small", anchor="end")
+    yield text(story.left - 14, story.bottom + 18, story.unit, "small", anchor="end")
     for lane, name in story.lanes.items():
-        yield text(LEFT - 14, story.y(lane) + 20, name, anchor="end")
+        yield text(story.left - 14, story.y(lane) + 20, name, anchor="end")
 
 
 def bar(story: Story, event: Event) -> Iterator[str]:

@@ -18,7 +18,6 @@ from fencelock._core.deadlines import validity
 from fencelock._core.keys import LockKeys, SignalKeys
 from fencelock._core.lock.hold import Hold, Observer
 from fencelock._core.lock.release import leave as leave_one
-from fencelock._core.lock.release import retire
 from fencelock._core.retry import persist
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply
@@ -251,7 +250,7 @@ def abandon(lease: Lease) -> None:
     """Leave a lease to itself: this process neither renews nor releases it from now on."""
     hold = cast("BlockingHold", lease)
     if hold.port is not None and not hold.released:
-        retire(hold.port, hold)
+        hold.retire(hold.port)
 
 
 def leave(lease: Lease, seconds: float) -> None:

@@ -1,7 +1,8 @@
 """A server for all tests of this folder, an empty one for each; and a shell.
 
 What a command does is the same over every way to a server. So each test runs over a Unix socket;
-those marked ``smoke`` also over TCP, which fencelock dials itself, and TLS, which redis-py does.
+those marked ``smoke`` later also over TCP, which fencelock dials itself, and TLS, which redis-py
+does.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from tests.patience import _patient, patient  # noqa: F401 - pytest finds the fi
 from tests.servers import Server, binaries
 from tests.tls import Front
 
-WAYS = ("unix", "tcp", "tls")
+WAY, OTHERS = "unix", [pytest.param(way, marks=pytest.mark.slow) for way in ("tcp", "tls")]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "url_of" in metafunc.fixturenames:
         smoke = metafunc.definition.get_closest_marker("smoke")
-        metafunc.parametrize("url_of", WAYS if smoke else WAYS[:1], indirect=True)
+        metafunc.parametrize("url_of", [WAY, *(OTHERS if smoke else ())], indirect=True)
 
 
 @pytest.fixture(scope="session")

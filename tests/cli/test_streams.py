@@ -96,14 +96,14 @@ class Striking:
 
 sys.modules.pop(struck, None)
 sys.meta_path.insert(0, Striking())
-sys.orig_argv[1:3] = "-m", "fencelock"
+sys.orig_argv[1:3], sys.argv[0] = ("-m", "fencelock"), "-m"
 from fencelock.cli import main
 sys.argv[1] = "ls"
 main()
 """
 
 
-@pytest.mark.parametrize("module", ["typing", "fencelock.errors", "fencelock.cli.arguments"])
+@pytest.mark.parametrize("module", ["fencelock.errors", "fencelock.cli", "fencelock.cli.arguments"])
 def test_ctrl_c_while_it_starts_leaves_no_traceback(shell, module):
     ended = subprocess.run(
         [sys.executable, "-c", STRUCK, module], env=shell.env, capture_output=True, check=False

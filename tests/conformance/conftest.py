@@ -38,18 +38,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         pairs = [
             (face, each) for each in TOPOLOGIES if each.name == "sentinel" for face in FACES[:2]
         ]
-    marked = [
-        pytest.param(
-            *pair, "", id=case_id(*pair), marks=pytest.mark.slow if pair[0] == "uvloop" else ()
-        )
-        for pair in pairs
-    ]
+    cases = [pytest.param(*pair, "", id=case_id(*pair)) for pair in pairs]
     if is_played_again(metafunc):
         face = FACES[crc32(metafunc.function.__qualname__.encode()) % 2]  # by turns
-        marked += [
+        cases += [
             pytest.param(face, newest, play, id=case_id(face, newest, play)) for play in PLAYS
         ]
-    metafunc.parametrize(("face", "binary", "play"), marked)
+    metafunc.parametrize(("face", "binary", "play"), cases)
 
 
 def needs_both_faces(item: pytest.Item) -> bool:

@@ -8,6 +8,7 @@ from zlib import crc32
 import pytest
 
 from tests.flows.seeds.locks import Seed
+from tests.flows.worlds import quorums
 from tests.flows.worlds.locks import Scenario
 
 # Larger worlds are explored further by ``python -m tests.flows.deep``. No sown defect needs more
@@ -29,6 +30,42 @@ FURTHER = {
     " 1 restart": 600,
     "quorum: 2 in line, 1 late": 1000,
 }
+# Worlds that take seconds are slow, also those in which a fault is sown: what is sown is looked for
+# by day.
+SECONDS = frozenset(
+    {
+        "1 for both permits, limit 2 to 3 to 4, 1 names 3, 1 lost",
+        "2 working 4 s, renewed, 1 pause",
+        "3 tasks of one process, 1 other",
+        "barrier: 1 of 2 acts for 12 s, 1 down",
+        "cluster, multi: 2 of both, first moves, 1 cancel",
+        "cluster: 1 alone, 1 unserved",
+        "cluster: 1 twice beside 1, 1 freeze",
+        "cluster: 1 twice, 1 freeze",
+        "cluster: 1 working 4 s, 1 operator, 1 freeze",
+        "cluster: 2 working 1 s, acknowledged, 1 unacked+1 gone",
+        "cluster: 2 working 1 s, handed over, 1 freeze",
+        "election, at once, 1 zombie",
+        "election, the leader stood in line, 1 late+1 wake",
+        "election, to no candidate, 1 expiry",
+        "election, to no candidate, 1 noise",
+        "election, to the 2nd of 2, 1 lost",
+        "multi, 1 of both giving up, 1 of the last, 1 expiry",
+        "quorum: 1 alone, an hour renewed, twice",
+        "quorum: 1 alone, working 0.5 s, 1 late+1 down",
+        "quorum: 1 alone, working 4 s, renewed, 1 late",
+        "quorum: 1 too long for its fixed lease, twice",
+        "quorum: 1 working 0.5 s, 1 in line, one of the nodes comes late, 1 restart",
+        "quorum: 1 working 1.2 s on two nodes, 1 comes later, 1 restart",
+        "quorum: 2 in line, 1 late",
+        "quorum: 2 in line, 1 lost",
+        "quorum: 2 try twice, a late fence",
+        "quorum: 2 working 4 s, clocks adrift",
+        "two of ours, twice each, 1 late",
+        "two of ours, twice each, 1 pause",
+        *(each.under(restart=1).name for each in (quorums.UNLIKE, quorums.CLAIMED)),
+    }
+)
 
 
 def as_further(scenario: Scenario) -> int:
@@ -103,20 +140,26 @@ def by_day_and_night(explored):
 
     A world in which a fault is sown is daily, for the face that meets it. Of all others that are
     daily, one face is: threads, if they have it. Under a fault the other face is left to
-    ``explore``.
+    ``explore``. What takes ``SECONDS`` is slow.
     """
     sown = {each.scenario.title for each in explored.seeds}
+    asked = {each.scenario.title for each in explored.seeds if each.daily}
     daily = {each.title for each in explored.daily}
     faces = {}
     for each in explored.worlds():
         faces.setdefault(each.name, set()).add(each.title)
     for each in explored.worlds():
         first = min(faces[each.name] & sown or faces[each.name], key=is_of_tasks)
+        long = each.name in SECONDS and each.title not in asked
         if each.title in sown:
-            yield pytest.param(each, marks=pytest.mark.daily, id=each.title)
+            mark = pytest.mark.slow if long else pytest.mark.daily
+        elif each.title in daily and each.title == first:
+            mark = pytest.mark.slow if long else ()
         elif each.title == first or not each.budgets:
-            mark = () if each.title in daily and each.title == first else pytest.mark.nightly
-            yield pytest.param(each, marks=mark, id=each.title)
+            mark = pytest.mark.nightly
+        else:
+            continue
+        yield pytest.param(each, marks=mark, id=each.title)
 
 
 def is_of_tasks(title):

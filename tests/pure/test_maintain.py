@@ -13,7 +13,6 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import LEASES_PER_CALL, apply_renewal
-from fencelock._core.lock.release import retire
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import Lines
@@ -115,7 +114,7 @@ def test_a_command_that_is_kept_renews_no_lease_that_left_it(how):
     port.next_round()
     one, other = port.holds
     if how == "released":
-        retire(port, one)
+        one.retire(port)
     elif how == "dropped":
         one.drop()
     elif how == "renewed":

@@ -1,10 +1,10 @@
-"""What comes at every suspension of a call: a cancellation, or what another task does (I1, I6, I9).
+"""A cancellation at every suspension of a call, down to the connection that carries it (I6, I9).
 
-It comes before what the call awaits is there, or when that is there and the call goes on next.
+It comes before what the call awaits is there, or when that is there and the call goes on next. What
+other tasks do meanwhile is explored in tests/flows.
 """
 
 import asyncio
-import contextlib
 import itertools
 
 import pytest
@@ -26,20 +26,18 @@ MADE = kinds.MADE | {
 }
 # The same lock, for a client that would have to wait for any holder.
 RIVALS = MADE | {"read": MADE["write"], "multi": MADE["lock"]}
-STOPPED = 0.05  # what comes may have to wait for the call
 
 
 class At:
-    """Awaits a call, and something else at its n-th suspension.
+    """Awaits a call, whose task is cancelled at its n-th suspension.
 
     ``late``: when what the call awaits there is there.
     """
 
-    def __init__(self, call, nth, *, late, act):
+    def __init__(self, call, nth, *, late):
         self._call = call
         self._nth = nth
         self._late = late
-        self._act = act
         self.struck = False
 
     def __await__(self):
@@ -54,11 +52,11 @@ class At:
             self.struck = self.struck or struck
             try:
                 if struck and not self._late:
-                    yield from self._act(future).__await__()
+                    asyncio.current_task().cancel()
                 yield future
                 if struck and self._late:
-                    yield from self._act(None).__await__()
-                    yield None  # where a cancellation is raised
+                    asyncio.current_task().cancel()
+                    yield None  # where it is raised
             except BaseException as raised:  # noqa: BLE001 - whatever it is, it is for the call
                 error = raised
             resume = _next(inner, error)
@@ -66,11 +64,6 @@ class At:
 
 def _next(inner, error):
     return (lambda: inner.send(None)) if error is None else (lambda: inner.throw(error))
-
-
-async def cancels(_):
-    """Cancel the task of the call."""
-    asyncio.current_task().cancel()
 
 
 class Story:
@@ -87,9 +80,9 @@ class Story:
             fencelock.AsyncClient(world.server.url, key_prefix=self.prefix) for _ in range(2)
         ]
 
-    async def strike(self, call, act):
-        """Await a call in a task of its own, with what comes at its suspension."""
-        at = At(call, self._nth, late=self._late, act=act)
+    async def strike(self, call):
+        """Await a call in a task of its own, and cancel it at its suspension."""
+        at = At(call, self._nth, late=self._late)
 
         async def struck():
             return await at
@@ -103,22 +96,6 @@ class Story:
     def begin(self, call):
         """Have another task do something."""
         self.tasks.append(asyncio.ensure_future(call))
-
-    def meanwhile(self, call, *args):
-        """Return what begins a call in another task, and has it go on before the struck one.
-
-        That stops only as long as what it awaits is not there: then it would go on in any loop.
-        """
-
-        async def act(future):
-            self.begin(call(*args))
-            if future is None:
-                await asyncio.sleep(0)
-            else:
-                both = [self.tasks[-1], future]
-                await asyncio.wait(both, timeout=STOPPED, return_when=asyncio.FIRST_COMPLETED)
-
-        return act
 
     async def end(self, world, handles):
         """See that nothing is left, also of what others began."""
@@ -159,7 +136,7 @@ async def test_cancelled_alone(world, kind):
     async def tell(story):
         handle = MADE[kind](story.client)
         await turn(handle)
-        await story.strike(turn(handle), cancels)
+        await story.strike(turn(handle))
         return MADE[kind](story.client), RIVALS[kind](story.other)
 
     await every_point(world, tell, least=kind != "kept")
@@ -175,7 +152,7 @@ async def test_cancelled_while_it_waits(world, kind, own):
         first = RIVALS[kind](story.client if own else story.other)
         await turn(handle)
         await hold_until_waited_for(story, world, first)
-        await story.strike(turn(handle), cancels)
+        await story.strike(turn(handle))
         story.over = True
         return MADE[kind](story.client), RIVALS[kind](story.other)
 
@@ -195,60 +172,6 @@ async def hold_until_waited_for(story, world, first):
 
     story.begin(hold())
     await held.wait()
-
-
-@pytest.mark.parametrize("kind", MADE)
-@pytest.mark.parametrize("own", [False, True], ids=["other client", "own client"])
-async def test_another_task_takes_turns(world, kind, own):
-    async def tell(story):
-        handle, second = MADE[kind](story.client), RIVALS[kind](story.clients[not own])
-        await turn(handle)
-        await story.strike(turn(handle), story.meanwhile(turn, second))
-        return handle, RIVALS[kind](story.other)
-
-    await every_point(world, tell, least=kind != "kept")
-
-
-@pytest.mark.parametrize("kind", MADE)
-async def test_the_lease_is_revoked(world, kind):
-    async def tell(story):
-        handle = MADE[kind](story.client)
-        await turn(handle)
-
-        async def revoke():
-            await story.other.revoke("a", reason="a test")
-
-        await story.strike(turn(handle), story.meanwhile(revoke))
-        return handle, RIVALS[kind](story.other)
-
-    await every_point(world, tell, least=kind != "kept")
-
-
-@pytest.mark.parametrize("kind", MADE)
-@pytest.mark.parametrize("behind", [False, True], ids=["alone", "behind another"])
-async def test_the_client_is_closed(world, kind, behind):
-    """The call ends, though the other holder stays; what it was granted is given back."""
-
-    async def tell(story):
-        handle, first = MADE[kind](story.client), RIVALS[kind](story.other)
-        await turn(handle)
-        close = story.meanwhile(lambda: story.client.aclose(release=True))
-        async with first if behind else contextlib.nullcontext():
-            await story.strike(closed_in_the_end(story, handle), close)
-        return [first]
-
-    await every_point(world, tell, least=kind != "kept")
-
-
-async def closed_in_the_end(story, handle):
-    """Wait for a turn; close the client if nothing else does."""
-    later = asyncio.get_running_loop().call_later(
-        1, lambda: story.begin(story.client.aclose(release=True))
-    )
-    try:
-        await turn(handle)
-    finally:
-        later.cancel()
 
 
 WAITS = {
@@ -274,22 +197,9 @@ async def test_a_wait_for_a_state_is_cancelled(world, kind):
         ended = asyncio.get_running_loop().call_later(
             0.05, lambda: story.begin(ENDS[kind](story.other))
         )
-        await story.strike(WAITS[kind](story.client), cancels)
+        await story.strike(WAITS[kind](story.client))
         ended.cancel()
         await world.until(lambda: not world.server.command("ZCARD", watch), story.where)
-        return story.client.lock("a"), story.other.lock("a")
-
-    await every_point(world, tell, least=kind != "kept")
-
-
-@pytest.mark.parametrize("kind", WAITS)
-async def test_a_wait_for_a_state_is_over(world, kind):
-    async def tell(story):
-        again = asyncio.get_running_loop().call_later(
-            0.3, lambda: story.begin(ENDS[kind](story.other))
-        )
-        await story.strike(WAITS[kind](story.client), story.meanwhile(ENDS[kind], story.other))
-        again.cancel()
         return story.client.lock("a"), story.other.lock("a")
 
     await every_point(world, tell, least=kind != "kept")

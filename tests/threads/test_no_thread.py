@@ -210,24 +210,24 @@ threading.Thread(target=exec, args=(stay, names), daemon=True).start()
 
 INTERRUPTED = """
 import sys, threading, fencelock
-from fencelock._core.lock import turns
+from fencelock._core.lock.hold import Hold
 from fencelock._io import cleanup_queue
 
 client = fencelock.Client(sys.argv[1], key_prefix=sys.argv[2])
-done, usual = cleanup_queue._do, turns.retire
+done, usual = cleanup_queue._do, Hold.retire
 
 def late(*job):  # as over a slow network
     threading.Event().wait(0.2)
     done(*job)
 
 def strikes(*args):
-    turns.retire = usual
+    Hold.retire = usual
     raise KeyboardInterrupt
 
 cleanup_queue._do = late
 lock = client.lock("a")
 lock.acquire()
-turns.retire = strikes
+Hold.retire = strikes
 lock.release()
 """
 

@@ -45,17 +45,6 @@ def test_every_sentence_of_the_translation_is_needed():
     assert CHINESE.keys() == said
 
 
-# One fault in threads; the page's own test explores all bounds, in both faces.
-@pytest.mark.parametrize(
-    "bound",
-    [each for each in ours.BOUNDS if each.faults_max == 1 and not each.scenario.shared],
-    ids=lambda each: each.scenario.title,
-)
-def test_no_schedule_within_the_bounds_breaks_fencelock(bound):
-    assert bound.report.violation is None, bound.report.story()
-    assert bound.report.complete
-
-
 @pytest.mark.parametrize("how", [each for each in BREAKS if each.values[0].mended])
 def test_the_mended_version_is_had_and_not_broken(how):
     """Nothing breaks, and not since nobody ever has it."""

@@ -1,5 +1,7 @@
 """Shows a schedule as a sequence chart in plain text: a column for each process."""
 
+import textwrap
+
 from verification.ladder.judge import Event, Witness
 from verification.ladder.rung import Break
 from verification.simulator.explorer import quiet
@@ -25,6 +27,10 @@ ON_SERVERS = {
     "jump": "✗ server {}'s clock jumps forward by 10 s",
     "failover": "✗ the master is gone, its replica is promoted",
 }
+
+# Each event has a line of its own: a long one may run on below the heads of later columns.
+LINE, COLUMNS_END = 100, 72
+UNDER = {"subsequent_indent": " " * 11, "break_on_hyphens": False}
 
 
 def run(world: World, path: tuple[Action, ...]) -> Witness:
@@ -64,10 +70,14 @@ def found(how: Break) -> str:
 
 def chart(judge: Witness, names: list[str]) -> str:
     """Return the chart: one line for each event, and what broke at the end."""
-    width = max(len(event.text) for event in judge.events if event.client is not None) + 2
+    longest = max(len(event.text) for event in judge.events if event.client is not None)
+    width = min(longest + 2, COLUMNS_END // len(names))
     head = "seconds  " + "".join(name.ljust(width) for name in names).rstrip()
     body = [row(event, width) for event in judge.events]
-    broke = [f"{seconds(judge.when[name])}  ⇒ {name}: {how}" for name, how in judge.broken.items()]
+    broke = [
+        textwrap.fill(f"{seconds(judge.when[name])}  ⇒ {name}: {how}", LINE, **UNDER)
+        for name, how in judge.broken.items()
+    ]
     return "\n".join([head, *body, *broke])
 
 

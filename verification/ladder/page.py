@@ -64,28 +64,26 @@ def page(language: Language) -> str:
 
 
 def table(say: Say) -> Iterator[str]:
-    """Yield a row for each schedule."""
+    """Yield a row for each schedule; the first of a version also says what repairs it."""
     for rung in RUNGS:
         for number, each in enumerate(rung.breaks):
-            name = "" if number else say(rung.name)
-            path = each.path
-            yield (
-                f"| {name} | {say(each.wanted)} | {faults(list(path))} | {len(path)} |"
-                f" {each.search.schedules:,} |"
-            )
+            name, mend = ("", "") if number else (say(rung.name), say(rung.mend))
+            yield f"| {name} | {say(each.wanted)} | {cost(each)} | {mend} |"
     schedules = sum(bound.report.schedules for bound in ours.BOUNDS)
-    yield f"| **fencelock** | {say('nothing')} | - | - | {schedules:,} |"
+    yield f"| **fencelock** | {say('nothing')} | {say(f'in {schedules:,} schedules')} | |"
     for each in ours.REMAINS:
-        path = each.path
-        tried = each.search.schedules
-        yield f"|  | {say(each.wanted)} | {faults(list(path))} | {len(path)} | {tried:,} |"
+        yield f"|  | {say(each.wanted)} | {cost(each)} | |"
+
+
+def cost(how: Break) -> str:
+    """Return how many faults and steps a schedule takes."""
+    return f"{faults(list(how.path))}, {len(how.path)}"
 
 
 def section(rung: Rung, say: Say) -> str:
     """Return what is told of one version."""
     charts = "\n".join(schedule(each, say) for each in rung.breaks)
-    fix = f"{say('**The fix:**')} {say(rung.mend)}"
-    return f"## {say(rung.name)}\n\n{say(rung.idea)}\n\n{charts}\n{fix}\n"
+    return f"## {say(rung.name)}\n\n{say(rung.idea)}\n\n{charts}"
 
 
 def schedule(how: Break, say: Say) -> str:
@@ -104,11 +102,10 @@ def mended(how: Break, say: Say) -> str:
     search = other.search
     assert search.complete
     assert not search.found
-    tried = (
-        f"With the fix, no schedule of the same world breaks it: all {search.schedules:,} were"
-        f" tried. Faults: {other.faults_given}."
-    )
-    return f"{say(tried)}\n"
+    told = f"Repaired, it holds in all {search.schedules:,} schedules of this world."
+    if other.faults_given != how.faults_given:
+        told = f"{told[:-1]}; faults there: {other.faults_given}."
+    return f"{say(told)}\n"
 
 
 def row(bound: ours.Bound, say: Say) -> str:

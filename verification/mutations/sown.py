@@ -132,14 +132,14 @@ SOWN = (
         Statement(
             "keeper.retire",
             """
-            hold.open = False
-            hold.released = True
-            if hold.bucket == UNPLACED:
-                renewing.renewals.young.pop(hold, None)
+            self.open = False
+            self.released = True
+            if self.bucket is None:
+                renewing.renewals.young.pop(self, None)
             else:
-                renewing.renewals.discard(hold)
+                renewing.renewals.discard(self)
             """,
-            "hold.released = True",
+            "self.released = True",
         ),
         "tests/conformance/test_renewal.py::test_renewal_stops_at_release",
         "I11",
@@ -173,19 +173,19 @@ SOWN = (
         Statement(
             "tenure.give_up",
             """
-            if tenure is not None and not tenure.leave(port, attempt):
+            if tenure is not None and not tenure.leave(self):
                 if tenure.spare is not None:
                     port.run_in_background(*tenure.spare.release)
-                elif attempt.local:
-                    attempt.asks = tenure.asks
+                elif self.local:
+                    self.asks = tenure.asks
             """,
             """
             spare = tenure and tenure.spare
-            if tenure is not None and not tenure.leave(port, attempt):
+            if tenure is not None and not tenure.leave(self):
                 if spare is not None:
                     port.run_in_background(*spare.release)
-                elif attempt.local:
-                    attempt.asks = tenure.asks
+                elif self.local:
+                    self.asks = tenure.asks
             """,
         ),
         "tests/threads/test_cohort_interrupts.py"

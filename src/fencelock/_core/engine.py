@@ -19,10 +19,10 @@ from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.idle import is_idle
 from fencelock._core.lock.maintain import CALL_SECONDS_MAX, maintain
-from fencelock._core.lock.release import hand_back, undo_owed
+from fencelock._core.lock.release import hand_back
 from fencelock._core.lock.renew import renew
 from fencelock._core.lock.terms import may_linger
-from fencelock._core.lock.turns import give_back, release_in_background, take
+from fencelock._core.lock.turns import give_back, release_later, take
 from fencelock._core.port import FirstEnd, Port
 from fencelock._core.retry import Together, command, persist
 from fencelock._core.round_trips import CALL_TRIPS, RoundTrips
@@ -52,14 +52,14 @@ class Engine:
 
     take = take
     give_back = give_back
-    release_in_background = release_in_background
+    release_later = release_later
     hand_back = hand_back
     maintain = maintain
     renew = renew
 
     def clean_up(self: Port, hold: Hold) -> None:
         """Undo what may still come of the requests of a hold that has ended."""
-        undo_owed(self, hold)
+        hold.undo_owed(self)
 
     async def value_of(self: Port, keys: LockKeys, /) -> bytes | None:
         """Return the id of the client that holds a lock and uses it, or None."""

@@ -71,7 +71,7 @@ class Port(Wire, Protocol):
     async def give_back(self, hold: Hold, log: Seat, /) -> int:
         """Release a hold; return how many an explicit owner has left."""
 
-    def release_in_background(self, hold: Hold, undo_connection: object, /) -> None:
+    def release_later(self, hold: Hold, undo_connection: object, /) -> None:
         """Release a hold in the background, after what its ``undo_connection`` carries, if any."""
 
     async def hand_back(self, holds: Sequence[Hold], until: float, /) -> Sequence[Hold]:

@@ -24,7 +24,7 @@ from fencelock._core.description import HeldBy
 from fencelock._core.engine import holder_of
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.hold import Hold, step_down
+from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
 from fencelock._core.port import Port
 from fencelock._handles.body import Bodies, Body
@@ -505,7 +505,7 @@ class Holds:
             hold.drop()
             if not sys.is_finalizing():
                 if hold.port is not None:  # the next waiter of this client asks the server
-                    outside(partial(step_down, hold.port, hold))
+                    outside(partial(hold.step_down, hold.port))
                 events.end_hold(hold, reason="dropped")
         if held and not sys.is_finalizing():  # else its name was logged as the process ended
             outside(self._report_drop)

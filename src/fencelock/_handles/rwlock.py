@@ -130,7 +130,11 @@ class SideHolds(Holds):
         """Return a fresh attempt at this side; NotAcquired when it would wait for itself."""
         nested_under = self.nested_under(caller)
         terms = self._terms
-        if terms is None or terms.client_channel is not port.client_channel:
+        if (
+            terms is None
+            or terms.client_channel is not port.client_channel
+            or self.options.instant is not None
+        ):
             form = {"kind": RWLOCK, "limit": ALL, "permits": self._side}
             terms = self._terms = self.new_terms(ShareTerms, port, **form)
         attempt = self.attempt_on(terms, port, caller)

@@ -24,7 +24,7 @@ from fencelock._core.quorum.lease import (
     give_back,
     hand_back,
     maintain,
-    release_in_background,
+    release_later,
     renew,
 )
 from fencelock._core.quorum.membership import (
@@ -73,7 +73,7 @@ class QuorumPortRules(Engine):
     maintain = maintain
     renew = renew
     give_back = give_back
-    release_in_background = release_in_background
+    release_later = release_later
     hand_back = hand_back
     clean_up = clean_up
     replies = replies

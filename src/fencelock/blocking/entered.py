@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-from fencelock._core.lock.acquire import withdraw
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.release import release_in_background, retire
 from fencelock._handles.body import UNSURE, Body, from_first_instruction, raise_release_error
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._runtime import process
@@ -100,9 +98,8 @@ class Entered(ProcessBound):
             return
         port, attempt = self._port, body.attempt
         if isinstance(attempt, Attempt) and not self._holds.keeps(attempt.hold):
-            withdraw(port, attempt)  # a second Ctrl-C may have stopped that
+            attempt.undo(port)  # a second Ctrl-C may have stopped that
         with port.mutex:
             left = self._holds.take_back(body)
         for hold in left:
-            retire(port, hold)
-            release_in_background(port, hold)
+            hold.undo(port)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from fencelock import options
-from fencelock._core.lock.acquire import acquire, withdraw
+from fencelock._core.lock.acquire import acquire
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.release import (
     release_for_owner,
@@ -237,7 +237,7 @@ class Lock(LockBase):
             hold = run_blocking(acquire(port, attempt, seconds))
             return hold is not None
         except BaseException:  # a signal's exception may come when the flow had ended
-            withdraw(port, attempt)
+            attempt.undo(port)
             raise
 
     def release(self) -> None:

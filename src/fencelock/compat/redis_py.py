@@ -29,7 +29,7 @@ from fencelock import errors, options
 from fencelock._core.deadlines import validity
 from fencelock._core.engine import holder_of
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.acquire import acquire, withdraw
+from fencelock._core.lock.acquire import acquire
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.release import take_and_release
 from fencelock._core.lock.renew import renew_now
@@ -296,7 +296,7 @@ class Lock(_RedisPyLock):
                 self.local.token = hold.holder_id
             return hold is not None
         except BaseException:  # also a signal's exception
-            withdraw(port, attempt)
+            attempt.undo(port)
             raise
 
     def release(self) -> None:
@@ -408,7 +408,7 @@ class AsyncLock(_RedisPyLock):
                 self.local.token = hold.holder_id
             return hold is not None
         except BaseException:  # also a cancellation
-            withdraw(port, attempt)
+            attempt.undo(port)
             raise
 
     async def release(self) -> None:

@@ -55,9 +55,10 @@ def ensure(*, timeout: float = 10.0) -> str:
     refuse_start()
     paths = find(create=True)
     starts: list[int] = []
-    pause = _PAUSE_MIN
+    pause, said = _PAUSE_MIN, None
     while True:
         reply = wire.ask(paths.socket, b"PING", deadline=deadline)
+        said = (reply.answer or said) if reply.listening else None
         if _answers(reply, paths):
             if starts:
                 _report(paths, reply.pid, starts[-1])
@@ -67,7 +68,7 @@ def ensure(*, timeout: float = 10.0) -> str:
             paths = find(create=True)  # one may live elsewhere since then
         left = deadline - time.monotonic()
         if left <= 0:
-            raise ServerUnreachable(_silence(paths, reply, starts))
+            raise ServerUnreachable(_silence(paths, reply._replace(answer=said), starts))
         time.sleep(min(pause, left))
         pause = min(pause * 2, _PAUSE_MAX)
 

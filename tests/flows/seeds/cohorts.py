@@ -143,13 +143,13 @@ SEEDS = (
         Statement(
             "tenure.give_up",
             """
-            if asks is not None and not _left_to_next(port, attempt, asks):
-                drop(port, asks)
+            if asks is not None and not self.leaves(asks):
+                asks.drop(port)
             """,
             """
             if asks is not None:
-                _left_to_next(port, attempt, asks)
-                drop(port, asks)
+                self.leaves(asks)
+                asks.drop(port)
             """,
         ),
         worlds.MIXED.under(cancel=1),
@@ -163,7 +163,7 @@ SEEDS = (
     ),
     seed(
         "an interrupted waiter that keeps the place that it was given",
-        Statement("tenure.give_up", "attempt.local", "False"),
+        Statement("tenure.give_up", "self.local", "False"),
         worlds.MIXED.under(cancel=1),
         "I5 I6 I9",
     ),

@@ -90,7 +90,9 @@ SEEDS = (
     seed(
         "a request that may still come, whose undo leaves its place in line",
         Statement(
-            "attempt.undo_owed", "one.terms.abandon(one, stray.channel)", "one.terms.abandon(one)"
+            "attempt.undo_owed",
+            "self.terms.abandon(self, stray.channel)",
+            "self.terms.abandon(self)",
         ),
         elections.LINED.under(late=1, wake=1).threads(),
         "I9",

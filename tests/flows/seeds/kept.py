@@ -6,10 +6,10 @@ from tests.flows.sowing import Fault, Statement, changed, given, nothing, script
 from tests.flows.worlds import kept as worlds
 
 
-def however_long(real, self, port, hold, now):
+def however_long(real, self, hold, now):
     """Decide as if little of the lease were left."""
     with changed(hold, deadline=min(hold.deadline, now + HANDOFF_TTL_SECONDS)):
-        return real(self, port, hold, now)
+        return real(self, hold, now)
 
 
 async def as_if_unchanged(real, *args):
@@ -29,7 +29,7 @@ SEEDS = (
     ),
     seed(
         "a lease is kept while a renewal may run",
-        Statement("tenure.may_grow", "port.renewals.is_under_way(hold)", "False"),
+        Statement("tenure.may_grow", "self._port.renewals.is_under_way(hold)", "False"),
         worlds.GROWN.under(late=1),
         "I7",
     ),

@@ -230,7 +230,7 @@ SEEDS = (
     ),
     seed(
         "a lease that does not end before its release is sent",
-        Statement("keeper.retire", "hold.open = False", "pass"),
+        Statement("keeper.retire", "self.open = False", "pass"),
         worlds.TWO,
         "I1 I8",
     ),
@@ -276,7 +276,7 @@ SEEDS = (
     ),
     seed(
         "a lease that proves on while it is given back",
-        Statement("keeper.retire", "hold.released = True", "pass"),
+        Statement("keeper.retire", "self.released = True", "pass"),
         worlds.RETURNED.under(lost=1),
         "I1",
     ),

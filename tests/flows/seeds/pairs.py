@@ -42,7 +42,7 @@ SEEDS = (
     ),
     seed(
         "a release that leaves the lease proved while it is sent",
-        Statement("keeper.retire", "hold.released = True", "pass"),
+        Statement("keeper.retire", "self.released = True", "pass"),
         world("renew", "release", "strict"),
         "I1",
     ),

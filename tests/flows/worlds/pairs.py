@@ -9,7 +9,6 @@ import contextlib
 from dataclasses import dataclass
 
 from fencelock._core.engine import holder_of
-from fencelock._core.lock.hold import step_down
 from fencelock._core.lock.release import give_back_all
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.lock.tenure import give_up_all
@@ -178,7 +177,7 @@ class Desk(Actor):
             return
         with self.under_way("drop"):
             hold.drop()
-            step_down(hold.port, hold)
+            hold.step_down(hold.port)
         await self.port.sleep(self.port.now() + ENDED)
 
 

@@ -30,6 +30,10 @@ NAMED = "[...document.querySelectorAll('[id], a[name]')].map(e => e.id || e.name
 BROKEN = "[...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src)"
 UNDESCRIBED = "[...document.images].filter(i => !i.alt).map(i => i.src)"
 TOO_WIDE = "document.documentElement.scrollWidth > screen.width"
+SCROLLED = """[...document.querySelectorAll('article pre > code')]
+    .filter(code => code.scrollWidth > code.clientWidth).map(code => code.innerText)"""
+PICTURE_RIGHT = """Math.max(...[...document.querySelectorAll('article img')]
+    .map(image => image.getBoundingClientRect().right))"""
 SCHEME = "document.body.dataset.mdColorScheme"
 
 
@@ -70,6 +74,9 @@ def pages(folder):
 @pytest.mark.slow
 def test_each_page_fits_a_phone_and_its_links_lead_somewhere(site, phone):
     base, folder = site
+    # The index of the search is a megabyte, which each page would read for nothing.
+    nothing = {"config": {"lang": ["en"], "separator": " "}, "items": []}
+    phone.route("**/search*.json", lambda route: route.fulfill(json=nothing))
     foreign, names, wanted, wrong = [], {}, {}, []
     phone.on("request", lambda asked: foreign.append(asked.url))
 
@@ -112,15 +119,39 @@ def test_what_a_page_shows_can_be_read(site, browser, new_page, name, scheme):
 
 
 @pytest.mark.parametrize(
-    ("words", "title"),
-    [("围栏令牌", "如何使用围栏令牌"), ("fencing token", "How to use fencing tokens")],
+    ("start", "words", "place"),
+    [
+        ("", "围栏令牌", "/how-to/use-fencing-tokens.zh-CN/"),
+        ("", "fencing token", "/how-to/use-fencing-tokens/"),
+        ("index.zh-CN/", "fencelock", "/index.zh-CN/"),
+        ("index.zh-CN/", "ElastiCache", "/reference/managed-servers/"),
+    ],
 )
-def test_the_search_finds_what_a_reader_types(site, page, words, title):
-    page.goto(site[0], wait_until="networkidle")
-    page.keyboard.press("Control+k")
+def test_the_search_finds_what_a_reader_types_in_the_language_of_the_page(
+    site, page, start, words, place
+):
+    page.goto(site[0] + start, wait_until="networkidle")
+    page.locator(".md-search button").first.click()
     page.locator("input:visible").fill(words)
+    page.locator(f"a:visible[href*='{place}']").first.wait_for()
 
-    page.locator("a:visible", has_text=title).first.wait_for()
+    found = [link.get_attribute("href") for link in page.locator("a:visible[href*='?h=']").all()]
+    if words.isascii():
+        assert start or not [link for link in found if "zh-CN" in link]
+
+
+def test_a_hundred_characters_of_code_fit_a_window_and_the_first_picture_a_phone(
+    site, new_page, phone
+):
+    """tests/test_docs.py has it that no line is longer."""
+    page = new_page(viewport={"width": 1280, "height": 900})
+    page.goto(site[0] + "how-to/use-fencing-tokens/")
+    page.evaluate("document.querySelector('article pre > code').textContent = 'm'.repeat(100)")
+    assert page.evaluate(SCROLLED) == []
+
+    for name in ("", "index.zh-CN/"):
+        phone.goto(site[0] + name)
+        assert phone.evaluate(PICTURE_RIGHT) <= phone.viewport_size["width"]
 
 
 def test_code_is_copied_and_colours_are_switched_with_one_click(site, new_page):
@@ -131,4 +162,4 @@ def test_code_is_copied_and_colours_are_switched_with_one_click(site, new_page):
     page.locator("label[title='Switch to dark mode']").click()
 
     page.wait_for_function(f"{SCHEME} === 'slate'")
-    assert page.evaluate("navigator.clipboard.readText()").startswith("import fencelock\n")
+    assert page.evaluate("navigator.clipboard.readText()").startswith("python3 dev.py demo\n")

@@ -5,8 +5,8 @@ Rules of this file:
 - ``now`` is read before asking; the lease counts from there (I2).
 - Whatever ends an acquire without a lease (timeout, error, cancellation, Ctrl-C) also gives up its
   place in line and its grant (I9): before it returns for a timeout, otherwise after the request.
-- One ladder undoes, ``withdraw``, in the outermost frame: the flows below raise, and leave it to
-  that. What is undone is not undone again, so a second call finishes an interrupted one.
+- One ladder undoes, ``Attempt.undo``, in the outermost frame: the flows below raise, and leave it
+  to that.
 - A grant that arrives already expired is no grant.
 - A request on a connection that turned silent may still run. So it is undone on that connection at
   once, and repeated elsewhere with a new id: the undo cannot release what the new id is granted. A
@@ -32,18 +32,16 @@ from fencelock._core.description import HeldBy
 from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.acknowledge import confirm
 from fencelock._core.lock.attempt import Attempt, Grant
-from fencelock._core.lock.hold import Hold, first_due, lose_revoked, step_down
+from fencelock._core.lock.hold import Hold, first_due, lose_revoked
 from fencelock._core.lock.long_waits import first_line_at
 from fencelock._core.lock.long_waits import tell as tell_of_wait
-from fencelock._core.lock.release import release_in_background, undo_owed
-from fencelock._core.lock.tenure import Tenure
+from fencelock._core.lock.tenure import Spare
 from fencelock._core.lock.terms import TRIES, Asked, too_late
 from fencelock._core.lock.waiting import Due, Line
 from fencelock._core.port import Port
 from fencelock._core.retry import again, answer_by, give_up, passes
 from fencelock._core.seat import Stray
 from fencelock._core.types import Call, Demoted, NoReply, Reply, closed
-from fencelock._runtime import process
 from fencelock._runtime.log import log
 from fencelock._runtime.typed import Any
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
@@ -83,7 +81,7 @@ async def _recalled(port: Port, attempt: Attempt, trip: float) -> Grant | None:
     The attempt has another id, by which the holder's client knows that it is to answer. Without an
     answer of the server, what it said before counts: the lock is held.
     """
-    undo_owed(port, attempt)
+    attempt.undo_owed(port)
     attempt.rename(TRIES + attempt.id)
     attempt.sent = attempt.outlasts = False
     until = port.now() + RECALL_SECONDS + 4 * trip
@@ -93,7 +91,7 @@ async def _recalled(port: Port, attempt: Attempt, trip: float) -> Grant | None:
     try:
         return await queue(port, attempt)
     except (OutcomeUnknown, ServerUnreachable):
-        withdraw(port, attempt)
+        attempt.undo(port)
         return None
 
 
@@ -103,7 +101,7 @@ async def queue(port: Port, attempt: Attempt, grant: Grant | None = None) -> Gra
     Asks, waits, and asks again whenever the place may be gone. What it asks is the attempt's own
     question, or one that another attempt left to it: if that has a place in line, it begins with
     waiting. ``grant`` is what its first question was answered with, if it was asked. Whatever it
-    raises, ``withdraw`` undoes.
+    raises, ``Attempt.undo`` undoes.
     """
     asks = attempt.asks = attempt.asks or attempt
     give_up_at, late = attempt.give_up_at, 0
@@ -117,7 +115,7 @@ async def queue(port: Port, attempt: Attempt, grant: Grant | None = None) -> Gra
         now = port.now()
         if grant is not None and min(grant.deadline, asks.terms.ends) > now:
             if asks.stood:
-                depart(port, asks)
+                asks.depart(port)
             return grant
         late += grant is not None
         if asks.refused or now >= give_up_at:
@@ -126,55 +124,12 @@ async def queue(port: Port, attempt: Attempt, grant: Grant | None = None) -> Gra
             raise too_late(asks.ttl)
         asks.forget()
         grant = None
-    if not _left_to_next(port, attempt, asks):
+    if not attempt.leaves(asks):
         await _leave(port, asks)
         attempt.saw(asks.seen)
-        depart(port, asks)
+        asks.depart(port)
     attempt.asks = None
     return None
-
-
-def _left_to_next(port: Port, attempt: Attempt, asks: Attempt) -> bool:
-    """Leave a question to the next waiter of this client; False when there is none."""
-    tenure: Tenure | None = attempt.tenure
-    if tenure is None or asks.abandoned:
-        return False
-    return tenure.succeed(port, attempt, asks, keeps=True)
-
-
-def drop(port: Port, asks: Attempt) -> None:
-    """Undo a question that no waiter continues, with all its requests, and unseat it."""
-    asks.abandoned = True
-    _undo(port, asks)
-    undo_owed(port, asks)
-    depart(port, asks)
-
-
-def depart(port: Port, asks: Attempt) -> None:
-    """Remove a waiter from its line, and take its connection back.
-
-    A waiter that stays in a line would keep the client's thread alive for ever (I10).
-    """
-    if asks.stood:
-        with port.mutex:
-            port.lines.leave(asks, port.now())
-    port.close(asks)
-
-
-def _undo(port: Port, asks: Attempt) -> None:
-    """Undo a request that may have run, after it on the same connection."""
-    if not asks.began:
-        return
-    with port.mutex:
-        port.lines.give_up(asks)
-    port.run_in_background(*asks.terms.abandon(asks, asks.channel), asks.path)
-
-
-def start_over(port: Port, asks: Attempt) -> None:
-    """Undo a request that a silent connection may still deliver; continue with another id."""
-    _undo(port, asks)
-    port.close(asks)
-    asks.rename()
 
 
 async def line_up(
@@ -230,7 +185,7 @@ async def _once_more(
     await again(port, trouble, max(until, give_up_at) if stays else until, asks)
     stray = Stray(asks.undo_connection, asks.channel)
     if asks.undo_connection is not None and not asks.stood:
-        start_over(port, asks)
+        asks.start_over(port)
     elif asks.sent and stray not in asks.owed:
         asks.owed += (stray,)
     now = port.now()
@@ -409,7 +364,7 @@ async def _leave(port: Port, asks: Attempt) -> None:
             ) from broken.__cause__
         # Far away: the answer may be on its way.
         port.run_in_background(*undo, broken.undo_connection)
-    undo_owed(port, asks)
+    asks.undo_owed(port)
 
 
 async def acquire(
@@ -441,7 +396,7 @@ async def acquire(
         return hold
     except BaseException as error:
         # A signal handler may raise anywhere, also after the grant, before a hold has it.
-        withdraw(port, attempt)
+        attempt.undo(port)
         if isinstance(error, FencelockError):
             describe_error(port, error, attempt.keys.name)
         events.failed(attempt, error)
@@ -449,37 +404,6 @@ async def acquire(
     finally:
         if attempt.wait is not None:
             left(port, attempt)
-
-
-def withdraw(port: Port, attempt: Attempt) -> None:
-    """Undo whatever an attempt has: its lease, its turn, its question, its place among waiters.
-
-    A second call finishes what an interrupt left half done, and does no harm. In a child that was
-    forked meanwhile there is nothing to undo: it is the parent's.
-    """
-    if attempt.terms.generation != process.number():
-        return
-    hold, tenure = attempt.hold, attempt.tenure
-    if hold is not None:
-        attempt.asks = None
-        attempt.registry.remove(hold)
-        if not hold.forked:
-            release_in_background(port, hold)
-        attempt.hold = None  # not before: a second call releases it again, which does no harm
-    if attempt.whole is not None:
-        attempt.whole.leave()
-    if tenure is not None and not tenure.leave(port, attempt):  # it is the front
-        if tenure.spare is not None:
-            port.run_in_background(*tenure.spare.release)
-        elif attempt.local:
-            attempt.asks = tenure.asks
-    asks = attempt.asks
-    if asks is not None and not _left_to_next(port, attempt, asks):
-        drop(port, asks)
-    attempt.asks = None
-    step_down(port, attempt)
-    if attempt.whole is not None:
-        attempt.whole.succeed()
 
 
 def tell(port: Port, attempt: Attempt, hold: Hold | None) -> None:
@@ -496,54 +420,62 @@ def tell(port: Port, attempt: Attempt, hold: Hold | None) -> None:
         event.end(events.TIMED_OUT)
 
 
-def begin(
-    port: Port, attempt: Attempt, grant: Grant, asked: Asked | None = None, turn: int = 0
-) -> Hold:
+def begin(port: Port, attempt: Attempt, grant: Grant, spare: Spare | None = None) -> Hold:
     """Make a grant a registered hold, and track its lease.
 
-    ``asked``: by whose ids the server knows it, if not by the attempt's own. ``turn``: the fence,
-    if it is a turn that another waiter of this client passed on. The hold of an attempt that is
-    alone stands in its client's table from here on.
-
-    Whatever it raises, the attempt has the hold: who undoes the attempt ends it.
+    ``spare``: the turn that it was given, if the attempt's own question was not granted. In one
+    section of the mutex the hold is scheduled, marked if it was revoked, and takes the place of its
+    attempt in the client's table; only then other threads see it. Whatever this raises, the attempt
+    has the hold: who undoes the attempt ends it.
 
     Leases of one handle and length that are granted within a sixtieth of it are due together, as
     their renewals would be, and so are the turns of one lease: nearly always it is known when.
     One that ends sooner than the first of them is due by itself.
     """
-    registry, terms = attempt.registry, attempt.terms
+    registry, terms, lines = attempt.registry, attempt.terms, port.lines
     fence, deadline, lease = grant
     deadline = deadline if deadline < terms.ends else terms.ends  # noqa: FURB136 - as above
     hold = registry.hold_type(port, attempt, fence, deadline, attempt.who)
-    if asked is not None:
-        hold.turn, hold.owed = turn, asked.owed
-        hold.id, hold.holder_id, hold.info = asked.id, asked.holder_id, asked.info
+    fresh = spare is None or spare.fresh
+    if attempt.asks is not attempt or spare is not None:
+        _take_over(hold, attempt.asks, spare)
     now = hold.granted_at
     if lease < attempt.ttl - ROUNDING_SECONDS:
         hold.short = True  # it was handed over, and is to grow
     # Most are their own question: the collector need not free them.
-    attempt.hold, attempt.asks = hold, None
-    registry.add(hold)
+    attempt.hold, attempt.asks, hold.grant = hold, None, grant
     length, end, when, until = terms.due
     if now >= until or length != lease or deadline < end or not hold.steady:
         when = first_due(hold, lease, port.jitter(), now)
         terms.due = lease, deadline, when, now + lease / BATCHES
-    hold.grant, cohorts = grant, port.lines.cohorts
     with port.mutex:
         port.renewals.young[hold] = when
-        if port.lines.revoked and hold.holder_id in port.lines.revoked:
+        if lines.revoked and hold.holder_id in lines.revoked:
             hold.last = True
-        if attempt.tenure is None and cohorts.get(terms.cohort) is attempt:
-            if hold.open and hold.loss is None:
-                cohorts[terms.cohort] = hold
-            else:  # another thread released it, or its handle is gone
-                del cohorts[terms.cohort]
-    port.attend(hold, when)
-    if port.lines.closed:  # while it was granted: nothing would give it back
-        raise closed()
+        if attempt.tenure is not None:
+            attempt.tenure.begin(hold, grant, fresh=fresh)
+        elif lines.cohorts.get(terms.cohort) is attempt:
+            lines.cohorts[terms.cohort] = hold
     if hold.last:
         revoked_before(port, hold)
+    registry.add(hold)
+    port.attend(hold, when)
+    if terms.linger and fresh and not port.hears:
+        port.hear_soon()
+    if lines.closed:  # while it was granted: nothing would give it back
+        raise closed()
     return hold
+
+
+def _take_over(hold: Hold, asks: Attempt | None, spare: Spare | None) -> None:
+    """Have a new hold continue what the server knows by the ids of another of its client."""
+    source: Asked | None = asks
+    if spare is not None:
+        source, hold.unchanged = spare.source, spare.unchanged
+        hold.turn = 0 if spare.fresh else hold.fence
+    if source is not None:
+        hold.id, hold.holder_id, hold.info = source.id, source.holder_id, source.info
+        hold.owed = source.owed
 
 
 def revoked_before(port: Port, hold: Hold) -> None:

@@ -1,4 +1,26 @@
-"""One acquisition that is under way: who asks, what went out, what came, what must be undone."""
+"""One acquisition that is under way: who asks, what went out, what came, what must be undone.
+
+Rules of this file (I9):
+
+- One ladder undoes, ``Attempt.undo``, in the outermost frame: the flows raise, and leave it to
+  that. What is out is known by what the attempt has, and each step notes that it is done. So it may
+  be called from any stage, and again after an error or an interrupt in the middle.
+
+  ==================================  ==========================================================
+  what is out                         its step
+  ==================================  ==========================================================
+  a hold, before its caller has it    ``Hold.undo``: it retires, and is released in the background
+  a turn that it was given            released in the background
+  a question, a place in line         the next waiter of the client continues it; with no next
+                                      one ``drop``: undone after it, on its connection
+  copies on silent connections        ``undo_owed``; where it was granted, when its hold has ended
+  a place among the client's waiters  ``Tenure.leave``; nothing was sent
+  the client's turn                   ``step_down``: the next waiter asks the server
+  ==================================  ==========================================================
+
+- A question is undone on the connection that carried it, so that its undo cannot overtake it, and
+  goes on with a new id: ``start_over``. The undo of the old id takes whatever that is granted.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +33,7 @@ from fencelock._core.lock.terms import Asked, Terms
 from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Seat, Stray
 from fencelock._core.types import Reply
+from fencelock._runtime import process
 from fencelock._runtime.records import NamedTuple
 from fencelock._runtime.typed import TYPE_CHECKING, Any
 
@@ -19,6 +42,7 @@ if TYPE_CHECKING:
     from fencelock._core.events import Acquisition
     from fencelock._core.lock.hold import Hold, Registry
     from fencelock._core.lock.tenure import Tenure
+    from fencelock._core.port import Port
     from fencelock._core.quorum.acquire import QuorumAttempt
 
 
@@ -37,7 +61,7 @@ def counting(info: bytes, others: int) -> bytes:
     return info
 
 
-class Attempt(Seat):
+class Attempt(Seat, Asked):
     """One call of acquire, and its question to the server.
 
     The first part is the caller's. The second is the question, with its place in the server's line:
@@ -134,11 +158,11 @@ class Attempt(Seat):
         self.holder_id = self.holder_id if self.terms.owned else self.id
         self.began, self.undo_connection, self.abandoned = False, None, False
 
-    def lasting(self, now: float) -> float:
-        """Return the length of a lease that is requested now and granted at once."""
-        length = self.terms.lasting(now)
-        self.ttl = self.terms.ttl
-        return length
+    def lasting(self, now: float) -> Terms:
+        """Ask from here on for a lease that is requested now, and return its terms."""
+        self.terms = terms = self.terms.lasting(now)
+        self.ttl = terms.ttl
+        return terms
 
     def reckon(self, trips: RoundTrips) -> None:
         """Before it asks under its id: have a handoff last for several round trips."""
@@ -151,7 +175,7 @@ class Attempt(Seat):
         self.began, self.undo_connection = True, None  # as ``begin``
         self.asking, self.sent_at, terms = True, now, self.terms
         if terms.ends < inf:
-            self.lasting(now)
+            terms = self.lasting(now)
         if self.waits_since:  # for others of its client; see turns.py
             return terms.acquire_next(self, self.channel, self.releases, now - self.waits_since)
         return terms.acquire(self, self.channel)
@@ -209,3 +233,72 @@ class Attempt(Seat):
     def forget(self) -> None:
         """Start afresh: nothing pushed so far counts for the next request."""
         self.grant, self.pushed, self.news, self.placed = None, None, False, False
+
+    # -- its undo -----------------------------------------------------------------------------
+
+    def undo(self, port: Port) -> None:
+        """Undo whatever it has: its lease, its turn, its question, its place among waiters.
+
+        In a child that was forked meanwhile there is nothing to undo: it is the parent's.
+        """
+        if self.terms.generation != process.number():
+            return
+        hold, tenure = self.hold, self.tenure
+        if hold is not None:
+            self.asks = None
+            self.registry.remove(hold)
+            hold.undo(port)
+            self.hold = None  # not before: a second call releases it again, which does no harm
+        if self.whole is not None:
+            self.whole.leave()
+        if tenure is not None and not tenure.leave(self):  # it is the front
+            if tenure.spare is not None:
+                port.run_in_background(*tenure.spare.release)
+            elif self.local:
+                self.asks = tenure.asks
+        asks = self.asks
+        if asks is not None and not self.leaves(asks):
+            asks.drop(port)
+        self.asks = None
+        self.step_down(port)
+        if self.whole is not None:
+            self.whole.succeed()
+
+    def leaves(self, asks: Attempt) -> bool:
+        """Leave a question to the next waiter of this client; False when there is none."""
+        tenure = self.tenure
+        if tenure is None or asks.abandoned:
+            return False
+        return tenure.succeed(self, asks, keeps=True)
+
+    def drop(self, port: Port) -> None:
+        """Undo a question that no waiter continues, with all its requests, and unseat it."""
+        self.abandoned = True
+        self._abandon(port)
+        self.undo_owed(port)
+        self.depart(port)
+
+    def depart(self, port: Port) -> None:
+        """Remove a question from its line, and take its connection back.
+
+        One that stays in a line would keep the client's thread alive for ever (I10).
+        """
+        if self.stood:
+            with port.mutex:
+                port.lines.leave(self, port.now())
+        port.close(self)
+
+    def start_over(self, port: Port) -> None:
+        """Undo a request that a silent connection may still deliver; continue with another id."""
+        self._abandon(port)
+        port.close(self)
+        self.rename()
+
+    def _abandon(self, port: Port) -> None:
+        """Undo a request that may have run, after it on the same connection."""
+        if not self.began:
+            return
+        with port.mutex:
+            port.lines.give_up(self)
+        port.run_in_background(*self.terms.abandon(self, self.channel), self.path)
+        self.began = False

@@ -34,23 +34,13 @@ from fencelock.errors import LeaseLost, NotHeld
 from fencelock.lease import BaseLease, fence_of
 
 if TYPE_CHECKING:
-    from fencelock._core.lock.attempt import Attempt, Grant
+    from fencelock._core.lock.attempt import Grant
     from fencelock._core.lock.renewal_schedule import Bucket
     from fencelock._core.lock.tenure import Tenure
     from fencelock._core.port import Port
 
 # A renewal that ``max_hold`` cuts short must gain this part of a ttl to be worth a command.
 LEAST_GAIN = 0.05
-
-
-def step_down(port: Port, one: Attempt | Hold) -> None:
-    """Make the next waiter of a client the front, if this hold or attempt is; see tenure.py."""
-    with port.mutex:
-        tenure, cohorts, key = one.tenure, port.lines.cohorts, one.terms.cohort
-        if tenure is None and cohorts.get(key) is one:  # it was alone
-            del cohorts[key]
-    if tenure is not None:
-        tenure.succeed(port, one)
 
 
 def lose(port: Port, hold: Hold, reason: str, since: float, detail: str = "") -> bool:
@@ -106,7 +96,7 @@ class Registry(Protocol):
         """Return False if a hold was removed: another thread or task releases it."""
 
 
-class Hold(BaseLease):
+class Hold(Asked, BaseLease):
     """A granted acquisition. Users know it as its lease: they see what ``BaseLease`` names."""
 
     # By which the server knows it: see ``Asked``; and the description of its own thread or task.
@@ -318,7 +308,7 @@ class Hold(BaseLease):
     def _tell(self, port: Port | None) -> None:
         """Do all that a loss needs; harmless when it was done, or done in part."""
         if port is not None:
-            step_down(port, self)
+            self.step_down(port)
             port.notify_loss(self)
             self.notified = True
         if self.observer is not None:
@@ -337,6 +327,48 @@ class Hold(BaseLease):
     def _is_first(self, name: str, mine: object) -> bool:
         """Set an attribute once; return True for the one of several threads that did."""
         return self.__dict__.setdefault(name, mine) is mine  # one step
+
+    # -- its undo; see attempt.py -------------------------------------------------------------
+
+    def undo(
+        self, port: Port, undo_connection: object = None, error: BaseException | None = None
+    ) -> None:
+        """Release it in the background, after what that connection carries, if any.
+
+        It proves nothing from here on. Nothing is done to a parent's in its child.
+        """
+        if not self.forked:
+            self.retire(port)
+            port.release_later(self, undo_connection)
+            port.clean_up(self)
+        events.end_hold(self, error)
+
+    def retire(self, port: Port) -> None:
+        """End renewal, in the schedule of the port (maybe another loop's) that began it (I11).
+
+        From now on the lease proves nothing: it is being released. Its turn is over.
+        """
+        renewing = self.port or port
+        with renewing.mutex:
+            tenure, cohorts = (
+                self.tenure,
+                renewing.lines.cohorts,
+            )  # another thread may begin its turn
+            self.open = False
+            self.released = True
+            if self.bucket is None:  # most leases end before it is asked what is due
+                renewing.renewals.young.pop(self, None)
+            else:
+                renewing.renewals.discard(self)
+            if tenure is None:
+                if cohorts.get(self.terms.cohort) is self:  # it is alone
+                    del cohorts[self.terms.cohort]
+            elif tenure.front is self and not tenure.waiting:
+                tenure.end()
+        self.port = None
+        for part in self.parts:
+            if part is not None:
+                part.retire(port)
 
     def drop(self) -> None:
         """Note that its handle is gone. A finalizer may do it anywhere: it takes no mutex."""

@@ -13,7 +13,7 @@ Rules of this file:
   of locks taken one inside the other, the inner one. It ends at an instant, whatever the servers do
   (I13). What no server confirmed by then is named in the log, and ends by its ttl.
 - A repeated request may still arrive on its first connection. Whatever ends the hold undoes that,
-  too (``undo_owed``), after the release: the undo takes whatever the id has.
+  too (``Asked.undo_owed``), after the release: the undo takes whatever the id has.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from fencelock._core import events
 from fencelock._core.deadlines import retry_delay
 from fencelock._core.error_messages import describe_error, describes_errors
 from fencelock._core.lock.hold import Hold, lose
-from fencelock._core.lock.renewal_schedule import UNPLACED
 from fencelock._core.lock.terms import SHARES, Asked, milliseconds
 from fencelock._core.port import Port
 from fencelock._core.retry import ask, command, passes
@@ -71,12 +70,12 @@ async def take_and_release(port: Port, take: Take, *of: object) -> int:
         left = await port.give_back(taken[0], log)
     except BaseException as error:
         for hold in taken:
-            if not (settled(error) or hold.forked):
-                retire(port, hold)
-                port.release_in_background(hold, log.undo_connection)
             if isinstance(error, FencelockError):
                 describe_error(port, error, hold.terms.keys.name)
-            events.end_hold(hold, error)
+            if settled(error):
+                events.end_hold(hold, error)
+            else:
+                hold.undo(port, log.undo_connection, error)
         raise
     else:
         return left
@@ -88,21 +87,6 @@ async def take_and_release(port: Port, take: Take, *of: object) -> int:
                 events.end_hold(hold)
 
 
-def undo_owed(port: Port, one: Asked) -> None:
-    """Undo what may still come of an attempt, or a hold, that has ended in any way.
-
-    If a silent connection may still deliver it, its grant or place in line is undone after it. If
-    the connection broke, a grant is released as soon as the client is notified of it.
-    """
-    strays, one.owed = one.owed, ()
-    if strays:
-        with port.mutex:
-            port.lines.give_up(one)
-    for stray in strays:
-        if stray.undo_connection is not None:
-            port.run_in_background(*one.terms.abandon(one, stray.channel), stray.undo_connection)
-
-
 def settled(error: BaseException) -> bool:
     """Return True if an error is an answer, so that a retry would change nothing.
 
@@ -112,31 +96,6 @@ def settled(error: BaseException) -> bool:
     refused = isinstance(error, ServerError) and not isinstance(error, ServerUnreachable)
     later = passes(error) or getattr(error, "code", "") in DEMOTED
     return (refused and not later) or isinstance(error, (LeaseLost, QuorumNotReached))
-
-
-def retire(port: Port, hold: Hold) -> None:
-    """End renewal, in the schedule of the port (maybe another loop's) that began it (I11).
-
-    From now on the lease proves nothing: it is being released. Its turn is over.
-    """
-    renewing = hold.port or port
-    with renewing.mutex:
-        tenure, cohorts = hold.tenure, renewing.lines.cohorts  # another thread may begin its turn
-        hold.open = False
-        hold.released = True
-        if hold.bucket == UNPLACED:  # most leases end before it is asked what is due
-            renewing.renewals.young.pop(hold, None)
-        else:
-            renewing.renewals.discard(hold)
-        if tenure is None:
-            if cohorts.get(hold.terms.cohort) is hold:  # it is alone
-                del cohorts[hold.terms.cohort]
-        elif tenure.front is hold and not tenure.waiting:
-            tenure.end()
-    hold.port = None
-    for part in hold.parts:
-        if part is not None:
-            retire(port, part)
 
 
 @describes_errors
@@ -156,14 +115,6 @@ async def release_for_owner(port: Port, one: Asked) -> int | None:
         if verdict != ELSEWHERE:
             break
     return None
-
-
-def release_in_background(port: Port, hold: Hold) -> None:
-    """Release a hold in the background: it proves nothing from here on."""
-    retire(port, hold)
-    port.release_in_background(hold, None)
-    port.clean_up(hold)
-    events.end_hold(hold)
 
 
 def verdict_of(reply: Reply) -> tuple[int, Any]:
@@ -188,7 +139,7 @@ async def leave(port: Port, hold: Hold, seconds: float) -> None:
     ``ask``, and then repeats it in the background, and LeaseLost when it had ended before.
     """
     hold.check()
-    retire(port, hold)
+    hold.retire(port)
     call, answered = leaving(hold, seconds), False
     try:
         reply = await ask(port, *call)
@@ -240,12 +191,13 @@ async def give_back_all(port: Port, until: float) -> bool:
         holds = [hold for hold in held if _cut_off(port, hold)]
         if not holds:
             break
+        ours = [*holds]
         try:
             left += await port.hand_back(holds, until)
-        except BaseException:  # the loop ends, or Ctrl-C
-            for hold in holds:
-                port.release_in_background(hold, None)
-            raise
+            ours.clear()
+        finally:
+            for hold in ours:  # the loop ends, or Ctrl-C
+                port.release_later(hold, None)
         for hold in holds:
             port.clean_up(hold)
             watchers = getattr(hold.terms.keys, "watchers", None)  # of an election
@@ -270,7 +222,7 @@ def _cut_off(port: Port, hold: Hold) -> bool:
 async def hand_back(port: Port, holds: Sequence[Hold], until: float) -> Sequence[Hold]:
     """Release leases that have ended for their holders; return those without an answer in time."""
     for hold in holds:
-        retire(port, hold)
+        hold.retire(port)
     left, tries = [*holds], 0
     while left:
         if tries:

@@ -28,7 +28,8 @@ Rules of this file (I1, I3, I5, I8, I9):
 - What ends a lease at the server, a revocation or a refusal, marks its hold in the section that
   reads it (``Hold.last``), and one that is marked is neither passed on nor kept. A revocation that
   finds no hold is remembered, and marks the next one of its id in the section that schedules it.
-- A hold that was released before it could become the front never becomes it.
+- A hold becomes the front in the section that schedules it, before any other thread can see it: so
+  none that was released or revoked before becomes the front.
 - Each turn has the next fence. The server leaves room for ``FENCE_ROOM`` of them.
 - A waiter that gives up has nothing to undo, unless it is the front. The front leaves its question
   to the next waiter.
@@ -59,11 +60,9 @@ from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import TRIES, Asked, Terms
-from fencelock._core.lock.waiting import Lines
 from fencelock._core.port import Port
 from fencelock._core.seat import Stray
 from fencelock._core.types import Call
-from fencelock._core.wire import Wire
 from fencelock._runtime.records import NamedTuple
 from fencelock.options import Cohort
 from fencelock.scripts import ANSWER
@@ -113,8 +112,8 @@ class Tenure:
     may_grow: bool = False  # a renewal of a turn before may run at any time: the lease is not kept
     watched: bool = False  # the renewal schedule looks whether it is idle for too long
 
-    def __init__(self, lines: Lines, terms: Terms) -> None:
-        self._lines = lines
+    def __init__(self, port: Port, terms: Terms) -> None:
+        self._port, self._lines = port, port.lines
         self.terms: Terms = terms
         self.linger: float = terms.linger
         self.bound: Cohort = terms.options.cohort  # type: ignore[assignment]  # else no ``cohort``
@@ -124,9 +123,9 @@ class Tenure:
         self.waiting: deque[Attempt] = NO_ONE
 
     @classmethod
-    def of(cls, lines: Lines, front: Attempt | Hold) -> Tenure:
+    def of(cls, port: Port, front: Attempt | Hold) -> Tenure:
         """Return the tenure of one that was alone until now; call under the mutex."""
-        tenure = cls(lines, front.terms)
+        tenure = cls(port, front.terms)
         tenure.front = front
         if isinstance(front, Hold):
             tenure.turns, tenure.ends, tenure.lease = 1, front.grant.deadline, front.grant.lease
@@ -140,7 +139,7 @@ class Tenure:
 
     # -- who comes and goes -------------------------------------------------------------------
 
-    def join(self, port: Port, attempt: Attempt) -> Spare | None:
+    def join(self, attempt: Attempt) -> Spare | None:
         """Add an attempt; with a kept lease it is the front: return one that came too late.
 
         Call it under the mutex.
@@ -154,15 +153,15 @@ class Tenure:
                 self.waiting = deque()
             self.waiting.append(attempt)
             return None
-        if self.take_kept(port, attempt):
+        if self.take_kept(attempt):
             return None
         spent, self.front = self.spare, attempt
         self.spare = None
         return spent
 
-    def leave(self, port: Port, attempt: Attempt) -> bool:
+    def leave(self, attempt: Attempt) -> bool:
         """Take out a waiter that gives up; False when it has become the front."""
-        with port.mutex:
+        with self._port.mutex:
             if self.front is attempt:
                 return False
             if attempt in self.waiting:
@@ -172,7 +171,6 @@ class Tenure:
 
     def succeed(
         self,
-        port: Wire,
         giver: Attempt | Hold,
         asks: Attempt | None = None,
         spare: Spare | None = None,
@@ -185,7 +183,7 @@ class Tenure:
         when the front changed before without what ``asks``. A second call finishes what an
         interrupt left half done.
         """
-        with port.mutex:
+        with self._port.mutex:
             if self.front is giver:
                 if not self.waiting:
                     if not keeps:
@@ -197,7 +195,7 @@ class Tenure:
                     asks.driver = heir
                 self.front = heir
             if isinstance(self.front, Attempt):
-                self._notify(port, self.front)
+                self._notify(self.front)
             done = asks is None or self._delivered(asks, giver)
         return done
 
@@ -224,13 +222,13 @@ class Tenure:
         if lines.crowded:
             lines.crowded.pop(self, None)
 
-    def _notify(self, port: Wire, front: Attempt) -> None:
+    def _notify(self, front: Attempt) -> None:
         if self.waiting and self.waiting[0] is front:
             self.waiting.popleft()
             self._note_empty()
         if front.local and not front.news:
             front.news = True
-            port.wake(front)
+            self._port.wake(front)
 
     def _note_empty(self) -> None:
         if not self.waiting:
@@ -248,45 +246,42 @@ class Tenure:
             return front, front.granted_at
         return None if front is None or self.spare is None else (front, inf)
 
-    def begin(self, port: Port, hold: Hold, grant: Grant, *, fresh: bool) -> None:
-        """Note that the front has a hold now; ``fresh``: the server granted it just now."""
-        with port.mutex:
-            if fresh:
-                self.turns, self.ends, self.lease = 1, grant.deadline, grant.lease
-                if self.linger:
-                    self.least_kept = validity(grant.lease) * KEPT_PART
-                    lines = self._lines
-                    lines.holders.pop(self.holder, None)
-                    self.holder = hold.holder_id
-                    lines.holders[self.holder] = self
-                    self.recalled = lines.recalls.came_before(self.holder)
-                    self.may_grow = False
-            hold.tenure = self
-            self.front = hold
-            if self.asks is not None or self.spare is not None:
-                self.asks = self.spare = None
-            over = not hold.open  # another thread released it, or its handle is gone
-        if fresh and self.linger and not port.hears:
-            port.hear_soon()
-        if over or hold.loss is not None:
-            self.succeed(port, hold)
+    def begin(self, hold: Hold, grant: Grant, *, fresh: bool) -> None:
+        """Note that the front has a hold now; call under the mutex.
 
-    def pass_on(self, port: Port, hold: Hold) -> bool:
+        ``fresh``: the server granted it just now.
+        """
+        if fresh:
+            self.turns, self.ends, self.lease = 1, grant.deadline, grant.lease
+            if self.linger:
+                self.least_kept = validity(grant.lease) * KEPT_PART
+                lines = self._lines
+                lines.holders.pop(self.holder, None)
+                self.holder = hold.holder_id
+                lines.holders[self.holder] = self
+                self.recalled = lines.recalls.came_before(self.holder)
+                self.may_grow = False
+        hold.tenure = self
+        self.front = hold
+        if self.asks is not None or self.spare is not None:
+            self.asks = self.spare = None
+
+    def pass_on(self, hold: Hold) -> bool:
         """End a turn and give the next waiter its turn; False when the server must be asked."""
-        with port.mutex:
+        with self._port.mutex:
             length = self._length(hold)
-            if self.front is not hold or not self._may_pass(port, hold, length):
+            if self.front is not hold or not self._may_pass(hold, length):
                 return False
             if self.linger:
-                self.may_grow = self._may_grow(port, hold)
-            spare = self._end_turn(port, hold, length)
+                self.may_grow = self._may_grow(hold)
+            spare = self._end_turn(hold, length)
             self.turns += 1
-            passed = self.succeed(port, hold, spare=spare)
+            passed = self.succeed(hold, spare=spare)
         return passed
 
-    def _may_pass(self, port: Port, hold: Hold, length: float) -> bool:
+    def _may_pass(self, hold: Hold, length: float) -> bool:
         """Return True if the next waiter may have a turn without asking the server."""
-        now, valid = port.now(), validity(length)
+        now, valid = self._port.now(), validity(length)
         part = RENEWED_PART if self.terms.steady else FIXED_PART
         return (
             bool(self.waiting)
@@ -308,9 +303,9 @@ class Tenure:
         """Return for how long the server granted the lease, or renewed it."""
         return self.lease if hold.short else hold.ttl
 
-    def _end_turn(self, port: Port, hold: Hold, length: float) -> Spare:
+    def _end_turn(self, hold: Hold, length: float) -> Spare:
         """End a turn whose lease goes on, and return that lease; call under the mutex."""
-        port.renewals.discard(hold)
+        self._port.renewals.discard(hold)
         hold.open, hold.released, hold.passes = False, True, True
         hold.port = None
         turn = tuple.__new__(Grant, (next_fence(hold.fence), hold.deadline, length))  # as Grant()
@@ -323,39 +318,39 @@ class Tenure:
         """
         return hold.passes and self.front is not hold and (self.front or self.spare) is not None
 
-    def for_next(self, port: Port, hold: Hold) -> Attempt | None:
+    def for_next(self, hold: Hold) -> Attempt | None:
         """Return what asks for the next waiter while the holder releases; None when none waits."""
-        with port.mutex:
+        with self._port.mutex:
             if self.front is not hold:
                 return None
             if not self.waiting:
                 self.end()
                 return None
             heir = self._heir()
-            asks = heir.anew(port.new_id(), len(self.waiting) - 1)
+            asks = heir.anew(self._port.new_id(), len(self.waiting) - 1)
             asks.waits_since, asks.releases, asks.eager = heir.arrived_at, hold, True
-            asks.began_at = port.now()
+            asks.began_at = self._port.now()
             return asks
 
     # -- a lease that is not in use -----------------------------------------------------------
 
-    def keep(self, port: Port, hold: Hold) -> bool:
+    def keep(self, hold: Hold) -> bool:
         """End a turn and keep its lease; False when it must be released."""
-        with port.mutex:
-            now = port.now()
-            if self.front is not hold or not self._may_keep(port, hold, now):
+        with self._port.mutex:
+            now = self._port.now()
+            if self.front is not hold or not self._may_keep(hold, now):
                 return False
             self.kept_until = now + self.linger
             watch = not self.watched
             if watch:
-                self._watch(port, self.kept_until)
-            self.spare = self._end_turn(port, hold, self._length(hold))
+                self._watch(self.kept_until)
+            self.spare = self._end_turn(hold, self._length(hold))
             self.front = None
         if watch:
-            port.attend_by(self.kept_until)
+            self._port.attend_by(self.kept_until)
         return True
 
-    def _may_keep(self, port: Port, hold: Hold, now: float) -> bool:
+    def _may_keep(self, hold: Hold, now: float) -> bool:
         """Return True if a lease may stay with this client, which does not use it."""
         left, lines = hold.deadline - now, self._lines
         return (
@@ -364,33 +359,33 @@ class Tenure:
             and self.turns < FENCE_ROOM
             and self.least_kept + self.linger <= left <= HANDOFF_TTL_SECONDS
             and left <= validity(self._length(hold))
-            and port.hears
-            and not self._may_grow(port, hold)
+            and self._port.hears
+            and not self._may_grow(hold)
             and not lines.closed
             and not lines.recalls.paused(self.terms.cohort, now)
             and self._is_undisturbed(hold)
         )
 
-    def _may_grow(self, port: Port, hold: Hold) -> bool:
+    def _may_grow(self, hold: Hold) -> bool:
         """Return True if a renewal of this lease may still run: an idle one must stay short."""
-        return self.may_grow or hold.may_grow or port.renewals.is_under_way(hold)
+        return self.may_grow or hold.may_grow or self._port.renewals.is_under_way(hold)
 
     @staticmethod
     def _is_undisturbed(hold: Hold) -> bool:
         """Return True if nothing has ended the lease, or may leave it longer than its turns."""
         return not (hold.last or hold.owed) and hold.loss is None
 
-    def _watch(self, port: Port, when: float) -> None:
+    def _watch(self, when: float) -> None:
         self.watched = True
-        port.renewals.watch(self, when)
+        self._port.renewals.watch(self, when)
 
-    def take_kept(self, port: Port, attempt: Attempt) -> bool:
+    def take_kept(self, attempt: Attempt) -> bool:
         """Make a waiter the front, with a turn of a kept lease; False when that proves too little.
 
         Call it under the mutex, while there is no front.
         """
         kept = self.spare
-        if kept is None or kept.turn.deadline - port.now() < self.least_kept:
+        if kept is None or kept.turn.deadline - self._port.now() < self.least_kept:
             return False
         self.turns += 1
         self._lines.recalls.used(self.terms.cohort)
@@ -412,11 +407,11 @@ class Tenure:
         self.recalled = True
         return self.give_up()
 
-    def overdue(self, port: Port, now: float) -> Spare | None:
+    def overdue(self, now: float) -> Spare | None:
         """Return the lease when it was idle for too long; call under the mutex."""
         self.watched = False
         if self.kept is not None and now < self.kept_until:
-            self._watch(port, self.kept_until)
+            self._watch(self.kept_until)
             return None
         return self.give_up()
 
@@ -434,10 +429,10 @@ def join(port: Port, attempt: Attempt) -> Tenure:
         if isinstance(stands, Tenure):
             tenure = stands
         elif stands is None:
-            tenure = Tenure(port.lines, attempt.terms)
+            tenure = Tenure(port, attempt.terms)
         else:  # it is alone
-            tenure = stands.tenure or Tenure.of(port.lines, stands)
-        spent = tenure.join(port, attempt)
+            tenure = stands.tenure or Tenure.of(port, stands)
+        spent = tenure.join(attempt)
         tenures[key] = tenure
     if spent is not None:
         port.run_in_background(*spent.release)
@@ -450,7 +445,7 @@ def try_kept(port: Port, attempt: Attempt) -> Tenure | None:
         tenure = port.lines.cohorts.get(attempt.terms.cohort)
         if not isinstance(tenure, Tenure) or tenure.kept is None:
             return None
-        if tenure.take_kept(port, attempt):
+        if tenure.take_kept(attempt):
             return tenure
         spent = tenure.give_up()
     if spent is not None:
@@ -458,15 +453,12 @@ def try_kept(port: Port, attempt: Attempt) -> Tenure | None:
     return None
 
 
-def found(port: Port, hold: Hold, grant: Grant) -> None:
-    """Make the hold of a try the front of a tenure if there is none: its lease may be kept."""
+def found(port: Port, attempt: Attempt) -> None:
+    """Make a try that was granted the front of a tenure if there is none: its lease may be kept."""
     tenures = port.lines.cohorts
     with port.mutex:
-        if hold.terms.cohort in tenures:
-            return
-        hold.grant = grant
-        tenure = tenures[hold.terms.cohort] = Tenure.of(port.lines, hold)
-    tenure.begin(port, hold, grant, fresh=True)
+        if attempt.terms.cohort not in tenures:
+            tenures[attempt.terms.cohort] = Tenure.of(port, attempt)
 
 
 def tenure_of(port: Port, holder: bytes) -> Tenure | None:
@@ -532,7 +524,7 @@ def give_up_due(port: Port, now: float) -> None:
     """Release the idle leases whose time is up."""
     with port.mutex:
         lines = port.renewals.overdue(now)
-        released = [kept for line in lines if (kept := line.overdue(port, now)) is not None]
+        released = [kept for line in lines if (kept := line.overdue(now)) is not None]
     for kept in released:
         port.run_in_background(*kept.release)
 

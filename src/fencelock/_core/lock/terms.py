@@ -16,7 +16,7 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.seat import Stray
 from fencelock._core.types import Call
 from fencelock._runtime import process
-from fencelock._runtime.typed import Protocol, Self
+from fencelock._runtime.typed import TYPE_CHECKING, Self
 from fencelock.errors import ServerUnreachable
 from fencelock.options import LeaseOptions
 from fencelock.scripts import (
@@ -35,6 +35,10 @@ from fencelock.scripts import (
 from fencelock.scripts.constants import RECORD_MS
 from fencelock.scripts.layout import words_of, written
 
+if TYPE_CHECKING:
+    from fencelock._core.lock.tenure import Tenure
+    from fencelock._core.port import Port
+
 # A lease with a fixed end is requested with at least this ttl; after its end it is not granted.
 LEAST_SECONDS = 0.001
 
@@ -51,14 +55,18 @@ TRIES = b"?"
 LOCKS, OWNED, PLAIN, SHARES, REDISSON = range(5)
 
 
-class Asked(Protocol):
+class Asked:
     """What was asked for, or granted: an ``Attempt``, or the ``Hold`` that came of it.
+
+    Here are the steps of the ladder that both have; see attempt.py.
 
     ``id`` names the acquisition, ``holder_id`` proves the tenure. They are the same except for an
     explicit owner, whose holder id all its acquisitions share. ``info`` describes the client that
     asks, for ``show``. ``fence`` is that of the tenure, 0 before it is known; ``turn`` the same of
     a turn that its client's waiter before passed on, else 0.
     """
+
+    __slots__ = ()
 
     terms: Terms
     id: bytes
@@ -68,6 +76,31 @@ class Asked(Protocol):
     turn: int
     ttl: float
     owed: tuple[Stray, ...]
+    tenure: Tenure | None
+
+    def step_down(self, port: Port) -> None:
+        """Make the next waiter of its client the front, if this is it; see tenure.py."""
+        with port.mutex:
+            tenure, cohorts, key = self.tenure, port.lines.cohorts, self.terms.cohort
+            if tenure is None and cohorts.get(key) is self:  # it was alone
+                del cohorts[key]
+        if tenure is not None:
+            tenure.succeed(self)  # type: ignore[arg-type]  # one of the two
+
+    def undo_owed(self, port: Port) -> None:
+        """Undo what may still come of its requests, once it has ended in any way.
+
+        If a silent connection may still deliver one, its grant or place in line is undone after it.
+        If the connection broke, a grant is released as soon as the client is notified of it.
+        """
+        strays, self.owed = self.owed, ()  # type: ignore[misc]  # each has a slot for it
+        if strays:
+            with port.mutex:
+                port.lines.give_up(self)
+        for stray in strays:
+            if stray.undo_connection is not None:
+                undo = self.terms.abandon(self, stray.channel)
+                port.run_in_background(*undo, stray.undo_connection)
 
 
 class Terms:
@@ -162,15 +195,16 @@ class Terms:
         self._far = handoff_ms, far
         return far
 
-    def lasting(self, now: float) -> float:
-        """Return the length of a lease that is requested now and granted at once."""
-        if self.ends < inf:
-            self.ttl = max(LEAST_SECONDS, min(self.options.first_ttl(), self.ends - now))
-            self._ttl = _ttl_words(self.ttl)
-            self._ttl_ms = b"%d" % milliseconds(self.ttl)
-            self.lease = min(self.ttl, self.most_at_once)
-            self.valid = validity(self.lease)
-        return self.lease
+    def lasting(self, now: float) -> Self:
+        """Return those of a lease that is requested now: until a fixed end there is less left."""
+        if self.ends == inf:
+            return self
+        left = copy(self)  # other threads may ask on the same terms
+        left.ttl = max(LEAST_SECONDS, min(self.options.first_ttl(), self.ends - now))
+        left.lease = min(left.ttl, self.most_at_once)
+        left.valid = validity(left.lease)
+        left._ttl, left._ttl_ms = _ttl_words(left.ttl), b"%d" % milliseconds(left.ttl)  # noqa: SLF001 - as in far
+        return left
 
     def acquire(self, one: Asked, channel: bytes) -> bytes:
         """Return a call of ``acquire.lua``; the channel is empty for a try."""

@@ -24,11 +24,11 @@ from __future__ import annotations
 from fencelock._core.deadlines import validity
 from fencelock._core.deadlock.unit_waits import entered, error_of, look, own_cycle, waits_for_itself
 from fencelock._core.lock.acknowledge import confirm
-from fencelock._core.lock.acquire import FOR_EVER, begin, drop, line_up, queue, start_over, try_once
+from fencelock._core.lock.acquire import FOR_EVER, begin, line_up, queue, try_once
 from fencelock._core.lock.attempt import Attempt, Grant
-from fencelock._core.lock.hold import Hold, step_down
+from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.long_waits import first_line_at, tell
-from fencelock._core.lock.release import ELSEWHERE, judge, release_for_owner, retire, verdict_of
+from fencelock._core.lock.release import ELSEWHERE, judge, release_for_owner, verdict_of
 from fencelock._core.lock.tenure import Spare, Tenure, found, join, left_behind, try_kept
 from fencelock._core.lock.terms import milliseconds, too_late
 from fencelock._core.port import Port
@@ -61,12 +61,9 @@ async def take(port: Port, attempt: Attempt) -> Hold | None:
     if grant is None or not grant.deadline > port.now() < terms.ends:
         grant = await queue(port, attempt, grant)
     if grant is None:
-        step_down(port, attempt)
+        attempt.step_down(port)
         return None
-    hold = begin(port, attempt, grant)
-    if attempt.tenure is not None:
-        attempt.tenure.begin(port, hold, grant, fresh=True)
-    return hold
+    return begin(port, attempt, grant)
 
 
 async def _try(port: Port, attempt: Attempt) -> Hold | None:
@@ -86,10 +83,9 @@ async def _try(port: Port, attempt: Attempt) -> Hold | None:
     grant = await (poll if terms.plain else try_once)(port, attempt)
     if grant is None:
         return None
-    hold = begin(port, attempt, grant)
     if may_keep:
-        found(port, hold, grant)
-    return hold
+        found(port, attempt)
+    return begin(port, attempt, grant)
 
 
 async def poll_once(port: Port, attempt: Attempt) -> Grant | None:
@@ -104,7 +100,7 @@ async def poll_once(port: Port, attempt: Attempt) -> Grant | None:
 
     async def once() -> tuple[float, Reply]:
         if attempt.undo_connection is not None:
-            start_over(port, attempt)
+            attempt.start_over(port)
         await port.open(attempt, until, listen=False)
         attempt.begin()
         if attempt.sent:
@@ -114,7 +110,7 @@ async def poll_once(port: Port, attempt: Attempt) -> Grant | None:
             await port.call(POLL_RENEW, attempt.keys.plain, (port.new_id(), 1), until, attempt)
             port.lines.renews = True
         asked_at = port.now()
-        lasting = milliseconds(attempt.lasting(asked_at))
+        lasting = milliseconds(attempt.lasting(asked_at).lease)
         command = (b"SET", attempt.keys.lock, attempt.holder_id, b"NX", b"PX", lasting)
         reply = await port.command(command, attempt.keys.lock, until, attempt)
         if reply is not None:
@@ -168,7 +164,7 @@ async def _in_turn(port: Port, attempt: Attempt, tenure: Tenure) -> Hold | None:
         if not await _become_front(port, tenure, attempt):
             return None
         if tenure.spare is None and tenure.asks is None and port.now() >= attempt.give_up_at:
-            tenure.succeed(port, attempt)
+            tenure.succeed(attempt)
             return None
     spare = tenure.spare
     if spare is not None and not in_time(spare.turn, port.now()):
@@ -185,15 +181,9 @@ async def _in_turn(port: Port, attempt: Attempt, tenure: Tenure) -> Hold | None:
         attempt.local, attempt.news, attempt.connection = False, False, None
         grant = await queue(port, attempt)
     if grant is None:
-        tenure.succeed(port, attempt)
+        tenure.succeed(attempt)
         return None
-    if spare is None:
-        hold = begin(port, attempt, grant, attempt.asks)
-    else:
-        hold = begin(port, attempt, grant, spare.source, 0 if spare.fresh else grant.fence)
-        hold.unchanged = spare.unchanged
-    tenure.begin(port, hold, grant, fresh=spare is None or spare.fresh)
-    return hold
+    return begin(port, attempt, grant, spare)
 
 
 def _continued(port: Port, attempt: Attempt, asks: Attempt) -> Attempt:
@@ -222,7 +212,7 @@ async def _become_front(  # noqa: C901 - one turn of the wait looks at all that 
         if front is not None and (over or attempt.event is not None):
             attempt.saw(front.has_it(now))
         if over:
-            return not tenure.leave(port, attempt)
+            return not tenure.leave(attempt)
         if attempt.event is not None:
             attempt.event.must_wait(attempt.held_by)
         if wait.cycle is not None:
@@ -232,7 +222,7 @@ async def _become_front(  # noqa: C901 - one turn of the wait looks at all that 
         until = min(give_up_at, wait.due, tells_at)
         if isinstance(front, Hold):
             if now >= front.deadline:
-                tenure.succeed(port, front)
+                tenure.succeed(front)
                 continue
             if give_up_at == FOR_EVER and front is not asked and waits_for_itself(wait, front):
                 asked = front  # it may just have been revoked: the server knows
@@ -264,11 +254,11 @@ def in_time(turn: Grant, now: float) -> bool:
 def _hand_on(port: Port, giver: Hold, asks: Attempt, spare: Spare | None = None) -> None:
     """Give the next attempt a question, or its answer; undo it when none waits."""
     tenure = giver.tenure
-    if tenure is not None and tenure.succeed(port, giver, asks, spare, keeps=True):
+    if tenure is not None and tenure.succeed(giver, asks, spare, keeps=True):
         return
-    drop(port, asks)
+    asks.drop(port)
     if tenure is not None:
-        tenure.succeed(port, giver)
+        tenure.succeed(giver)
 
 
 async def give_back(port: Port, hold: Hold, log: Seat) -> int:
@@ -280,10 +270,10 @@ async def give_back(port: Port, hold: Hold, log: Seat) -> int:
             return left
     terms, lost = hold.terms, hold.lost
     offered = hold.released  # by a hand-over that is under way: it may have released
-    retire(port, hold)
+    hold.retire(port)
     tenure = hold.tenure  # read again: others may have come meanwhile
     if tenure is not None and tenure.front is hold:
-        tenure.succeed(port, hold)
+        tenure.succeed(hold)
     if lost:
         if not (hold.forked or hold.closed):  # the server may still hold our key: release it
             port.run_in_background(*hold.terms.release(hold))
@@ -308,39 +298,36 @@ async def _give_to_next(port: Port, hold: Hold, tenure: Tenure, log: Seat) -> in
 
     None when the hold is to be released alone.
     """
-    if tenure.waiting and tenure.pass_on(port, hold):
+    if tenure.waiting and tenure.pass_on(hold):
         return 0
-    if tenure.linger and tenure.keep(port, hold):
+    if tenure.linger and tenure.keep(hold):
         return 0
-    asks = None if hold.lost or hold.terms.topic else tenure.for_next(port, hold)
+    asks = None if hold.lost or hold.terms.topic else tenure.for_next(hold)
     if asks is None:
         return None
-    retire(port, hold)
+    hold.retire(port)
     try:
         grant, spare = await line_up(port, asks, FOR_EVER), None
         if grant is not None:  # by the command that released, unless that was repeated
             spare = Spare(asks, grant, fresh=True, unchanged=asks.verdict == 1)
         _hand_on(port, hold, asks, spare)
-    except BaseException as error:
-        _hand_on(port, hold, asks)
+    except ServerError as error:
         if asks.verdict is None:
             log.sent = True  # it may have run
-            if not isinstance(error, ServerError) or isinstance(
-                error, (OutcomeUnknown, ServerUnreachable)
-            ):
+            if isinstance(error, (OutcomeUnknown, ServerUnreachable)):
                 raise
             return None
-        if not isinstance(error, ServerError):
-            raise
+    finally:  # it finishes what an interrupt left half done
+        _hand_on(port, hold, asks)
     return judge(port, hold, asks.verdict, repeated=asks.sent)
 
 
-def release_in_background(port: Port, hold: Hold, undo_connection: object) -> None:
+def release_later(port: Port, hold: Hold, undo_connection: object) -> None:
     """Release a hold in the background, unless its turn was passed on."""
     tenure: Tenure | None = hold.tenure
     if tenure is not None:
         passed = tenure.passed(hold)  # before ``succeed``, which may make another the front
-        tenure.succeed(port, hold)
+        tenure.succeed(hold)
         if passed:
             return
     port.run_in_background(*hold.terms.release(hold), undo_connection)

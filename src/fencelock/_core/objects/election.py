@@ -27,19 +27,21 @@ from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import ELECTION_KINDS, LockKeys, derived
 from fencelock._core.lock.acquire import revoked_before
 from fencelock._core.lock.hold import Hold, Registry, lose
-from fencelock._core.lock.release import lost_as, release_in_background, retire, settled, undo_owed
+from fencelock._core.lock.release import lost_as, settled
 from fencelock._core.lock.waiting import EXPIRY_SLACK
 from fencelock._core.objects.state_wait import ask_listening
 from fencelock._core.port import Port
 from fencelock._core.retry import answer_by, ask
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply, closed
+from fencelock.errors import ServerError
 from fencelock.scripts import ELECTION_ANNOUNCE, ELECTION_HAND_OVER, ELECTION_WATCH, SHOW, ready
 from fencelock.scripts.layout import words_of
 
 CANDIDATE_BYTES_MAX = 128
 LISTED = 100  # so many candidates are shown
 SILENT = b"silent"  # of election_hand_over.lua
+REFUSED = (0, b"")  # as its answer that the candidate does not wait: nothing was handed over
 # A live candidate that is in line but does not listen, or that may have lost its place in a
 # failover, is back within this time: it retries as often as we do.
 RETURN_SECONDS = 3.0
@@ -86,9 +88,7 @@ def announce(port: Port, keys: ElectionKeys) -> None:
 
 def give_up(port: Port, hold: Hold) -> None:
     """Release a lease that was lost here and may still be held on the server; never blocks."""
-    retire(port, hold)
-    if not hold.forked:
-        release_in_background(port, hold)
+    hold.undo(port)
 
 
 @describes_errors
@@ -129,23 +129,23 @@ async def _offer(port: Port, hold: Hold, registry: Registry, offer: Call, asked:
     """Request a hand-over once and return the answer; after a refusal, renew the lease again."""
     hold.check()
     until = min(port.now() + port.server_timeout, hold.deadline)
+    reply: Reply = None
     try:
-        retire(port, hold)
+        hold.retire(port)
         reply = await ask(port, *offer, until, asked=asked)
-    except BaseException as error:
-        retire(port, hold)
-        if not settled(error):
-            registry.remove(hold)
-            release_in_background(port, hold)
-        else:
-            _resume(port, hold, registry)
+    except ServerError as refused:
+        reply = REFUSED if settled(refused) else None
         raise
-    resigned = not registry.keeps(hold)
-    if reply[0] == 0:
-        _resume(port, hold, registry)
-    else:
-        registry.remove(hold)
-        undo_owed(port, hold)
+    finally:
+        resigned = not registry.keeps(hold)
+        if reply is None:  # it may have run
+            registry.remove(hold)
+            hold.undo(port)
+        elif reply[0] == 0:
+            _resume(port, hold, registry)
+        else:
+            registry.remove(hold)
+            hold.undo_owed(port)
     if resigned and reply[0] != 1:
         hold.check()
     return reply

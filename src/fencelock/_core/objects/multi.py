@@ -30,13 +30,7 @@ from fencelock._core.lock.acknowledge import confirm
 from fencelock._core.lock.acquire import FOR_EVER, LEAVING_SECONDS, acquire, begin, tell
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, joined
-from fencelock._core.lock.release import (
-    lost_as,
-    release_in_background,
-    retire,
-    settled,
-    undo_owed,
-)
+from fencelock._core.lock.release import lost_as, settled
 from fencelock._core.lock.terms import LOCKS, Asked, Terms, milliseconds, too_late
 from fencelock._core.objects.semaphore_rwlock import lost_nested
 from fencelock._core.port import Port
@@ -107,7 +101,7 @@ def _undo(port: Port, attempts: Sequence[Attempt], seat: Seat) -> None:
         seat.began = False
     for attempt in reversed(attempts):
         if attempt.hold is not None:
-            release_in_background(port, attempt.hold)
+            attempt.hold.undo(port)
             attempt.registry.remove(attempt.hold)
             attempt.hold = None
 
@@ -192,7 +186,7 @@ async def _drop(port: Port, attempts: Sequence[Attempt], give_up_at: float) -> N
     holds, given, now = _held(attempts), Together[Hold](), port.now()
     for hold, attempt in zip(holds, attempts, strict=False):
         attempt.registry.remove(hold)
-        retire(port, hold)
+        hold.retire(port)
     _end(holds)
     until = min(now + LEAVING_SECONDS, max(now, give_up_at + DROPPING_SECONDS))
     try:
@@ -201,7 +195,7 @@ async def _drop(port: Port, attempts: Sequence[Attempt], give_up_at: float) -> N
     except (OutcomeUnknown, ServerError) as error:
         _post_rest(port, holds, given, error)
     for hold, attempt in zip(holds, attempts, strict=False):
-        undo_owed(port, hold)
+        hold.undo_owed(port)
         attempt.hold = None
 
 
@@ -241,7 +235,7 @@ async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
         holds = [each for hold in taken for each in joined(hold)]
         lost = [hold for hold in holds if hold.lost]
         for hold in holds:
-            retire(port, hold)
+            hold.retire(port)
         until = port.now() + port.server_timeout
         ours = [hold for hold in holds if not (hold.closed or hold.forked)]
         if ours:
@@ -249,14 +243,14 @@ async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
     except BaseException as error:
         holds = [each for hold in taken for each in joined(hold)]
         for hold in holds:
-            retire(port, hold)
+            hold.retire(port)
         _post_rest(port, [hold for hold in holds if not hold.forked], given, error)
         _end(holds, error)
         raise
     finally:
         for hold in taken:
             for each in joined(hold):
-                undo_owed(port, each)
+                each.undo_owed(port)
     try:
         errors = [hold.lost_error() for hold in lost]
         for hold in ours:

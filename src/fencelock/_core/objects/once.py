@@ -23,7 +23,7 @@ from fencelock._core.lock.acknowledge import confirmed
 from fencelock._core.lock.acquire import FOR_EVER, acquire, begin, queue, try_once
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, Registry
-from fencelock._core.lock.release import lost_as, retire, settled, undo_owed
+from fencelock._core.lock.release import lost_as, settled
 from fencelock._core.lock.terms import milliseconds
 from fencelock._core.port import Port
 from fencelock._core.retry import ask, command, persist
@@ -119,7 +119,7 @@ async def finish(
     if hold.lost:  # its holder is notified, though the result may be kept all the same
         log.info("the run of %r ends after its lease", keys.name)
     try:
-        retire(port, hold)
+        hold.retire(port)
         registry.remove(hold)
         until = port.now() + port.server_timeout
         done = ONCE_FINISH, keys.finish, args
@@ -128,13 +128,13 @@ async def finish(
         )
     except BaseException as error:
         if not settled(error):
-            retire(port, hold)
+            hold.retire(port)
             registry.remove(hold)
             port.run_in_background(ONCE_FINISH, keys.finish, args, answer.undo_connection)
         events.end_hold(hold, error)
         raise
     # Not before the answer: an undo would end the run without a result, and another could start.
-    undo_owed(port, hold)
+    hold.undo_owed(port)
     try:
         if reply != 1:
             raise lost_as(port, hold, reply[1])

@@ -19,7 +19,7 @@ from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, lose
-from fencelock._core.lock.release import judge, release, release_in_background, settled
+from fencelock._core.lock.release import judge, release, settled
 from fencelock._core.lock.terms import SHARES, Asked, Terms
 from fencelock._core.port import Port
 from fencelock._core.retry import ask
@@ -169,13 +169,12 @@ async def release_permits(port: Port, take: Callable[[list[tuple[Hold, int]]], o
             except FencelockError as error:
                 troubles = troubles or [error]
             del parts[0]
-    except BaseException:
-        for hold, keep in parts:  # sent twice, it changes nothing
+    finally:
+        for hold, keep in parts:  # after an interrupt; sent twice, it changes nothing
             if keep:
                 port.run_in_background(*cast("ShareTerms", hold.terms).keeping(hold, keep))
             else:
-                release_in_background(port, hold)
-        raise
+                hold.undo(port)
     if troubles:
         raise troubles.pop()
 

@@ -159,16 +159,14 @@ async def wait_for(
         if then is not None:
             await then(watcher)
         owes = watcher.sent or watcher.owed or (watch.owes and not watch.waiters)
-        if signal.lists_channels and owes:
-            _undo(port, watcher)  # our channel may be on the list, without a waiter
-        port.close(watcher)
-    except BaseException:
+        # Else our channel may be on the list, without a waiter.
+        watcher.began = bool(signal.lists_channels and owes)
+    finally:
         try:
             _undo(port, watcher)
         finally:
             _part(port, watcher)
             port.close(watcher)
-        raise
     return watcher.verdict
 
 

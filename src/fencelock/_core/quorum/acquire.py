@@ -14,7 +14,7 @@ Rules of this file:
 - An id that was given up is never used again: its undo may reach a node late, on another
   connection, and would release what was granted there meanwhile.
 - What ends an acquisition by an error or an interrupt is undone by the ladder of one server,
-  ``withdraw``. What the attempt has at the nodes is in the place of its tenure there: ``leave``.
+  ``Attempt.undo``. What it has at the nodes is in the place of its tenure there: ``leave``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from math import inf
 
 from fencelock._core.deadlines import retry_delay, validity
 from fencelock._core.deadlock.unit_waits import left
-from fencelock._core.lock.acquire import queue, try_once, withdraw
+from fencelock._core.lock.acquire import queue, try_once
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import too_late
@@ -70,7 +70,7 @@ async def take(port: QuorumPort, attempt: Attempt) -> Hold | None:
 class QuorumAttempt(Claimant):
     """One acquisition: the attempt at each node, and what came of it in the last round.
 
-    ``withdraw`` asks it to undo what it has. No other of the client waits in it.
+    ``Attempt.undo`` asks it to undo what it has. No other of the client waits in it.
     """
 
     def __init__(self, port: QuorumPort, attempt: Attempt) -> None:
@@ -105,7 +105,7 @@ class QuorumAttempt(Claimant):
         """
         self.asks.undo(all_of_them=True)
         for node, attempt in enumerate(self.attempts):
-            withdraw(self.port.nodes[node], attempt)
+            attempt.undo(self.port.nodes[node])
 
     def succeed(self) -> None:
         """Give its connections back, and its claim up: no other of the client comes next."""
@@ -170,7 +170,7 @@ class QuorumAttempt(Claimant):
             except (ServerError, OutcomeUnknown) as error:
                 if isinstance(error, ServerUnsuitable) and error.code == "WRONGTYPE":
                     raise  # the kind of a name is the same everywhere
-                withdraw(port.nodes[node], self.attempts[node])
+                self.attempts[node].undo(port.nodes[node])
                 self.fail(node, error)
                 if port.now() > began + 2 * port.nodes[node].server_timeout:
                     self.stood = self.stood or self.attempts[node].stood
@@ -357,7 +357,7 @@ class QuorumAttempt(Claimant):
         registry = attempt.registry
         hold = registry.hold_type(port, attempt, fence, -inf, attempt.who)
         parts = hold.parts = Majority(port, hold, first=next(iter(self.grants)))
-        attempt.hold = hold  # from here on ``withdraw`` finds it, and its parts
+        attempt.hold = hold  # from here on ``undo`` finds it, and its parts
         parts.cover(longest_of(attempt))
         parts.begin(self.attempts, self.grants)
         if hold.deadline <= port.now() and not port.closing:  # parts were lost before that

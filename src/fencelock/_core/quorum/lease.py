@@ -28,7 +28,7 @@ from fencelock._core.lock.acquire import ROUNDING_SECONDS, revoked_before
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, Observer, first_due, lose
 from fencelock._core.lock.maintain import apply_renewal, renewal_request
-from fencelock._core.lock.release import leaving, lost_as, retire, undo_owed
+from fencelock._core.lock.release import leaving, lost_as
 from fencelock._core.lock.renew import check_tended, length_of
 from fencelock._core.lock.terms import Terms
 from fencelock._core.port import Port
@@ -268,7 +268,7 @@ def end_node_leases(port: QuorumPort, hold: Hold, *, drops: bool) -> None:
         parts = [(node, part) for node, part in enumerate(hold.parts) if part and not part.released]
     give_up_claim(port, majority_of(hold))
     for node, part in parts:
-        retire(port.nodes[node], part)
+        part.retire(port.nodes[node])
         if drops and not part.forked:
             port.nodes[node].run_in_background(*part.terms.release(part))
 
@@ -337,10 +337,10 @@ async def give_back(port: QuorumPort, hold: Hold, log: Seat) -> int:  # noqa: AR
     few answered. It is repeated in the background.
     """
     parts, lost = majority_of(hold), hold.lost
-    retire(port, hold)
+    hold.retire(port)
     if lost:
         if not (hold.forked or hold.closed):
-            release_in_background(port, hold, None)
+            release_later(port, hold, None)
         raise hold.lost_error()
     asks = Ballots(port)
     # A lost part may still be held on its node: releasing it does no harm.
@@ -359,7 +359,7 @@ async def give_back(port: QuorumPort, hold: Hold, log: Seat) -> int:  # noqa: AR
     raise lost_as(port, hold, word)
 
 
-def release_in_background(port: QuorumPort, hold: Hold, undo_connection: object) -> None:  # noqa: ARG001 - as of one server
+def release_later(port: QuorumPort, hold: Hold, undo_connection: object) -> None:  # noqa: ARG001 - as of one server
     """Release a hold in the background, on each node with the id that the node knows."""
     for node, part in majority_of(hold).in_release_order():
         port.nodes[node].run_in_background(*part.terms.release(part))
@@ -374,7 +374,7 @@ async def hand_back(port: QuorumPort, holds: Sequence[Hold], until: float) -> Se
     silent: set[int] = set()
     left: list[Hold] = []
     for hold in holds:
-        retire(port, hold)
+        hold.retire(port)
         given = 0
         for number, part in majority_of(hold).in_release_order():
             node, asked = port.nodes[number], part.terms.release(part)
@@ -400,7 +400,7 @@ async def leave(hold: Hold, seconds: float) -> None:
     port = whole.port
     hold.check()
     await _cover(port, hold, seconds)
-    retire(port, hold)
+    hold.retire(port)
     asks = Ballots(port)
     for node, part in whole.in_release_order():
         asks.append(Ballot(node, part, leaving(part, seconds), lambda ask: ask.reply == 1))
@@ -416,7 +416,7 @@ def clean_up(port: QuorumPort, hold: Hold) -> None:
     give_up_claim(port, majority_of(hold))
     for node, part in zip(port.nodes, hold.parts, strict=True):
         if part is not None and part.owed:
-            undo_owed(node, part)
+            part.undo_owed(node)
 
 
 def _released(ask: Ballot) -> bool:
