@@ -191,6 +191,24 @@ def test_capacity_measures_everything_that_its_page_tells(tmp_path):
             assert f"\n{line.partition(' | ')[0]} | " in page
 
 
+@pytest.mark.slow
+def test_two_thousand_locks_are_held_on_a_cluster_and_none_is_lost(tmp_path):
+    words = ["--locks", "2000", "--ttl", "6", "--ttls", "1", "--plot", tmp_path / "told.svg"]
+    ran = subprocess.run(
+        [sys.executable, "-m", "benchmarks.million", *words],
+        cwd=RUN.parent.parent,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    cells = [cell.strip() for cell in ran.stdout.splitlines()[-1].split("|")]
+    assert cells[1] == "2,000"
+    assert cells[-2] == "0"
+    assert "<svg" in (tmp_path / "told.svg").read_text()
+
+
 def test_the_plan_is_arithmetic():
     """One masters' worth of each is one master; double the cost of what binds doubles them."""
     sys.path.insert(0, str(RUN.parent))
