@@ -77,8 +77,8 @@ class RenewalSchedule:
         "_filling",
         "_holders",
         "_order",
+        "_under_way",
         "_watches",
-        "taken",
         "watched",
         "young",
     )
@@ -90,9 +90,15 @@ class RenewalSchedule:
         self._watches = 0
         self._buckets: dict[int, list[Bucket]] = {}  # by the grain of their instants
         self._order: list[int] = []  # a heap of these numbers, and of some that are gone
-        self.taken: list[Bucket] = []  # those under way
+        # Those under way, by identity: in a Cluster there may be thousands, and one is forgotten.
+        self._under_way: dict[int, Bucket] = {}
         self._filling: Bucket | None = None  # while holds are put there
         self._holders = {} if holders is None else holders  # those in buckets; see ``Lines``
+
+    @property
+    def taken(self) -> list[Bucket]:
+        """Return the buckets that were taken out and are under way, in that order."""
+        return list(self._under_way.values())
 
     @property
     def holds(self) -> int:
@@ -106,7 +112,7 @@ class RenewalSchedule:
 
         So it looks through nothing. What an interrupt left behind may make it True for a moment.
         """
-        return bool(self.young or self.watched or self._buckets or self.taken)
+        return bool(self.young or self.watched or self._buckets or self._under_way)
 
     @property
     def under_way(self) -> list[Hold]:
@@ -199,7 +205,7 @@ class RenewalSchedule:
             self._at(number).append(bucket)
             bucket.number, bucket.first, bucket.end = number, when, batch[0].deadline
             bucket.update(dict.fromkeys(bucket, when))
-            self.taken = [each for each in self.taken if each is not bucket]
+            self._under_way.pop(id(bucket), None)
         else:
             bucket = Bucket(number)
             self._at(number).append(bucket)
@@ -243,7 +249,7 @@ class RenewalSchedule:
         """Take a bucket out, of those under way too."""
         number = bucket.number
         if number is None:
-            self.taken = [each for each in self.taken if each is not bucket]
+            self._under_way.pop(id(bucket), None)
             return
         left = [each for each in self._buckets.get(number, ()) if each is not bucket]
         if left:
@@ -267,7 +273,7 @@ class RenewalSchedule:
         for bucket in self.taken:
             for hold in [each for each in bucket if each.bucket is not bucket]:
                 del bucket[hold]
-        self.taken = [bucket for bucket in self.taken if bucket]
+        self._under_way = {key: bucket for key, bucket in self._under_way.items() if bucket}
 
     def taken_since(self, before: Sequence[Bucket]) -> list[Hold]:
         """Return the holds under way but for those of the buckets that were so before."""
@@ -287,7 +293,7 @@ class RenewalSchedule:
     def clear(self) -> list[Hold]:
         """Forget all holds, and return them."""
         holds = self.tracked()
-        self._buckets, self._order, self.taken = {}, [], []
+        self._buckets, self._order, self._under_way = {}, [], {}
         self.watched, self.young = [], {}
         for hold in holds:
             self._forget_holder(hold)
@@ -328,12 +334,13 @@ class RenewalSchedule:
                 some = [hold for hold, when in bucket.items() if when <= now]
                 if some:
                     due += some
-                    self.taken.append(Bucket(None))
-                    self._fill(self.taken[-1], some, now)
+                    part = Bucket(None)
+                    self._under_way[id(part)] = part
+                    self._fill(part, some, now)
         return due
 
     def _take(self, bucket: Bucket) -> None:
-        self.taken.append(bucket)
+        self._under_way[id(bucket)] = bucket
         self._forget(bucket)
         bucket.number = None
 
