@@ -37,12 +37,12 @@ EVERYWHERE = MEANS
 
 def part(item: pytest.Item) -> str:
     """Return which part of the tests a case belongs to."""
+    if item.get_closest_marker("nightly"):
+        return NIGHTLY
     if "tests/integrations/" in item.nodeid:
         return REST
     if item.get_closest_marker("daily"):
         return DAILY
-    if item.get_closest_marker("nightly"):
-        return NIGHTLY
     unusual = sum(_unusual(item))
     return DAILY if not unusual else REST if unusual == 1 else NIGHTLY
 

@@ -71,7 +71,8 @@ def pages(folder):
     return sorted("" if name == "." else f"{name}/" for name in found)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # minutes: a hundred pages
+@pytest.mark.timeout(600)
 def test_each_page_fits_a_phone_and_its_links_lead_somewhere(site, phone):
     base, folder = site
     # The index of the search is a megabyte, which each page would read for nothing.
