@@ -74,7 +74,7 @@ def test_a_peer_takes_part_or_is_told_with_the_reason(told):
     assert all(threads["absent"].values())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_no_peer_has_is_told_beside_our_lock(tmp_path):
     file = tmp_path / "told.json"
     cases = "semaphore,rwlock-read,server-cost,elsewhere,far,far-quorum-5"
@@ -95,7 +95,7 @@ def test_what_no_peer_has_is_told_beside_our_lock(tmp_path):
         assert rows[case]["details"]["round trips"] == {"fencelock": ours, floor: 2}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_cohorts_are_told_beside_the_strict_form(tmp_path):
     file = tmp_path / "told.json"
     ran = run("--only", "cohort-2p8t,worst-delay", "--json", file, "--peers", "", cwd=tmp_path)
@@ -110,7 +110,7 @@ def test_cohorts_are_told_beside_the_strict_form(tmp_path):
         assert rows[case]["details"].keys() >= {"cohort", "strict", "longer"}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_without_java_the_rows_beside_redisson_say_so(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     file = tmp_path / "told.json"
@@ -130,7 +130,7 @@ def test_the_lines_that_look_for_hooks_are_where_the_benchmark_leaves_them_out(m
         pass
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_account_of_a_pair_a_turn_and_a_handoff_adds_up(tmp_path):
     """Each column is printed beside that of the tree before, and its rows are all of its time."""
     before, after = tmp_path / "before.json", tmp_path / "after.json"
@@ -166,7 +166,7 @@ def test_an_unknown_case_is_refused():
 # --- capacity -------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_capacity_measures_everything_that_its_page_tells(tmp_path):
     file = tmp_path / "told.json"
     ran = subprocess.run(
