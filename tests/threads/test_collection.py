@@ -292,6 +292,8 @@ for each in threads:
 for each in threads:
     each.join()
 gc.collect()
+while client._port.renewals.holds:  # what was dropped inside the mutex is closed by another thread
+    threading.Event().wait(0.01)
 client.close()
 print("done", flush=True)
 """
