@@ -16,6 +16,8 @@ from urllib.parse import unquote
 
 import pytest
 
+pytestmark = pytest.mark.nightly  # the site is built for it, in an environment of its own
+
 ROOT = Path(__file__).resolve().parents[3]
 BUILD_SECONDS = 170  # with its environment, the first time
 # The first page, a guide, the reference of the API, and Chinese; in the browser's own order.
@@ -71,8 +73,7 @@ def pages(folder):
     return sorted("" if name == "." else f"{name}/" for name in found)
 
 
-@pytest.mark.nightly  # minutes: a hundred pages
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(600)  # a hundred pages
 def test_each_page_fits_a_phone_and_its_links_lead_somewhere(site, phone):
     base, folder = site
     # The index of the search is a megabyte, which each page would read for nothing.
