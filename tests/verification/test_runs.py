@@ -76,8 +76,8 @@ def test_nothing_is_violated_on_several_servers(servers):
         assert run.violations() == [], report
     assert report["covered"]
     assert set(run.struck) == set(ON_SEVERAL[servers])
-    assert report["grants"] > 15, report
-    assert report["calls checked"] > 30, report
+    assert report["grants"] > 5, report
+    assert report["calls checked"] > 10, report
 
 
 def test_no_renewed_lease_is_lost_while_slots_move_and_masters_hand_over():
