@@ -350,10 +350,8 @@ class Hold(Asked, BaseLease):
         """
         renewing = self.port or port
         with renewing.mutex:
-            tenure, cohorts = (
-                self.tenure,
-                renewing.lines.cohorts,
-            )  # another thread may begin its turn
+            cohorts = renewing.lines.cohorts
+            tenure = self.tenure  # read here: another thread may begin its turn
             self.open = False
             self.released = True
             if self.bucket is None:  # most leases end before it is asked what is due
