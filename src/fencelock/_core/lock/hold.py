@@ -275,7 +275,14 @@ class Hold(Asked, BaseLease):
     def observe(self, observer: Observer) -> None:
         """Notify an observer of the lease from now on, beginning with its deadline."""
         self.observer = observer
+        self.stand_out()
         observer.deadline_moved(self)
+
+    def stand_out(self) -> None:
+        """Have each renewal judge it by itself from now on: no batch with it is whole."""
+        self.steady, bucket = 0.0, self.bucket
+        if bucket is not None:
+            bucket.batch = None
 
     def lost_error(self) -> LeaseLost:
         """Return the error that says how it was lost, or how it will be."""
@@ -297,6 +304,7 @@ class Hold(Asked, BaseLease):
         if port is not None:
             detail = detail or self.cause(reason, since)
         loss = Loss(reason, since, detail)
+        self.stand_out()
         try:
             first = self._is_first("loss", loss)
             self._tell(port)
@@ -370,6 +378,7 @@ class Hold(Asked, BaseLease):
 
     def drop(self) -> None:
         """Note that its handle is gone. A finalizer may do it anywhere: it takes no mutex."""
+        self.stand_out()
         self.open = False
         for part in self.parts:
             if part is not None:

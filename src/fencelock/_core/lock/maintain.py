@@ -26,7 +26,6 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain, repeat
 from math import inf
-from operator import attrgetter
 
 from fencelock._core import events
 from fencelock._core.deadlines import retry_delay, validity
@@ -200,7 +199,7 @@ async def _renew_node(port: Port, batches: Sequence[RenewalBatch], first_end: Fi
     """
     ends = [inf]
     for batch in reversed(batches):  # the earliest deadline of this batch and all after it
-        ends.append(min(ends[-1], *[hold.deadline for hold in batch]))
+        ends.append(min(ends[-1], batch.shortest.deadline))
     ends.reverse()
 
     def left() -> list[Hold]:
@@ -269,7 +268,9 @@ async def _renew(
 
 
 def _live(batch: RenewalBatch) -> RenewalBatch:
-    """Return what is left of a batch: leases may be released by now."""
+    """Return what is left of a batch: leases may be released by now, but none of a whole one."""
+    if batch.is_whole:
+        return batch
     live = [hold for hold in batch if not hold.released]
     return batch if len(live) == len(batch) else RenewalBatch(live)
 
@@ -313,21 +314,24 @@ def _endangers(hold: Hold) -> bool:
 # -- the command, of as many as it can renew ------------------------------------------------------
 
 
-def next_ttls(holds: Sequence[Hold], now: float) -> list[float]:
+def next_ttls(holds: RenewalBatch, now: float) -> list[float]:
     """Return for how long to renew each lease, or that it is only looked at."""
+    if holds.is_whole:
+        return [holds[0].terms.steady] * len(holds)
     return [
-        (hold.open and hold.steady) or (hold.next_ttl(now) if hold.renewable(now) else LOOK_SECONDS)
+        hold.steady or (hold.next_ttl(now) if hold.renewable(now) else LOOK_SECONDS)
         for hold in holds
     ]
 
 
-def answer_within(holds: Sequence[Hold], ttls: Sequence[float], now: float, trip: float) -> float:
+def answer_within(holds: RenewalBatch, ttls: Sequence[float], now: float, trip: float) -> float:
     """Return how long a renewal of leases for so long may wait, for the sake of the shortest."""
     if LOOK_SECONDS in ttls:
-        holds = [hold for hold, ttl in zip(holds, ttls, strict=True) if ttl != LOOK_SECONDS]
-    shortest = min(holds, key=attrgetter("deadline"), default=None)
-    if shortest is None:
-        return inf
+        pairs = zip(holds, ttls, strict=True)
+        holds = RenewalBatch(hold for hold, ttl in pairs if ttl != LOOK_SECONDS)
+        if not holds:
+            return inf
+    shortest = holds.shortest
     left = shortest.deadline - now
     one = left / TRIES < trip or (shortest.short and not shortest.failures)
     return left * ONE_TRY if one else left / TRIES
@@ -483,24 +487,19 @@ def _apply_steady(
     With very many leases this is most of what keeping them costs.
     """
     span, answered_at = ttls[0], port.now()
+    done: Sequence[Hold]
     deadline = asked_at + validity(span)
     if ttls.count(span) < len(ttls):
         return range(len(holds))
-    if isinstance(holds, RenewalBatch) and port.renewals.is_whole(holds):
+    if isinstance(holds, RenewalBatch) and holds.is_whole:
         alike = answered_at < holds[0].deadline < deadline
-        done = [
-            hold
-            for hold in holds
-            if alike and hold.open and hold.loss is None and hold.observer is None
-        ]
+        done = holds if alike and span == holds[0].terms.steady else []
     else:
         done = [
             hold
             for hold in holds
-            if answered_at < hold.deadline < deadline
-            and (hold.open and hold.loss is None and hold.observer is None)
+            if (hold.steady == span and hold.open and answered_at < hold.deadline < deadline)
             and not (hold.short or hold.failures)
-            and hold.steady == span
         ]
     if done:
         Hold.renew_together(done, deadline)

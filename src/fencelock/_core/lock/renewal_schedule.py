@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain, islice
 from math import inf
+from operator import attrgetter
 
 from fencelock._core.lock.hold import Hold
 from fencelock._runtime.typed import TYPE_CHECKING
@@ -24,7 +25,8 @@ class RenewalBatch(list[Hold]):
 
     One that renewed them all alike is kept, and they are due together again: the batch is whole.
     It is no more when a lease leaves the schedule or goes to another place in it, as each does that
-    changes otherwise than by a renewal of the batch.
+    changes otherwise than by a renewal of the batch, nor when one is lost, dropped or observed.
+    So a renewal looks at no lease of a whole batch: with very many, that is most of what it costs.
     """
 
     __slots__ = ("request", "ttl")
@@ -33,6 +35,20 @@ class RenewalBatch(list[Hold]):
         super().__init__(holds)
         self.request: bytes = b""  # in wire form, once it was packed: all for the same ttl
         self.ttl: float = 0.0
+
+    @property
+    def is_whole(self) -> bool:
+        """Return True if nothing has happened to its leases since they were renewed together.
+
+        So none was released since, and all end at one instant.
+        """
+        bucket = self[0].bucket
+        return bucket is not None and bucket.batch is self
+
+    @property
+    def shortest(self) -> Hold:
+        """Return the lease that ends first."""
+        return self[0] if self.is_whole else min(self, key=attrgetter("deadline"))
 
 
 class Bucket(dict[Hold, float]):
@@ -124,11 +140,6 @@ class RenewalSchedule:
         """Return True if a hold is one of these."""
         return hold.bucket is not None and hold.bucket.number is None
 
-    @staticmethod
-    def is_whole(batch: RenewalBatch) -> bool:
-        """Return True if nothing has happened to its leases since they were renewed together."""
-        return batch[0].bucket is not None and batch[0].bucket.batch is batch
-
     def _all(self) -> Iterator[Bucket]:
         return chain.from_iterable(self._buckets.values())
 
@@ -211,6 +222,8 @@ class RenewalSchedule:
             self._at(number).append(bucket)
             self._fill(bucket, batch, when)
             bucket.batch = batch
+            if not all(hold.steady for hold in batch):  # one was dropped just before
+                bucket.batch = None
 
     def _fill(self, bucket: Bucket, holds: Sequence[Hold], when: float) -> None:
         self._filling = bucket
