@@ -162,8 +162,8 @@ class Terms:
         form = share or (LINGERS if self.linger else b"%d" % owned)
         self.mark: bytes = LINGER_MARK if self.linger else b""  # with which holder ids begin
         self.words: bytes = _words(ttl_ms, handoff_ms, form, client_channel)
-        script, named = question or (ACQUIRE, keys.derive()[:5])
-        self._ask = head(script, named, 6 if owned else 5)
+        # Of a lock, kept from its second question on: very many are held by handles that ask once.
+        self._ask: bytes = b"" if question is None else head(*question, 5)
         self._ttl = _ttl_words(self.lease)
         self._vote = self._ttl_ms = b""  # packed when they are first needed
         # The last question: its channel, description, ttl and length of its id, and what its id
@@ -211,14 +211,22 @@ class Terms:
         own_id, info, ttl = one.id, one.info, self._ttl
         for_channel, of, lasts, length, parts = self._asked
         if for_channel is channel and of is info and lasts is ttl and length == len(own_id):
-            return self._ask + own_id.join(parts)
+            return (self._ask or self._begun(keeps=length)) + own_id.join(parts)
+        asks = self._ask or self._begun(keeps=length or self.owned)
         if self.owned:
             place = b"%b %b %b " % (own_id, one.holder_id, channel) if channel else b""
             words = bulk(one.holder_id) + bulk(place) + ttl + bulk(self.words + info)
-            return self._ask + words + bulk(own_id)
+            return asks + words + bulk(own_id)
         # Another thread may keep what it asks meanwhile: this one sends its own.
         self._asked = asked = _between(channel, info, ttl, len(own_id), self.words)
-        return self._ask + own_id.join(asked[-1])
+        return asks + own_id.join(asked[-1])
+
+    def _begun(self, *, keeps: int) -> bytes:
+        """Return the beginning of a question, and keep it if it will be needed again."""
+        packed = head(ACQUIRE, self.keys.derive()[:5], 6 if self.owned else 5)
+        if keeps:
+            self._ask = packed
+        return packed
 
     def acquire_next(
         self, one: Asked, channel: bytes, before: Asked | None, waited: float
