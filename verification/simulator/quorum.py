@@ -44,7 +44,6 @@ class NodePort(SimulatedPort):
         self.lane: int = number
         self._whole = whole
         self._saw = whole.identified(number)
-        self.client_channel: bytes = b"home%d.%d" % (client.number, number)
         self.stall: float = DIAL_SECONDS if whole.shared else server_timeout
 
     def dial(self) -> Link:

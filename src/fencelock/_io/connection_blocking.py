@@ -179,8 +179,15 @@ class Connection:
 
     def prompt(self) -> Reply:
         """Return the answer that comes within a moment, or INCOMPLETE; ends like ``answer``."""
-        data = self._take() if self._slice == SETTLE_SECONDS else None
-        if not data:
+        if self._slice != SETTLE_SECONDS:
+            return INCOMPLETE
+        try:
+            data = self._sock.recv(RECV_BYTES)
+        except OSError as error:
+            if isinstance(error, (BlockingIOError, TimeoutError)):
+                return INCOMPLETE
+            raise self._broken(error) from error
+        if not data:  # ``answer`` finds the end, too
             return INCOMPLETE
         self._reader.feed(data)
         try:

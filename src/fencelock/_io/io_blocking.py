@@ -130,14 +130,12 @@ class BlockingSeveral:
         Sends on idle connections, then on those that were opened; reads the answers. Every question
         has ended then; an interrupt leaves some that have not.
         """
-        asked_at, complete = now(), True
+        asked_at = now()
         for ask in asks:
             if ask.connection is None:
-                ask.pool = self.pool_of(ask.node)
-                ask.connection = ask.pool.idle()
-                complete = complete and ask.connection is not None
-        _send(asks, asked_at)
-        if complete and _read(asks, limit):
+                ask.pool = pool = self.pool_of(ask.node)
+                ask.connection = pool.idle(asked_at)
+        if _send(asks, asked_at) and _read(asks, limit):
             if self.trips.watched:
                 _note_trips(asks)
             return
@@ -176,11 +174,13 @@ def _note_trips(asks: Iterable[Question]) -> None:
                 trips.saw(took)
 
 
-def _send(asks: Iterable[Question], asked_at: float) -> None:
-    """Send each request that has a connection."""
+def _send(asks: Iterable[Question], asked_at: float) -> bool:
+    """Send each request that has a connection; return True if all have one."""
+    complete = True
     for ask in asks:
         connection = ask.connection
         if connection is None:
+            complete = False
             continue
         ask.began = True
         ask.asked_at = connection.asked_at = asked_at
@@ -190,6 +190,7 @@ def _send(asks: Iterable[Question], asked_at: float) -> None:
             connection.send(b"".join(ask.requests), len(ask.requests))
         except (NoReply, FencelockError) as error:
             ask.fail(error)
+    return complete
 
 
 def _read(asks: Iterable[Question], limit: Callable[[], float], *, came: bool = False) -> bool:

@@ -56,6 +56,7 @@ class AioQuorum(QuorumPortRules, AsyncioSeveral, AioPort):
         # From the answer that decides, the others get no less.
         self.look_seconds = given.node_timeout
         self.nodes = [_AsyncNodePort(each, given) for each in source.sources]
+        self.name_nodes()
         self.link.trips = self.far(self.nodes)
         self._keep_pace(self.link.trips)
         links = [node.link for node in self.nodes]

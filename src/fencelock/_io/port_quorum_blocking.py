@@ -62,9 +62,7 @@ class BlockingQuorum(QuorumPortRules, BlockingSeveral, BlockingPort):
     def _start(self) -> None:
         super()._start()
         self.know_nothing()
+        self.name_nodes()
+        self.pool_of = [node.pool for node in self.nodes].__getitem__
         for number, node in enumerate(self.nodes):
             node.saw = self.identified(number)
-
-    def pool_of(self, node: int) -> Pool:
-        """Return the pool of a node; in a child process it has another."""
-        return self.nodes[node].pool

@@ -321,8 +321,8 @@ def _leave() -> None:
 
 @process.in_copies
 def _in_child() -> None:  # after what the mutex and the descriptors have to do there
-    for each in everywhere():
-        each.after_fork()
+    for each in sorted(everywhere(), key=lambda port: not port.is_node):
+        each.after_fork()  # of a quorum last: it gives its nodes its name
 
 
 @process.when_patched

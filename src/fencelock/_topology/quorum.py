@@ -83,6 +83,7 @@ class QuorumPortRules(Engine):
     nodes: Sequence[Any]
     labels: tuple[str, ...]
     mutex: Any  # of the port that carries this
+    client_channel: bytes
 
     def begin_quorum(self, labels: Sequence[str], prefix: str, node_timeout: float) -> None:
         """Note the nodes, before their ports are made."""
@@ -96,6 +97,11 @@ class QuorumPortRules(Engine):
         """Start without knowledge of the nodes: at first, and in a child process."""
         self.suspect: dict[int, float] = {}
         self.membership = Membership(len(self.labels))
+
+    def name_nodes(self) -> None:
+        """Have all nodes know this client by one channel: what they are asked is one text."""
+        for node in self.nodes:
+            node.client_channel = self.client_channel
 
     @property
     def node_timeout(self) -> float:

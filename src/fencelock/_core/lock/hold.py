@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from fencelock._core.lock.renewal_schedule import Bucket
     from fencelock._core.lock.tenure import Tenure
     from fencelock._core.port import Port
+    from fencelock._core.quorum.lease import Majority
 
 # A renewal that ``max_hold`` cuts short must gain this part of a ttl to be worth a command.
 LEAST_GAIN = 0.05
@@ -155,7 +156,7 @@ class Hold(Asked, BaseLease):
         self.clock: Callable[[], float] = (now := port.now)
         self.granted_at: float = now()
         self.released: bool = False  # it is given back, or is being given back
-        self.parts: Sequence[Hold | None] = ()  # of a quorum's: the holds of its nodes
+        self.parts: Majority | tuple[()] = ()  # of a quorum's: the holds of its nodes
         self.tenure: Tenure | None = None  # whose turn it is, once others of its client wait
         self.passes: bool = False  # the turn is passed on to the next of its cohort
         self.unit: Any = unit  # the thread id or task that acquired it
@@ -372,9 +373,8 @@ class Hold(Asked, BaseLease):
             elif tenure.front is self and not tenure.waiting:
                 tenure.end()
         self.port = None
-        for part in self.parts:
-            if part is not None:
-                part.retire(port)
+        if self.parts:
+            self.parts.retire()
 
     def drop(self) -> None:
         """Note that its handle is gone. A finalizer may do it anywhere: it takes no mutex."""

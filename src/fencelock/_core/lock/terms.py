@@ -114,12 +114,12 @@ class Terms:
 
     alive = HEARTBEAT
     most_at_once: float = inf  # how long a lease with a fixed end may be when it is granted at once
-    nodes: Sequence[Terms]
+    part: Terms  # those of each node of a quorum; see quorum/lease.py
 
     __slots__ = (
         *("_ask", "_asked", "_far", "_freed", "_ttl", "_ttl_ms", "_vote", "batch"),
         *("client_channel", "cohort", "deadlock_after", "due", "ends", "generation", "keys"),
-        *("lease", "linger", "mark", "nodes", "options", "owned", "plain", "steady", "topic"),
+        *("lease", "linger", "mark", "options", "owned", "part", "plain", "steady", "topic"),
         *("ttl", "valid", "words"),
     )
 

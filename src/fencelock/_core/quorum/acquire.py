@@ -22,13 +22,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import inf
 
-from fencelock._core.deadlines import retry_delay, validity
+from fencelock._core.deadlines import retry_delay
 from fencelock._core.deadlock.unit_waits import left
 from fencelock._core.lock.acquire import queue, try_once
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.terms import too_late
+from fencelock._core.lock.terms import Asked, Terms, too_late
 from fencelock._core.lock.waiting import EXPIRY_SLACK
+from fencelock._core.port import Port
 from fencelock._core.quorum.broadcast import (
     Ballot,
     Ballots,
@@ -38,9 +39,10 @@ from fencelock._core.quorum.broadcast import (
     granted,
     longest_of,
     not_reached,
+    packed,
     refresh,
 )
-from fencelock._core.quorum.lease import Majority, node_terms
+from fencelock._core.quorum.lease import Majority, part_terms
 from fencelock._core.quorum.membership import SUSPECT_SECONDS, Claimant, order, proved_until
 from fencelock._core.retry import answer_by
 from fencelock._core.types import closed
@@ -61,40 +63,41 @@ STAY_SECONDS = 0.1
 async def take(port: QuorumPort, attempt: Attempt) -> Hold | None:
     """Acquire on a majority; None when others hold it, QuorumNotReached on errors."""
     whole = attempt.whole = QuorumAttempt(port, attempt)
-    claim(port, whole, longest_of(attempt))
+    claim(port, whole, whole.longest)
     hold = await whole.acquire()
     whole.succeed()
     return hold
 
 
 class QuorumAttempt(Claimant):
-    """One acquisition: the attempt at each node, and what came of it in the last round.
+    """One acquisition: the attempt at its first node, that at all others, and what came of them.
 
     ``Attempt.undo`` asks it to undo what it has. No other of the client waits in it.
     """
 
+    node: int = -1  # its first node, in whose line it may stand
+    first: Attempt | None = None  # what it asked that node for
+    vote: Attempt  # what it asked all others for
+    grants: dict[int, Grant]  # that of the first node comes first
+    rounds: int = 0
+    stood: bool = False  # we were in a node's line before it failed
+    stand_at: int | None = None  # where a majority's holder is waited for
+
     def __init__(self, port: QuorumPort, attempt: Attempt) -> None:
         self.port = port
         self.attempt = attempt
-        self.attempts: list[Attempt] = self._on_nodes()
+        self.terms: Terms = part_terms(attempt.terms)
+        self.longest: float = longest_of(attempt)
         self.order: Sequence[int] = order(attempt.keys.lock, port.labels)
-        self.rounds: int = 0
-        self.stood: bool = False  # we were in a node's line before it failed
-        self.stand_at: int | None = None  # where a majority's holder is waited for
         self.failures: dict[int, Exception] = {}
         self.before: dict[int, Exception] = {}  # of the last round that had any
         self.refused: list[int] = []
         self.asks: Ballots = Ballots(port)  # for the votes of this round, until they are given back
-        self.grants: dict[int, Grant] = {}  # that of the first node comes first
-
-    def _on_nodes(self) -> list[Attempt]:
-        own_id, info = self.attempt.id, self.attempt.info
-        return [Attempt(each, own_id, info) for each in node_terms(self.port, self.attempt.terms)]
 
     def rename(self) -> None:
         """Continue with a new id: the old one was given up."""
         self.attempt.id = self.attempt.holder_id = self.port.new_id()
-        self.attempts = self._on_nodes()
+        self.first = None
 
     # -- its end ------------------------------------------------------------------------------
 
@@ -104,8 +107,8 @@ class QuorumAttempt(Claimant):
         A second call finishes what an interrupt left half done.
         """
         self.asks.undo(all_of_them=True)
-        for node, attempt in enumerate(self.attempts):
-            attempt.undo(self.port.nodes[node])
+        if self.first is not None:
+            self.first.undo(self.port.nodes[self.node])
 
     def succeed(self) -> None:
         """Give its connections back, and its claim up: no other of the client comes next."""
@@ -165,23 +168,32 @@ class QuorumAttempt(Claimant):
                     self.refused = [each for each in self.order if each not in self.failures]
                 return None
             began = port.now()
+            self.node, self.first = node, (first := self._asked())
             try:
-                grant = await self._ask_first(node)
+                grant = await self._ask_first(port.nodes[node], first)
             except (ServerError, OutcomeUnknown) as error:
                 if isinstance(error, ServerUnsuitable) and error.code == "WRONGTYPE":
                     raise  # the kind of a name is the same everywhere
-                self.attempts[node].undo(port.nodes[node])
+                first.undo(port.nodes[node])
                 self.fail(node, error)
                 if port.now() > began + 2 * port.nodes[node].server_timeout:
-                    self.stood = self.stood or self.attempts[node].stood
+                    self.stood = self.stood or first.stood
                 self.rename()
                 continue
             if grant is None:
-                self.attempts[node].asks = None
+                first.asks = None
                 self.refused = list(range(len(port.nodes)))
                 return None
-            return await self._ask_others(node, grant)
+            return await self._ask_others(first, grant)
         return None
+
+    def _asked(self) -> Attempt:
+        """Return what nodes are asked for by the present id."""
+        return Attempt(self.terms, self.attempt.id, self.attempt.info)
+
+    def _at(self, node: int) -> Attempt:
+        """Return what a node was asked for."""
+        return self.first if self.first is not None and node == self.node else self.vote
 
     def candidates(self) -> list[int]:
         """Return the nodes to ask, in order; those that failed recently come last."""
@@ -210,9 +222,9 @@ class QuorumAttempt(Claimant):
 
     # -- one round ----------------------------------------------------------------------------
 
-    async def _ask_first(self, node: int) -> Grant | None:
+    async def _ask_first(self, port: Port, attempt: Attempt) -> Grant | None:
         """Ask the first node; a thread or task that waits in that line can be in a deadlock."""
-        port, attempt, whole = self.port.nodes[node], self.attempts[node], self.attempt
+        whole = self.attempt
         attempt.unit, attempt.give_up_at, attempt.event = whole.unit, whole.give_up_at, whole.event
         attempt.outlasts = False
         try:
@@ -223,32 +235,30 @@ class QuorumAttempt(Claimant):
             if attempt.wait is not None:
                 left(port, attempt)
 
-    async def _ask_others(self, first: int, grant: Grant) -> Hold | None:
-        port, grants, now = self.port, {first: grant}, self.port.now()
+    async def _ask_others(self, first: Attempt, grant: Grant) -> Hold | None:
+        port, grants, now = self.port, {self.node: grant}, self.port.now()
         self.grants = grants
+        self.vote = vote = self._asked()
         latest = answer_by(port, now, self.attempt.give_up_at)
-        well: list[int] = []
+        well = [node for node in self.candidates() if node != self.node]
         ill: list[int] = []  # asked only if votes are missing
-        for node in self.candidates():
-            if node != first:
-                (ill if port.suspect.get(node, 0.0) > now else well).append(node)
+        if port.suspect:
+            ill = [node for node in well if port.suspect.get(node, 0.0) > now]
+            well = [node for node in well if node not in ill]
         for group in (well, ill):
             if not group or len(grants) >= port.needed:
                 continue
-            now = port.now()
+            if vote.terms.ends < inf:
+                vote.lasting(port.now())
             more = Ballots(port)
-            for node in group:
-                attempt = self.attempts[node]
-                if attempt.terms.ends < inf:
-                    attempt.lasting(now)
-                packed = attempt.terms.vote(attempt, attempt.ttl, grant.fence)
-                more.append(Ballot(node, attempt, packed, granted))
+            more.put(group, vote, (vote.terms.vote(vote, vote.ttl, grant.fence),), granted)
             self.asks += more
             await more.broadcast(port.needed - len(grants), latest)
-            self.count(more)
-            if self.attempts[first].stood:  # that release may be under way to some node
-                more = await self._repeat(more, latest)
-            await self._stay(more, latest)
+            self.count(more, vote)
+            if len(grants) < port.needed and self.refused:
+                if first.stood:  # that release may be under way to some node
+                    more = await self._repeat(more, latest)
+                await self._stay(more, latest)
         hold = await self._begin()
         if hold is not None:
             if len(self.asks) >= len(grants):  # some of the votes were refused
@@ -257,21 +267,19 @@ class QuorumAttempt(Claimant):
         self.asks.undo()
         port.put_back(self.asks)
         await self._give_back()
-        self.asks, self.attempts[first].asks = Ballots(port), None
+        self.asks, first.asks = Ballots(port), None
         self.stand_at = self.refused[0] if len(self.refused) >= port.needed else None
         return None
 
-    def count(self, asks: Iterable[Ballot]) -> None:
+    def count(self, asks: Iterable[Ballot], vote: Asked) -> None:
         """Sort the answers of further nodes into grants, refusals and failures."""
-        lasts = ttl = 0.0
+        grants, ttl, lasts = self.grants, vote.ttl, vote.terms.valid
         for ask in asks:
-            if ask.error is not None:
+            if ask.good:
+                given = int(ask.reply), ask.asked_at + lasts, ttl
+                grants[ask.node] = tuple.__new__(Grant, given)  # half as long as Grant()
+            elif ask.error is not None:
                 self.failures[ask.node] = ask.error
-            elif ask.good:
-                if ask.about.ttl != ttl:  # nearly always they are of one length
-                    ttl = ask.about.ttl
-                    lasts = validity(ttl)
-                self.grants[ask.node] = Grant(int(ask.reply), ask.asked_at + lasts, ttl)
             else:
                 self.refused.append(ask.node)
 
@@ -293,14 +301,12 @@ class QuorumAttempt(Claimant):
         lacking, held = self.port.needed - len(self.grants), [ask for ask in asks if _refused(ask)]
         if not 0 < lacking <= len(held):
             return asks
-        again = Ballots(
-            self.port, [Ballot(ask.node, ask.about, ask.requests[0], granted) for ask in held]
-        )
-        asked = {ask.node for ask in again}
+        again, asked = Ballots(self.port), [ask.node for ask in held]
+        again.put(asked, held[0].about, held[0].requests, granted)
         self.refused = [node for node in self.refused if node not in asked]
         self.asks += again
         await again.broadcast(lacking, latest)
-        self.count(again)
+        self.count(again, held[0].about)
         return again
 
     async def _give_back(self) -> None:
@@ -308,10 +314,10 @@ class QuorumAttempt(Claimant):
 
         A node that does not answer soon is asked in the background.
         """
-        first, *others = ((node, self.attempts[node]) for node in self.grants)
         asks = Ballots(self.port)
-        for node, at in (*others, first):
-            asks.append(Ballot(node, at, at.terms.abandon(at)))
+        for node in sorted(self.grants, key=self.node.__eq__):
+            at = self._at(node)
+            asks.put((node,), at, packed(at.terms.abandon(at)))
         span = self.port.node_timeout
         await asks.first_node_last(len(asks), lambda at: at.terms.abandon(at), span)
 
@@ -328,42 +334,42 @@ class QuorumAttempt(Claimant):
             return False
         for node in gone:
             del grants[node]
-            attempt = self.attempts[node]
+            attempt = self._at(node)
             port.nodes[node].run_in_background(*attempt.terms.abandon(attempt))
         return True
 
     async def _written(self, fence: int) -> bool:
-        """Have a majority record the fence; return True at once if it has."""
+        """Have a majority record the fence that some have; return True at once if it has."""
         low = [node for node, grant in self.grants.items() if grant.fence < fence]
         lacking = self.port.needed - (len(self.grants) - len(low))
         if lacking <= 0:
             return True
         call = RAISE_FENCE, self.attempt.keys.renew, (self.attempt.holder_id, b"%d" % fence)
         asks = Ballots(self.port)
-        for node in low:
-            asks.append(Ballot(node, self.attempts[node], call, lambda ask: ask.reply == 1))
+        asks.put(low, self.vote, packed(call), lambda ask: bool(ask.reply == 1))
         good = await asks.ask(lacking)
         self.failures |= asks.failures
-        return len(good) >= lacking
+        return good >= lacking
 
     async def _begin(self) -> Hold | None:
         """Make each grant an ordinary hold of its node, and of all one; None without a majority."""
         port, attempt, grants = self.port, self.attempt, self.grants.values()
         fence = max(grants).fence  # which a grant begins with
-        if not self._voting() or not await self._written(fence):
+        if not self._voting() or (min(grants).fence < fence and not await self._written(fence)):
             return None
         if proved_until([each.deadline for each in grants], port.needed) <= port.now():
             raise too_late(attempt.ttl)
         registry = attempt.registry
         hold = registry.hold_type(port, attempt, fence, -inf, attempt.who)
-        parts = hold.parts = Majority(port, hold, first=next(iter(self.grants)))
+        parts = hold.parts = Majority(port, hold, first=self.node)
         attempt.hold = hold  # from here on ``undo`` finds it, and its parts
-        parts.cover(longest_of(attempt))
-        parts.begin(self.attempts, self.grants)
+        parts.cover(self.longest)
+        parts.begin(self.grants, self.vote, self.first)
         if hold.deadline <= port.now() and not port.closing:  # parts were lost before that
             raise too_late(attempt.ttl)
         registry.add(hold)
-        parts.plan_reacquire(port.now())
+        if len(self.grants) < len(port.nodes):
+            parts.plan_reacquire(port.now())
         port.track(hold, parts.next_due())
         if port.closing:  # while it was granted: nothing would give it back
             raise closed()

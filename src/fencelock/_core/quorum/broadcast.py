@@ -33,7 +33,7 @@ from fencelock._core.quorum.membership import (
 from fencelock._core.seat import Question
 from fencelock._core.types import Args, Call, NoReply, Reply, closed
 from fencelock._runtime.log import log
-from fencelock._runtime.typed import Protocol, TypeVar
+from fencelock._runtime.typed import Any, Protocol, TypeVar
 from fencelock.errors import (
     ClientClosed,
     FencelockError,
@@ -46,33 +46,38 @@ from fencelock.scripts import MEMBERSHIP, SHOW, bulk, head
 
 T = TypeVar("T")
 Good = Callable[["Ballot"], bool]
+Packed = Sequence[bytes]  # the one request of a ballot, in wire form
 
 
 class Ballot(Question):
-    """One question at one node, and its outcome."""
+    """One question at one node, and its outcome.
+
+    ``about`` is what was asked for, or granted, there; None of a question that only reads.
+    ``wanted`` says which answer is good; None: any. ``ends`` is that of its round.
+    """
 
     good = False  # the answer is a wanted one
     undone = False
     followed = False  # an undo or a repetition was sent behind it, on its connection
 
-    about: Asked  # what was asked for, or granted, at this node; none of a question that only reads
+    about: Asked
 
     def __init__(
-        self, node: int, about: Asked | None, call: Call | bytes, wanted: Good | None = None
+        self, node: int, about: Any, requests: Packed, wanted: Good | None, ends: list[bool]
     ) -> None:
-        if about is not None:
-            self.keys, self.id, self.about = about.terms.keys, about.id, about
-        self.wanted = wanted  # says which answer is; None: any
-        if not isinstance(call, bytes):  # what every acquisition asks for comes packed
-            script, keys, args = call
-            words = [each if isinstance(each, bytes) else b"%d" % each for each in args]
-            call = head(script, keys, len(words)) + b"".join(map(bulk, words))
-        self.node, self.requests = node, (call,)
+        self.node, self.about, self.requests = node, about, requests
+        self.wanted, self.ends = wanted, ends
 
     def answer(self, reply: Reply, now: float) -> None:
         """Take the answer."""
         self.reply, self.answered_at, self.ended = reply, now, True
-        self.good = self.wanted is None or self.wanted(self)
+        self.good = good = self.wanted is None or self.wanted(self)
+        self.ends.append(good)
+
+    def fail(self, error: NoReply | FencelockError) -> None:
+        """Take the error instead of an answer."""
+        super().fail(error)
+        self.ends.append(False)
 
     def follow(self) -> object:
         """Return the connection on which to send what must run after it; once, None later."""
@@ -124,12 +129,40 @@ class QuorumPort(Port, Protocol):
         """
 
 
-class Ballots(list[Ballot]):
-    """Questions that go out together to nodes of a quorum."""
+def packed(call: Call) -> Packed:
+    """Return a request in wire form, for each node to which it goes."""
+    script, keys, args = call
+    words = [each if isinstance(each, bytes) else b"%d" % each for each in args]
+    return (head(script, keys, len(words)) + b"".join(map(bulk, words)),)
 
-    def __init__(self, port: QuorumPort, asks: Iterable[Ballot] = ()) -> None:
-        super().__init__(asks)
+
+class Ballots(list[Ballot]):
+    """Questions that go out together to nodes of a quorum.
+
+    ``ends`` has for each question that has ended whether its answer is good: what a round counts,
+    whenever one more has ended.
+    """
+
+    def __init__(self, port: QuorumPort) -> None:
         self.port: QuorumPort = port
+        self.ends: list[bool] = []
+
+    def put(
+        self,
+        nodes: Iterable[int],
+        about: Asked | None,
+        requests: Packed,
+        wanted: Good | None = None,
+    ) -> None:
+        """Add the same question at several nodes."""
+        ends = self.ends
+        for node in nodes:
+            self.append(Ballot(node, about, requests, wanted, ends))
+
+    @property
+    def good(self) -> list[Ballot]:
+        """Return those with a wanted answer."""
+        return [ask for ask in self if ask.good]
 
     @property
     def failures(self) -> dict[int, Exception]:
@@ -138,13 +171,13 @@ class Ballots(list[Ballot]):
 
     async def broadcast(
         self, needed: int, latest: float | None = None, *, patient: bool = False
-    ) -> list[Ballot]:
-        """Ask all at once and return those with a wanted answer, of which ``needed`` decide.
+    ) -> int:
+        """Ask all at once and return how many have a wanted answer: ``needed`` of these decide.
 
         Waits until ``latest`` at most; with ``patient`` until then if necessary, because nothing is
         held meanwhile. The caller puts the asks back after it has undone them.
         """
-        port = self.port
+        port, ends = self.port, self.ends
         last = port.now() + port.undecided_timeout
         if latest is not None:
             last = latest if patient else min(last, latest)
@@ -153,28 +186,25 @@ class Ballots(list[Ballot]):
         def limit() -> float:
             nonlocal until
             if until == inf:
-                good = undecided = 0
-                for ask in self:
-                    good += ask.good
-                    undecided += not ask.ended
-                if decided(good, undecided, needed):
-                    until = min(last, port.now() + port.node_timeout)
-            return min(last, until)
+                if not decided(ends.count(True), len(self) - len(ends), needed):
+                    return last
+                until = min(last, port.now() + port.node_timeout)
+            return until
 
         await self._exchange(self, last, limit)
-        good_ones = [ask for ask in self if ask.good]
-        if len(good_ones) < len(self):  # ask again, on other connections, where one broke
+        if ends.count(True) < len(self):  # ask again, on other connections, where one broke
             errors = [(ask, ask.error) for ask in self if isinstance(ask.error, NoReply)]
             broken = [ask for ask, error in errors if error.sent and error.undo_connection is None]
             if broken and port.now() < limit():
                 port.put_back(broken)
                 for ask in broken:
                     ask.error, ask.ended = None, False
+                    ends.remove(False)
                 await self._exchange(broken, last, limit)
-                good_ones = [ask for ask in self if ask.good]
-        if len(good_ones) < len(self) or port.suspect:
+        good = ends.count(True)
+        if good < len(self) or port.suspect:
             self._note_ill()
-        return good_ones
+        return good
 
     async def _exchange(
         self, asks: Sequence[Ballot], latest: float, limit: Callable[[], float]
@@ -194,9 +224,7 @@ class Ballots(list[Ballot]):
             else:
                 self.port.suspect.pop(ask.node, None)
 
-    async def ask(
-        self, needed: int, latest: float | None = None, *, patient: bool = False
-    ) -> list[Ballot]:
+    async def ask(self, needed: int, latest: float | None = None, *, patient: bool = False) -> int:
         """Do as ``broadcast``, where nothing has to be undone: put the asks back."""
         try:
             return await self.broadcast(needed, latest, patient=patient)
@@ -216,18 +244,20 @@ class Ballots(list[Ballot]):
 
     async def first_node_last(
         self, needed: int, repeated: Callable[[Asked], Call], span: float = inf
-    ) -> None:
+    ) -> int:
         """Release all at once, the last one last: its next waiter then finds the others free.
 
         One that is slower refuses that waiter, which asks it again. A node that does not answer,
-        soon or within a ``span``, is asked again in the background.
+        soon or within a ``span``, is asked again in the background. Returns how many confirmed it.
         """
         port = self.port
         try:
-            await self.broadcast(needed, port.now() + span)
-            self.retry_in_background(repeated)
+            good = await self.broadcast(needed, port.now() + span)
+            if good < len(self):
+                self.retry_in_background(repeated)
         finally:
             port.put_back(self)
+        return good
 
     def retry_in_background(self, repeated: Callable[[Asked], Call]) -> None:
         """Repeat in the background what has no answer, behind the request where that is known."""
@@ -361,9 +391,11 @@ async def _ask(
     words = _words(short, port.client_channel, number, claimed, lasts)
     call: Call = (MEMBERSHIP, (port.membership_key,), (*words, *(voters or ()), *waiting))
     nodes = range(len(port.nodes)) if voters is None else healthy(port, now)
-    asks = Ballots(port, [Ballot(node, one, call) for node in nodes])
+    asks = Ballots(port)
+    asks.put(nodes, one, packed(call))
     needed = len(asks) if first else port.needed
-    good = await asks.ask(needed, latest, patient=not first)
+    await asks.ask(needed, latest, patient=not first)
+    good = asks.good
     claims: list[tuple[float, float]] = []
     with port.mutex:
         for ask in good:
@@ -398,11 +430,11 @@ async def replies(port: QuorumPort, name: str, calls: Sequence[Call]) -> list[li
     answers: list[list[Reply]] = []
     for call in calls:
         now = port.now()
-        asks = Ballots(port, [Ballot(node, None, call) for node in healthy(port, now)])
-        good = await asks.ask(port.needed, now + port.server_timeout)
-        if len(good) < port.needed:
+        asks = Ballots(port)
+        asks.put(healthy(port, now), None, packed(call))
+        if await asks.ask(port.needed, now + port.server_timeout) < port.needed:
             raise not_reached(port, f"no node answers about {name!r}", asks.failures)
-        answers.append([ask.reply for ask in good])
+        answers.append([ask.reply for ask in asks.good])
     return answers
 
 

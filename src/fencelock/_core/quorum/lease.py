@@ -41,6 +41,7 @@ from fencelock._core.quorum.broadcast import (
     granted,
     longest_of,
     not_reached,
+    packed,
     refresh,
     refresh_while_held,
 )
@@ -81,32 +82,36 @@ class Majority(list[Hold | None], Observer, Claimant):
         self._claims: Membership | None = None
 
     def begin(
-        self, asked: Mapping[int, Attempt] | Sequence[Attempt], grants: Mapping[int, Grant]
+        self, grants: Mapping[int, Grant], vote: Attempt, first: Attempt | None = None
     ) -> None:
         """Make grants of nodes parts of the lease, and track them; not once it is over.
 
-        Parts of one length are due together. A later one is due no later than the first of them.
+        They were granted to a ``vote``, that of the node in whose line the caller was to its
+        ``first``. Parts of one length are due together. A later one is due no later than the first.
         """
-        port, hold, made = self.port, self.hold, dict[int, Hold]()
-        for node, grant in grants.items():
-            one = asked[node]
-            deadline = min(grant.deadline, one.terms.ends)
-            part = made[node] = Hold(port.nodes[node], one, hold.fence, deadline)
-            part.short = grant.lease < one.ttl - ROUNDING_SECONDS
-            part.granted_at, part.observer = hold.granted_at, self
+        port, hold, nodes = self.port, self.hold, self.port.nodes
+        fence, granted_at, over, now = hold.fence, hold.granted_at, vote.terms.ends, port.now()
+        lease, ends, when = 0.0, inf, inf
+        begun: list[tuple[Port, Hold, float]] = []
         with port.mutex:
             if not hold.open or hold.notified or hold.loss is not None:
                 return
-            for node, part in made.items():
-                self[node] = part
+            for node, grant in grants.items():
+                at, deadline = nodes[node], grant.deadline
+                one = first if first is not None and node == self.first else vote
+                deadline = over if over < deadline else deadline  # noqa: FURB136 - quicker
+                part = self[node] = Hold(at, one, fence, deadline)
+                part.granted_at, part.observer = granted_at, self
+                if grant.lease < one.ttl - ROUNDING_SECONDS:
+                    part.short = True
+                if grant.lease != lease or deadline < ends or when >= ends:
+                    lease, ends = grant.lease, deadline
+                    when = first_due(part, lease, port.jitter(), now)
+                at.renewals.young[part] = when
+                begun.append((at, part, when))
             self.settle()
-        now, lease, deadline, when = port.now(), 0.0, inf, inf
-        for node, part in made.items():
-            at, length = port.nodes[node], grants[node].lease
-            if length != lease or part.deadline < deadline or when >= deadline:
-                lease, deadline = length, part.deadline
-                when = first_due(part, lease, port.jitter(), now)
-            at.track(part, when)
+        for at, part, when in begun:
+            at.attend(part, when)
             if at.lines.revoked:
                 revoked_before(at, part)
 
@@ -128,9 +133,29 @@ class Majority(list[Hold | None], Observer, Claimant):
 
         The next holder at the first node then finds the others free.
         """
-        nodes = [*range(len(self))]
-        nodes.append(nodes.pop(self.first))
-        return [(node, part) for node in nodes if (part := self[node]) is not None]
+        parts = [each for each in enumerate(self) if each[1] is not None]
+        first = self.first, self[self.first]
+        if first[1] is not None:
+            parts.remove(first)
+            parts.append(first)
+        return parts  # type: ignore[return-value]  # without those that there are not
+
+    def retire(self) -> None:
+        """End the renewal of the parts, and what they prove; see ``Hold.retire``.
+
+        No part is a turn: no other of its client waits for it.
+        """
+        with self.port.mutex:
+            for part in self:
+                if part is None:
+                    continue
+                part.open, part.released, at = False, True, part.port
+                if at is not None:
+                    if part.bucket is None:
+                        at.renewals.young.pop(part, None)
+                    else:
+                        at.renewals.discard(part)
+                    part.port = None
 
     def missing(self) -> list[int]:
         """Return the nodes that have no lease of this hold."""
@@ -220,21 +245,18 @@ def majority_of(hold: Hold) -> Majority:
     return cast("Majority", hold.parts)
 
 
-def node_terms(port: QuorumPort, terms: Terms) -> Sequence[Terms]:
-    """Return a handle's terms at each node, made once."""
-    made: Sequence[Terms] | None = getattr(terms, "nodes", None)
+def part_terms(terms: Terms) -> Terms:
+    """Return a handle's terms at each node, made once: all know the client by one channel."""
+    made: Terms | None = getattr(terms, "part", None)
     if made is None:
-        options = terms.options._replace(on_lost=None)
-        made = terms.nodes = tuple(
-            Terms(
-                keys=terms.keys,
-                options=options,
-                client_channel=node.client_channel,
-                ttl=terms.ttl,
-                ends=terms.ends,
-            )
-            for node in port.nodes
+        made = terms.part = Terms(
+            keys=terms.keys,
+            options=terms.options._replace(on_lost=None),
+            client_channel=terms.client_channel,
+            ttl=terms.ttl,
+            ends=terms.ends,
         )
+        made.steady = 0.0  # each part is observed
     return made
 
 
@@ -248,8 +270,8 @@ def adopted(port: Port, attempt: Attempt, ttl: float, hold_type: type[Hold]) -> 
     first = order(attempt.keys.lock, many.labels)[0]
     hold = hold_type(many, attempt, 0, -inf)
     parts = hold.parts = Majority(many, hold, first=first)
-    for node, terms in enumerate(node_terms(many, attempt.terms)):
-        one = Attempt(terms, attempt.holder_id, attempt.info)
+    one = Attempt(part_terms(attempt.terms), attempt.holder_id, attempt.info)
+    for node in range(len(parts)):
         part = parts[node] = Hold(port, one, 0, port.now() + ttl)
         part.observer, part.port = parts, None  # nothing renews it
     with many.mutex:
@@ -309,23 +331,22 @@ async def _reacquire(port: QuorumPort, hold: Hold) -> None:
     """Re-acquire this hold's lease on the nodes that lack it."""
     now, parts = port.now(), majority_of(hold)
     ttl = hold.next_ttl(now)
-    terms = node_terms(port, hold.terms)
     asks = Ballots(port)
     for node in parts.missing() if hold.open and ttl > 0 else ():
         if port.suspect.get(node, 0.0) <= now:
-            attempt = Attempt(terms[node], parts.another_id(), hold.info)
-            attempt.ttl = ttl
-            packed = attempt.terms.vote(attempt, ttl, hold.fence)
-            asks.append(Ballot(node, attempt, packed, granted))
+            vote = Attempt(part_terms(hold.terms), parts.another_id(), hold.info)
+            vote.ttl = ttl
+            asks.put((node,), vote, (vote.terms.vote(vote, ttl, hold.fence),), granted)
     try:
         if asks:
-            for ask in await asks.broadcast(len(asks)):
+            await asks.broadcast(len(asks))
+            for ask in asks.good:
                 grant = Grant(hold.fence, ask.asked_at + validity(ttl), ttl)
                 parts.check_gap(port.now())
-                parts.begin({ask.node: cast("Attempt", ask.about)}, {ask.node: grant})
+                parts.begin({ask.node: grant}, cast("Attempt", ask.about))
     finally:  # what is no part of the hold is undone, also after an interrupt
         joined = {part.id for part in parts if part is not None}
-        asks.undo(all_of_them=True, but={ask.node for ask in asks if ask.id in joined})
+        asks.undo(all_of_them=True, but={ask.node for ask in asks if ask.about.id in joined})
         port.put_back(asks)
         parts.plan_reacquire(port.now())
 
@@ -344,10 +365,12 @@ async def give_back(port: QuorumPort, hold: Hold, log: Seat) -> int:  # noqa: AR
         raise hold.lost_error()
     asks = Ballots(port)
     # A lost part may still be held on its node: releasing it does no harm.
+    holder, request = b"", (b"",)
     for node, part in parts.in_release_order():
-        asks.append(Ballot(node, part, part.terms.packed_release(part), _released))
-    await asks.first_node_last(port.needed, lambda part: part.terms.release(part))
-    given = sum([ask.good for ask in asks])
+        if part.holder_id is not holder:  # nearly always one for all
+            holder, request = part.holder_id, (part.terms.packed_release(part),)
+        asks.append(Ballot(node, part, request, _released, asks.ends))
+    given = await asks.first_node_last(port.needed, lambda part: part.terms.release(part))
     if given >= port.needed:
         return 0
     failed = asks.failures
@@ -403,9 +426,9 @@ async def leave(hold: Hold, seconds: float) -> None:
     hold.retire(port)
     asks = Ballots(port)
     for node, part in whole.in_release_order():
-        asks.append(Ballot(node, part, leaving(part, seconds), lambda ask: ask.reply == 1))
+        asks.put((node,), part, packed(leaving(part, seconds)), lambda ask: bool(ask.reply == 1))
     try:
-        if len(await asks.ask(port.needed)) < port.needed:
+        if await asks.ask(port.needed) < port.needed:
             raise not_reached(port, f"release of {hold.name!r} was not confirmed", asks.failures)
     finally:
         events.end_hold(hold)
@@ -414,9 +437,10 @@ async def leave(hold: Hold, seconds: float) -> None:
 def clean_up(port: QuorumPort, hold: Hold) -> None:
     """Undo what may still come of the requests of a hold that has ended."""
     give_up_claim(port, majority_of(hold))
-    for node, part in zip(port.nodes, hold.parts, strict=True):
-        if part is not None and part.owed:
-            part.undo_owed(node)
+    first = majority_of(hold).first  # no other was asked twice
+    part = hold.parts[first]
+    if part is not None and part.owed:
+        part.undo_owed(port.nodes[first])
 
 
 def _released(ask: Ballot) -> bool:
@@ -449,12 +473,12 @@ async def _renew_parts(port: QuorumPort, whole: Majority, ttl: float | None) -> 
     for node, part in enumerate([*whole]):
         if part is not None and part.loss is None and part.open:
             asked[node] = part, (length := length_of(part, ttl, now))
-            request = renewal_request([part], [length])
-            asks.append(Ballot(node, part, request, lambda ask: ask.reply == []))
-    good = await asks.ask(port.needed, min(now + port.server_timeout, whole.hold.deadline))
+            request = packed(renewal_request([part], [length]))
+            asks.put((node,), part, request, lambda ask: bool(ask.reply == []))
+    await asks.ask(port.needed, min(now + port.server_timeout, whole.hold.deadline))
     for ask in asks:
         at, (part, length) = port.nodes[ask.node], asked[ask.node]
-        if ask in good:
+        if ask.good:
             apply_renewal(at, [part], [length], ask.asked_at, {})
         elif ask.error is None:
             lose(at, part, ask.reply[1].decode(), port.now())
