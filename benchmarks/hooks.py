@@ -37,7 +37,7 @@ WITHOUT, AS_IS = "without the lines that look for hooks", "no hook"
 LOOKS = {
     acquire.acquire: (
         """        if events.hooks and attempt.event is None:
-            events.requested(port, attempt, attempt.who, waits=not attempt.at_once)
+            events.requested(port, attempt, attempt.unit, waits=not attempt.at_once)
 """,
         """        if attempt.event is not None:
             tell(port, attempt, hold)

@@ -56,7 +56,7 @@ class Port(Wire, Protocol):
 
     # --- what depends on the servers behind the port; see ``_core/engine.py`` --------------------
 
-    async def take(self, attempt: Attempt, /) -> Hold | None:
+    async def take(self, attempt: Hold, /) -> Hold | None:
         """Take a lock and register its hold; None when it was not granted in time."""
 
     async def maintain(self) -> None:

@@ -190,14 +190,15 @@ class _RedisPyLock:
         if hold is not None and not (hold.lost and hold.lost_error().reason == "expired"):
             return hold
         # Only the server knows if it still holds: another process may have prolonged it.
-        attempt, fence = holds.attempt(port, ""), 0 if hold is None else hold.fence
+        attempt: Hold = holds.attempt(port, "")
+        fence = 0 if hold is None else hold.fence
         attempt.id = attempt.holder_id = token
         if hold is not None:
             holds.remove(hold)
         ends = port.now() + (self.timeout or options.TTL)
-        adopted: Hold = holds.hold_type(port, attempt, fence, ends)
-        holds.add(adopted)
-        return adopted
+        attempt.start_lease(port, fence, ends)
+        holds.add(attempt)
+        return attempt
 
     async def _prolong(self, port: Any, seconds: float, *, replace: bool) -> None:
         """Prolong what the token stands for; the server says what it has left."""

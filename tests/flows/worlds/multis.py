@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.attempt import Attempt
+from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
 from fencelock._core.objects import multi
 from fencelock._core.objects.semaphore_rwlock import ALL, READ, RWLOCK, SEMAPHORE, WRITE, ShareTerms
@@ -51,7 +51,7 @@ class Part:
             limit=self.limit,
             permits=self.permits,
         )
-        return Attempt(template, port.new_id(), b"{}")
+        return Hold(template, port.new_id(), b"{}")
 
 
 @functools.lru_cache(maxsize=100_000)
@@ -241,7 +241,7 @@ def requests_of(actor, locks, options):
                 template = Terms(
                     keys=each, options=options, client_channel=port.client_channel, ttl=options.ttl
                 )
-                made.append(Attempt(template, port.new_id()))
+                made.append(Hold(template, port.new_id()))
             made[-1].registry = _Watch(actor)
             actor.world.monitor.asks(actor.client, made[-1])
         return made

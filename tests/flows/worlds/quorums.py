@@ -6,7 +6,7 @@ The flows, the scripts and the explorer are those that ship; see verification.si
 from dataclasses import dataclass, field, replace
 
 from fencelock._core.lock import acquire, release
-from fencelock._core.lock.attempt import Attempt
+from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
 from fencelock.scripts import QUORUM_VOTE
 from tests.flows.worlds.locks import (
@@ -55,7 +55,7 @@ class Nodes(World):
         template = Terms(
             keys=KEYS, options=RENEWED, client_channel=client.port.client_channel, ttl=RENEWED.ttl
         )
-        client.port.introduce(Attempt(template, b"meets"))
+        client.port.introduce(Hold(template, b"meets"))
         return client
 
 

@@ -13,7 +13,7 @@ Rules of this file:
   of locks taken one inside the other, the inner one. It ends at an instant, whatever the servers do
   (I13). What no server confirmed by then is named in the log, and ends by its ttl.
 - A repeated request may still arrive on its first connection. Whatever ends the hold undoes that,
-  too (``Asked.undo_owed``), after the release: the undo takes whatever the id has.
+  too (``undo_owed``), after the release: the undo takes whatever the id has.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from collections.abc import Callable, Sequence
 from fencelock._core import events
 from fencelock._core.deadlines import retry_delay
 from fencelock._core.error_messages import describe_error, describes_errors
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, lose
-from fencelock._core.lock.terms import SHARES, Asked, milliseconds
+from fencelock._core.lock.terms import SHARES, milliseconds
 from fencelock._core.port import Port
 from fencelock._core.retry import ask, command, passes
 from fencelock._core.seat import Seat
@@ -75,7 +76,7 @@ async def take_and_release(port: Port, take: Take, *of: object) -> int:
             if settled(error):
                 events.end_hold(hold, error)
             else:
-                hold.undo(port, log.undo_connection, error)
+                hold.release_in_background(port, log.undo_connection, error)
         raise
     else:
         return left
@@ -99,7 +100,7 @@ def settled(error: BaseException) -> bool:
 
 
 @describes_errors
-async def release_for_owner(port: Port, one: Asked) -> int | None:
+async def release_for_owner(port: Port, one: Attempt) -> int | None:
     """Release one hold of an explicit owner, whichever handle acquired it.
 
     If it has a fence, only a hold of that tenure is released.

@@ -39,7 +39,7 @@ from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.scripts import POLL_RENEW
 
 
-async def take(port: Port, attempt: Attempt) -> Hold | None:
+async def take(port: Port, attempt: Hold) -> Hold | None:
     """Acquire a lock of one server, in line unless it is one try or the plain form.
 
     Nearly always no other attempt of this client wants it, and the first question is granted;
@@ -66,7 +66,7 @@ async def take(port: Port, attempt: Attempt) -> Hold | None:
     return begin(port, attempt, grant)
 
 
-async def _try(port: Port, attempt: Attempt) -> Hold | None:
+async def _try(port: Port, attempt: Hold) -> Hold | None:
     """Acquire without a place in line: by a kept lease, or else by one try or the plain form.
 
     The lease of a try may be kept, too.
@@ -155,7 +155,7 @@ async def poll(port: Port, attempt: Attempt) -> Grant | None:
     return None
 
 
-async def _in_turn(port: Port, attempt: Attempt, tenure: Tenure) -> Hold | None:
+async def _in_turn(port: Port, attempt: Hold, tenure: Tenure) -> Hold | None:
     """Wait for the attempt's turn and begin it; None when the time is up or nothing is granted.
 
     A try has a kept lease or none: see ``_try``.
@@ -198,7 +198,7 @@ def _continued(port: Port, attempt: Attempt, asks: Attempt) -> Attempt:
 
 
 async def _become_front(  # noqa: C901 - one turn of the wait looks at all that may end it
-    port: Port, tenure: Tenure, attempt: Attempt
+    port: Port, tenure: Tenure, attempt: Hold
 ) -> bool:
     """Wait for the cohort; False when the time is up."""
     give_up_at = attempt.give_up_at
@@ -220,7 +220,7 @@ async def _become_front(  # noqa: C901 - one turn of the wait looks at all that 
         if now >= tells_at:
             tells_at = tell(port, attempt, now, front)
         until = min(give_up_at, wait.due, tells_at)
-        if isinstance(front, Hold):
+        if front is not None and front.held:
             if now >= front.deadline:
                 tenure.succeed(port, front)
                 continue
@@ -256,7 +256,7 @@ def _hand_on(port: Port, giver: Hold, asks: Attempt, spare: Spare | None = None)
     tenure = giver.tenure
     if tenure is not None and tenure.succeed(port, giver, asks, spare, keeps=True):
         return
-    asks.drop(port)
+    asks.withdraw(port)
     if tenure is not None:
         tenure.succeed(port, giver)
 

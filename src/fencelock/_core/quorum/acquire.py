@@ -14,7 +14,7 @@ Rules of this file:
 - An id that was given up is never used again: its undo may reach a node late, on another
   connection, and would release what was granted there meanwhile.
 - What ends an acquisition by an error or an interrupt is undone by the ladder of one server,
-  ``Attempt.undo``. What it has at the nodes is in the place of its tenure there: ``leave``.
+  ``undo``. What it has at the nodes is in the place of its tenure there: ``leave``.
 """
 
 from __future__ import annotations
@@ -58,22 +58,22 @@ from fencelock.scripts import RAISE_FENCE
 STAY_SECONDS = 0.1
 
 
-async def take(port: QuorumPort, attempt: Attempt) -> Hold | None:
+async def take(port: QuorumPort, attempt: Hold) -> Hold | None:
     """Acquire on a majority; None when others hold it, QuorumNotReached on errors."""
-    whole = attempt.whole = QuorumAttempt(port, attempt)
-    claim(port, whole, longest_of(attempt))
-    hold = await whole.acquire()
-    whole.succeed()
-    return hold
+    votes = attempt.votes = QuorumAttempt(port, attempt)
+    claim(port, votes, longest_of(attempt))
+    granted = await votes.acquire()
+    votes.succeed()
+    return attempt if granted else None
 
 
 class QuorumAttempt(Claimant):
     """One acquisition: the attempt at each node, and what came of it in the last round.
 
-    ``Attempt.undo`` asks it to undo what it has. No other of the client waits in it.
+    ``undo`` asks it to undo what it has. No other of the client waits in it.
     """
 
-    def __init__(self, port: QuorumPort, attempt: Attempt) -> None:
+    def __init__(self, port: QuorumPort, attempt: Hold) -> None:
         self.port = port
         self.attempt = attempt
         self.attempts: list[Attempt] = self._on_nodes()
@@ -111,11 +111,11 @@ class QuorumAttempt(Claimant):
         """Give its connections back, and its claim up: no other of the client comes next."""
         self.port.put_back(self.asks)
         give_up_claim(self.port, self)
-        self.attempt.whole = None
+        self.attempt.votes = None
 
     # -- its rounds ---------------------------------------------------------------------------
 
-    async def acquire(self) -> Hold | None:
+    async def acquire(self) -> bool:
         """Ask in rounds until a majority has granted, others hold it, or too many nodes fail."""
         port, at_once, give_up_at = self.port, self.attempt.at_once, self.attempt.give_up_at
         failing_since: float | None = None
@@ -131,9 +131,8 @@ class QuorumAttempt(Claimant):
             self.before = self.failures or self.before
             self.failures, self.refused = {}, []
             if failed is None:
-                hold = await self._round()
-                if hold is not None:
-                    return hold
+                if await self._round():
+                    return True
                 # While a majority of the nodes answers, one that refuses is worth waiting for.
                 few = len(port.nodes) - len(self.failures) < port.needed
                 if self.failures and (few or not self.refused):  # errors prevented a majority
@@ -145,7 +144,7 @@ class QuorumAttempt(Claimant):
             fails = failing_since is not None and now >= failing_since + port.server_timeout
             if at_once or fails or now >= give_up_at:
                 if failed is None:
-                    return None
+                    return False
                 try:
                     raise failed
                 finally:
@@ -154,16 +153,16 @@ class QuorumAttempt(Claimant):
             pause = retry_delay(self.rounds, port.jitter())
             await port.sleep(min(give_up_at, port.now() + pause))
 
-    async def _round(self) -> Hold | None:
+    async def _round(self) -> bool:
         """Acquire on the first healthy node, in its line if we may wait; then ask the others."""
         port = self.port
         for node in self.candidates():
             if len(self.failures) > len(port.nodes) - port.needed:
-                return None
+                return False
             if self.failures and not self.attempt.at_once and port.now() >= self.attempt.give_up_at:
                 if self.stood:  # time ran out because of other holders
                     self.refused = [each for each in self.order if each not in self.failures]
-                return None
+                return False
             began = port.now()
             try:
                 grant = await self._ask_first(node)
@@ -179,9 +178,9 @@ class QuorumAttempt(Claimant):
             if grant is None:
                 self.attempts[node].asks = None
                 self.refused = list(range(len(port.nodes)))
-                return None
+                return False
             return await self._ask_others(node, grant)
-        return None
+        return False
 
     def candidates(self) -> list[int]:
         """Return the nodes to ask, in order; those that failed recently come last."""
@@ -223,7 +222,7 @@ class QuorumAttempt(Claimant):
             if attempt.wait is not None:
                 left(port, attempt)
 
-    async def _ask_others(self, first: int, grant: Grant) -> Hold | None:
+    async def _ask_others(self, first: int, grant: Grant) -> bool:
         port, grants, now = self.port, {first: grant}, self.port.now()
         self.grants = grants
         latest = answer_by(port, now, self.attempt.give_up_at)
@@ -249,17 +248,16 @@ class QuorumAttempt(Claimant):
             if self.attempts[first].stood:  # that release may be under way to some node
                 more = await self._repeat(more, latest)
             await self._stay(more, latest)
-        hold = await self._begin()
-        if hold is not None:
+        if await self._begin():
             if len(self.asks) >= len(grants):  # some of the votes were refused
                 self.asks.undo(all_of_them=True, but=grants)
-            return hold
+            return True
         self.asks.undo()
         port.put_back(self.asks)
         await self._give_back()
         self.asks, self.attempts[first].asks = Ballots(port), None
         self.stand_at = self.refused[0] if len(self.refused) >= port.needed else None
-        return None
+        return False
 
     def count(self, asks: Iterable[Ballot]) -> None:
         """Sort the answers of further nodes into grants, refusals and failures."""
@@ -346,28 +344,28 @@ class QuorumAttempt(Claimant):
         self.failures |= asks.failures
         return len(good) >= lacking
 
-    async def _begin(self) -> Hold | None:
-        """Make each grant an ordinary hold of its node, and of all one; None without a majority."""
+    async def _begin(self) -> bool:
+        """Make each grant an ordinary hold of its node, and of all one; False without enough."""
         port, attempt, grants = self.port, self.attempt, self.grants.values()
         fence = max(grants).fence  # which a grant begins with
         if not self._voting() or not await self._written(fence):
-            return None
+            return False
         if proved_until([each.deadline for each in grants], port.needed) <= port.now():
             raise too_late(attempt.ttl)
-        registry = attempt.registry
-        hold = registry.hold_type(port, attempt, fence, -inf, attempt.who)
-        parts = hold.parts = Majority(port, hold, first=next(iter(self.grants)))
-        attempt.hold = hold  # from here on ``undo`` finds it, and its parts
+        parts = Majority(port, attempt, first=next(iter(self.grants)))
+        attempt.start_lease(port, fence, -inf)
+        attempt.parts = parts  # from here on ``undo`` finds them
         parts.cover(longest_of(attempt))
         parts.begin(self.attempts, self.grants)
-        if hold.deadline <= port.now() and not port.closing:  # parts were lost before that
+        if attempt.deadline <= port.now() and not port.closing:  # parts were lost before that
             raise too_late(attempt.ttl)
-        registry.add(hold)
+        if attempt.registry is not None:
+            attempt.registry.add(attempt)
         parts.plan_reacquire(port.now())
-        port.track(hold, parts.next_due())
+        port.track(attempt, parts.next_due())
         if port.closing:  # while it was granted: nothing would give it back
             raise closed()
-        return hold
+        return True
 
 
 def _refused(ask: Ballot) -> bool:

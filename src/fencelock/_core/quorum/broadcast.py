@@ -18,7 +18,7 @@ from math import ceil, inf
 
 from fencelock._core.deadlines import DRIFT_RATE
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.terms import Asked
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.port import Port
 from fencelock._core.quorum.membership import (
     CLAIMED_TTLS,
@@ -55,10 +55,10 @@ class Ballot(Question):
     undone = False
     followed = False  # an undo or a repetition was sent behind it, on its connection
 
-    about: Asked  # what was asked for, or granted, at this node; none of a question that only reads
+    about: Attempt  # what was asked for, or granted, there; none of a question that only reads
 
     def __init__(
-        self, node: int, about: Asked | None, call: Call | bytes, wanted: Good | None = None
+        self, node: int, about: Attempt | None, call: Call | bytes, wanted: Good | None = None
     ) -> None:
         if about is not None:
             self.keys, self.id, self.about = about.terms.keys, about.id, about
@@ -215,7 +215,7 @@ class Ballots(list[Ballot]):
             ask.undone = True
 
     async def first_node_last(
-        self, needed: int, repeated: Callable[[Asked], Call], span: float = inf
+        self, needed: int, repeated: Callable[[Attempt], Call], span: float = inf
     ) -> None:
         """Release all at once, the last one last: its next waiter then finds the others free.
 
@@ -229,7 +229,7 @@ class Ballots(list[Ballot]):
         finally:
             port.put_back(self)
 
-    def retry_in_background(self, repeated: Callable[[Asked], Call]) -> None:
+    def retry_in_background(self, repeated: Callable[[Attempt], Call]) -> None:
         """Repeat in the background what has no answer, behind the request where that is known."""
         for ask in self:
             if isinstance(ask.error, (NoReply, ServerUnreachable, ClientClosed)):
@@ -268,7 +268,7 @@ def not_reached(port: QuorumPort, what: str, failures: dict[int, Exception]) -> 
 # -- its members; the rules are in membership.py ---------------------------------------------------
 
 
-def longest_of(one: Asked) -> float:
+def longest_of(one: Attempt) -> float:
     """Return the longest lease that an attempt or a hold may bring, in seconds."""
     options = one.terms.options
     return max(one.ttl, options.ttl if options.renew else 0.0)
@@ -302,7 +302,7 @@ def _words(ttl: float, client: bytes, number: int, claimed: float, lasts: float)
 
 async def refresh(
     port: QuorumPort,
-    one: Asked,
+    one: Attempt,
     latest: float,
     renewed: float = 0.0,
     *,
@@ -342,7 +342,7 @@ async def refresh(
 
 
 async def _ask(
-    port: QuorumPort, one: Asked, ttl: float, voters: Collection[bytes] | None, latest: float
+    port: QuorumPort, one: Attempt, ttl: float, voters: Collection[bytes] | None, latest: float
 ) -> None:
     """Ask the nodes, and write the voters to them; with None, only ask.
 
@@ -380,7 +380,7 @@ async def _ask(
         raise not_reached(port, f"{one.terms.keys.name!r} was not asked for", asks.failures)
 
 
-async def refresh_while_held(port: QuorumPort, one: Asked) -> None:
+async def refresh_while_held(port: QuorumPort, one: Attempt) -> None:
     """Keep the membership records alive while leases are held; retry a failure with the next."""
     now, ttl = port.now(), longest_of(one)
     again = ttl > LONG_SECONDS and port.membership.claim_until < now + (CLAIMED_TTLS - 0.5) * ttl

@@ -91,7 +91,8 @@ class Majority(list[Hold | None], Observer, Claimant):
         for node, grant in grants.items():
             one = asked[node]
             deadline = min(grant.deadline, one.terms.ends)
-            part = made[node] = Hold(port.nodes[node], one, hold.fence, deadline)
+            part = made[node] = part_of(one)
+            part.start_lease(port.nodes[node], hold.fence, deadline)
             part.short = grant.lease < one.ttl - ROUNDING_SECONDS
             part.granted_at, part.observer = hold.granted_at, self
         with port.mutex:
@@ -238,23 +239,29 @@ def node_terms(port: QuorumPort, terms: Terms) -> Sequence[Terms]:
     return made
 
 
-def adopted(port: Port, attempt: Attempt, ttl: float, hold_type: type[Hold]) -> Hold:
-    """Return the hold of another process, known by its id, with a part at every node.
+def part_of(one: Attempt) -> Hold:
+    """Return a lease of one node, which granted this; see ``Hold.start_lease``."""
+    part = Hold(one.terms, one.id, one.info)
+    part.owed = one.owed
+    return part
+
+
+def adopted(port: Port, hold: Hold, ttl: float) -> None:
+    """Make an attempt the hold of another process, known by its id, with a part at every node.
 
     Which of them granted it is not known. A node that did not grant it does no harm: it refuses,
     and a majority decides.
     """
     many = cast("QuorumPort", port)
-    first = order(attempt.keys.lock, many.labels)[0]
-    hold = hold_type(many, attempt, 0, -inf)
+    first = order(hold.keys.lock, many.labels)[0]
+    hold.start_lease(many, 0, -inf)
     parts = hold.parts = Majority(many, hold, first=first)
-    for node, terms in enumerate(node_terms(many, attempt.terms)):
-        one = Attempt(terms, attempt.holder_id, attempt.info)
-        part = parts[node] = Hold(port, one, 0, port.now() + ttl)
+    for node, terms in enumerate(node_terms(many, hold.terms)):
+        part = parts[node] = Hold(terms, hold.holder_id, hold.info)
+        part.start_lease(port, 0, port.now() + ttl)
         part.observer, part.port = parts, None  # nothing renews it
     with many.mutex:
         parts.settle()
-    return hold
 
 
 def end_node_leases(port: QuorumPort, hold: Hold, *, drops: bool) -> None:
@@ -322,7 +329,7 @@ async def _reacquire(port: QuorumPort, hold: Hold) -> None:
             for ask in await asks.broadcast(len(asks)):
                 grant = Grant(hold.fence, ask.asked_at + validity(ttl), ttl)
                 parts.check_gap(port.now())
-                parts.begin({ask.node: cast("Attempt", ask.about)}, {ask.node: grant})
+                parts.begin({ask.node: ask.about}, {ask.node: grant})
     finally:  # what is no part of the hold is undone, also after an interrupt
         joined = {part.id for part in parts if part is not None}
         asks.undo(all_of_them=True, but={ask.node for ask in asks if ask.id in joined})
