@@ -19,10 +19,12 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.deadlines import PING_SECONDS, PONG_SECONDS, QUIET_SECONDS, retry_delay
+from fencelock._core.lock.acquire import acquire, answered, enter, failed, has_turn, start
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import recheck
-from fencelock._core.lock.tenure import give_up_all
+from fencelock._core.lock.release import Take, end_lease, finish, not_released, take_and_release
+from fencelock._core.lock.tenure import give_up_all, passed
 from fencelock._core.pushes import MESSAGE, dispatch
 from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Seat
@@ -31,9 +33,12 @@ from fencelock._io.connection_asyncio import PING, AsyncConnection, set_done
 from fencelock._io.link_asyncio import Link
 from fencelock._io.process_ports import CLOSE_SECONDS, ProcessPort
 from fencelock._io.prompt_asyncio import PromptFlow, answers_of
+from fencelock._io.tasks import run_release
 from fencelock._io.wire import ReplyError, not_now, pack_source
+from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
+from fencelock.errors import ServerError
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:
@@ -61,6 +66,7 @@ class AioPort(ProcessPort):
 
     def _start(self) -> None:
         super()._start()
+        self.direct: bool = type(self) is AioPort and self.given.replicas is None
         self.loop = asyncio.get_running_loop()
         self._hearing: asyncio.TimerHandle | None = None
         self._eager = False  # listening does not wait until a lease lasts
@@ -126,18 +132,91 @@ class AioPort(ProcessPort):
             waiter.lose_place()
             self.wake(waiter)
 
+    # -- the usual acquire and release ------------------------------------------------------------
+
+    async def acquire(self, attempt: Hold, timeout: float | None) -> Hold | None:
+        """Acquire for a task; see ``acquire`` of the core, which goes on where need be."""
+        if self.direct:
+            try:
+                start(self, attempt, timeout)
+                enter(self, attempt)
+                if attempt.asks is None:
+                    if has_turn(self, attempt):
+                        return attempt
+                elif answered(self, attempt, await self._asked(attempt)):
+                    return attempt
+            except BaseException as error:
+                failed(self, attempt, error)
+                raise
+        return await acquire(self, attempt, timeout)
+
+    async def _asked(self, attempt: Hold) -> Reply | Exception:
+        """Return what a first question was answered, or the error; None: no connection is ready."""
+        mux, at = self._seated(attempt, listen=True), attempt.arrived_at
+        if mux is None:
+            return None
+        try:
+            return await self._ask(attempt, mux, at, at + self.server_timeout, listen=True)
+        except (NoReply, ServerError) as trouble:
+            return trouble
+
+    async def release(self, handle: object, take: Take, *of: object) -> int | None:
+        """Release for a task; see ``take_and_release`` of the core, which goes on if need be."""
+        if not self.direct or self.elsewhere or mutexes.owned():
+            return await run_release(take_and_release(self, take, *of), handle, self)
+        taken: list[Hold] = []
+        reply: Reply = None
+        try:
+            take(*of, taken)
+            hold = taken[0]
+            if hold.tenure is not None:
+                if passed(self, hold):
+                    finish(self, taken)
+                    return 0
+            elif not hold.released:
+                reply = await self._sent(end_lease(self, hold))
+                if type(reply) is int and reply == 1:
+                    finish(self, taken)
+                    return 0
+            return await take_and_release(self, take, taken=taken, reply=reply)
+        except BaseException as error:
+            not_released(self, taken, error)
+            raise
+
+    async def _sent(self, request: bytes) -> Reply | Exception:
+        """Return what a request was answered, or the error."""
+        try:
+            return await self.run(request, b"", now() + self.server_timeout)
+        except (NoReply, ServerError) as trouble:
+            return trouble
+
     # -- waiting --------------------------------------------------------------------------------
 
     async def ask_for(self, attempt: Attempt, at: float, until: float, /, *, listen: bool) -> Reply:
         """Ask on the connection, registered under the loop's channel for a place in line."""
-        mux, deaf = self.link.mux, bool(attempt.topic) or not self.link.listening
-        if self.closing or mux is None or not mux.sound or (listen and deaf):
+        mux = self._seated(attempt, listen=listen)
+        if mux is None:
             await self.open(attempt, until, listen=listen)
             mux = await self.link.connected(until)
             at = now()
-        elif listen:
+        return await self._ask(attempt, mux, at, until, listen=listen)
+
+    def _seated(self, attempt: Attempt, *, listen: bool) -> AsyncConnection | None:
+        """Register an attempt at the loop's connection; None if that is not ready for it."""
+        mux = self.link.mux
+        if self.closing or mux is None or not mux.sound:
+            return None
+        if listen:
+            if attempt.terms.topic or not self.link.listening:
+                return None
             attempt.channel = self.client_channel
             self._waiters[attempt.id] = attempt
+        return mux
+
+    async def _ask(
+        self, attempt: Attempt, mux: AsyncConnection, at: float, until: float, *, listen: bool
+    ) -> Reply:
+        """Send the question of an attempt that is seated; it leaves its seat at a grant."""
         if mux.trips.watched:
             attempt.reckon(mux.trips)
         attempt.origin, request = mux, attempt.question(at)
@@ -145,7 +224,7 @@ class AioPort(ProcessPort):
         if type(reply) is ReplyError:
             reply = await mux.refused(reply, request, until)
         if listen and type(reply) is bytes and self.replicas is None:
-            if attempt.topic:
+            if attempt.terms.topic:
                 self.close(attempt)
             else:
                 self._waiters.pop(attempt.id, None)

@@ -35,7 +35,7 @@ from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, first_due, lose_revoked
 from fencelock._core.lock.long_waits import first_line_at
 from fencelock._core.lock.long_waits import tell as tell_of_wait
-from fencelock._core.lock.tenure import Spare
+from fencelock._core.lock.tenure import Spare, is_alone, join
 from fencelock._core.lock.terms import TRIES, too_late
 from fencelock._core.lock.waiting import Due, Line
 from fencelock._core.port import Port
@@ -147,13 +147,18 @@ async def line_up(
         asks.start()
     while True:
         try:
-            reply = await port.ask_for(asks, now, until, listen=listen)
+            reply = asks.answer
+            if reply is None:
+                reply = await port.ask_for(asks, now, until, listen=listen)
+            else:
+                asks.answer = None
+                if isinstance(reply, Exception):
+                    raise reply
             asks.asking = False
             if asks.waits_since:
                 reply = asks.judged(reply)
-            ends = asks.sent_at + asks.terms.valid
             if port.replicas is not None and counts(reply):
-                await confirm(port, asks, ends, give_up_at)
+                await confirm(port, asks, asks.sent_at + asks.terms.valid, give_up_at)
         except (NoReply, ServerError) as trouble:
             asks.asking = isinstance(trouble, NoReply) and trouble.sent  # it may arrive later
             until = max(until, min(began + port.server_timeout, give_up_at, asks.latest))
@@ -164,9 +169,7 @@ async def line_up(
         if (asks.waits_since or port.replicas is not None) and (granted or not listen):
             port.close(asks)
         if granted:
-            return tuple.__new__(
-                Grant, (int(reply), ends, asks.terms.lease)
-            )  # half as long as Grant()
+            return asks.grant_of(reply)
         asks.recalls = reply[3] == RECALLABLE
         asks.seen = HeldBy.of(reply[0], reply[4])
         return await _lined_up(port, asks, reply, give_up_at) if listen else None
@@ -380,30 +383,90 @@ async def acquire(
     a slow server time to answer; a timeout of 0 does not. ``take`` is what asks for the lock,
     instead of the port's own.
     """
-    attempt.arrived_at = port.now()
-    give_up_at = FOR_EVER
-    if timeout is not None:
-        attempt.at_once = timeout <= 0
-        give_up_at = FOR_EVER if timeout < 0 else attempt.arrived_at + timeout
-    # Nothing is granted after its end.
-    attempt.give_up_at = give_up_at if give_up_at < attempt.terms.ends else attempt.terms.ends  # noqa: FURB136 - as in line_up
     try:
-        if events.hooks and attempt.event is None:
-            events.requested(port, attempt, attempt.unit, waits=not attempt.at_once)
+        if not attempt.arrived_at:  # else a port has begun it: see ``enter``
+            start(port, attempt, timeout)
         hold = await (port.take(attempt) if take is None else take(port, attempt))
         if attempt.event is not None:
             tell(port, attempt, granted=hold is not None)
         return hold
     except BaseException as error:
-        # A signal handler may raise anywhere, also after the grant, before a hold has it.
-        attempt.undo(port)
-        if isinstance(error, FencelockError):
-            describe_error(port, error, attempt.keys.name)
-        events.failed(attempt, error)
+        failed(port, attempt, error)
         raise
     finally:
         if attempt.wait is not None:
             left(port, attempt)
+
+
+def start(port: Port, attempt: Hold, timeout: float | None) -> None:
+    """Begin a call: it waits until an instant, and hooks are told that it asks."""
+    attempt.arrived_at = now = port.now()
+    terms = attempt.terms
+    if timeout is not None:
+        attempt.at_once = timeout <= 0
+        attempt.give_up_at = FOR_EVER if timeout < 0 else now + timeout
+    if attempt.give_up_at > terms.ends:  # noqa: PLR1730 - as in line_up; nothing is granted after its end
+        attempt.give_up_at = terms.ends
+    if events.hooks and attempt.event is None:
+        events.requested(port, attempt, attempt.unit, waits=not attempt.at_once)
+
+
+def enter(port: Port, attempt: Hold) -> None:
+    """Find its place in the client's table: alone, about to ask the server, or in a tenure.
+
+    Neither of one that does not wait, and of the plain form. It is the first half of the usual
+    acquire; the other one is ``answered``, or ``has_turn``. Flows connect the two, and where
+    nothing is in the way, ports.
+    """
+    terms = attempt.terms
+    if terms.plain or attempt.at_once or attempt.under is not None:
+        return
+    if terms.cohort is None or (not terms.linger and is_alone(port, attempt)):
+        attempt.asks = attempt
+    else:
+        join(port, attempt)
+
+
+def answered(port: Port, attempt: Hold, answer: Any) -> bool:
+    """Begin the lease if its first question was granted; else keep the answer for the flow.
+
+    The answer may be an error, or None: it was not asked yet.
+    """
+    if type(answer) is bytes:
+        attempt.asking = False
+        grant = attempt.grant_of(answer)
+        if grant.deadline > port.now() < attempt.terms.ends:
+            begin(port, attempt, grant)
+            if attempt.event is not None:
+                tell(port, attempt, granted=True)
+            return True
+    attempt.answer = answer
+    return False
+
+
+def has_turn(port: Port, attempt: Hold) -> bool:
+    """Begin the turn of a lease that its client kept; False if it is to wait, or to ask."""
+    tenure = attempt.tenure
+    if tenure is None or tenure.front is not attempt or tenure.spare is None:
+        return False
+    spare = tenure.spare
+    if spare.turn.deadline <= port.now():
+        return False
+    begin(port, attempt, spare.turn, spare)
+    if attempt.event is not None:
+        tell(port, attempt, granted=True)
+    return True
+
+
+def failed(port: Port, attempt: Hold, error: BaseException) -> None:
+    """Undo an attempt that raised, and complete its error.
+
+    A signal handler may raise anywhere, also after the grant.
+    """
+    attempt.undo(port)
+    if isinstance(error, FencelockError):
+        describe_error(port, error, attempt.keys.name)
+    events.failed(attempt, error)
 
 
 def tell(port: Port, attempt: Hold, *, granted: bool) -> None:

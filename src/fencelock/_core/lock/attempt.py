@@ -111,6 +111,7 @@ class Attempt(Seat, BaseLease):
     driver: Attempt | None = None  # the attempt that continues it, and undoes it if need be
     releases: Attempt | None = None  # whose tenure ends with its request; see turns.py
     verdict: Any = None  # the answer about ``releases``
+    answer: Any = None  # what came of its first question, if that was asked before the flow began
     outlasts: bool = True  # in line it retries until it gives up, not only for ``server_timeout``
     recalls: bool = False  # a lease was recalled that may be idle
     eager: bool = False  # most locks are free, and a channel may cost a command
@@ -250,6 +251,12 @@ class Attempt(Seat, BaseLease):
             deadline = handoff_deadline(self.asked_at, self.answered_us, granted_us, lease, now)
             self.grant = Grant(fence, deadline, lease)
         return self.grant
+
+    def grant_of(self, reply: bytes) -> Grant:
+        """Return the grant that an answer to its last request is."""
+        terms = self.terms
+        grant = int(reply), self.sent_at + terms.valid, terms.lease
+        return tuple.__new__(Grant, grant)  # half as long as Grant()
 
     def judged(self, reply: Reply) -> Reply:
         """Note the first answer about the tenure that ends; return that about this question."""

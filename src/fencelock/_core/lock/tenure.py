@@ -422,6 +422,13 @@ def next_fence(fence: int) -> int:
     return fence + 1
 
 
+def is_alone(port: Port, attempt: Hold) -> bool:
+    """Have an attempt stand in its client's table itself; False if another of its cohort does."""
+    with port.mutex:
+        stands = port.lines.cohorts.setdefault(attempt.terms.cohort, attempt)
+    return stands is attempt
+
+
 def join(port: Port, attempt: Hold) -> Tenure:
     """Add an attempt to its client's tenure; without a front, it becomes the front."""
     tenures, key = port.lines.cohorts, attempt.terms.cohort
@@ -466,6 +473,16 @@ def tenure_of(port: Port, holder: bytes) -> Tenure | None:
     """Return the tenure of a lease that may be kept; call under the mutex."""
     found = port.lines.holders.get(holder)
     return found if isinstance(found, Tenure) else None
+
+
+def passed(port: Port, hold: Hold) -> bool:
+    """Pass the turn of a hold on, or keep its lease; False when it must be released."""
+    tenure = hold.tenure
+    if tenure is None or hold.forked:
+        return False
+    if tenure.waiting and tenure.pass_on(port, hold):
+        return True
+    return tenure.linger > 0 and tenure.keep(port, hold)
 
 
 def revoke(port: Port, holder: bytes, reason: str | None) -> Sequence[Hold]:

@@ -25,7 +25,7 @@ from math import inf
 from fencelock._core.deadlines import retry_delay, validity
 from fencelock._core.deadlock.unit_waits import left
 from fencelock._core.lock.acquire import queue, try_once
-from fencelock._core.lock.attempt import Attempt, Grant
+from fencelock._core.lock.attempt import Grant
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import too_late
 from fencelock._core.lock.waiting import EXPIRY_SLACK
@@ -76,7 +76,7 @@ class QuorumAttempt(Claimant):
     def __init__(self, port: QuorumPort, attempt: Hold) -> None:
         self.port = port
         self.attempt = attempt
-        self.attempts: list[Attempt] = self._on_nodes()
+        self.attempts: list[Hold] = self._on_nodes()
         self.order: Sequence[int] = order(attempt.keys.lock, port.labels)
         self.rounds: int = 0
         self.stood: bool = False  # we were in a node's line before it failed
@@ -87,9 +87,9 @@ class QuorumAttempt(Claimant):
         self.asks: Ballots = Ballots(port)  # for the votes of this round, until they are given back
         self.grants: dict[int, Grant] = {}  # that of the first node comes first
 
-    def _on_nodes(self) -> list[Attempt]:
+    def _on_nodes(self) -> list[Hold]:
         own_id, info = self.attempt.id, self.attempt.info
-        return [Attempt(each, own_id, info) for each in node_terms(self.port, self.attempt.terms)]
+        return [Hold(each, own_id, info) for each in node_terms(self.port, self.attempt.terms)]
 
     def rename(self) -> None:
         """Continue with a new id: the old one was given up."""

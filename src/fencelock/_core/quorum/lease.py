@@ -52,7 +52,7 @@ from fencelock._core.quorum.membership import (
     proved_until,
 )
 from fencelock._core.seat import Seat
-from fencelock._core.types import NoReply
+from fencelock._core.types import NoReply, Reply
 from fencelock.errors import ServerError
 
 # How many leases are re-acquired in one go: a node that forgot many gets them back gradually.
@@ -337,7 +337,7 @@ async def _reacquire(port: QuorumPort, hold: Hold) -> None:
         parts.plan_reacquire(port.now())
 
 
-async def give_back(port: QuorumPort, hold: Hold, log: Seat) -> int:  # noqa: ARG001 - each node's request has its own
+async def give_back(port: QuorumPort, hold: Hold, log: Seat, reply: Reply = None) -> int:  # noqa: ARG001 - as of one server
     """Release a hold on all its nodes.
 
     Raises when no majority confirmed it: LeaseLost if the nodes say so, and QuorumNotReached if too
