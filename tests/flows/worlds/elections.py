@@ -235,6 +235,7 @@ LINED = Election(
     "election, the leader stood in line",
     (user(work=1.5), hands_over("b", before=0.0), candidate("b")),
     large=True,
+    deep=True,
 )
 AT_ONCE = Election(
     "election, at once", (hands_over("c", before=0.0), candidate("b"), candidate("c")), large=True

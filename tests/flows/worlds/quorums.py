@@ -12,7 +12,6 @@ from fencelock.scripts import QUORUM_VOTE
 from tests.flows.worlds.locks import (
     FIXED,
     RENEWED,
-    SECONDS,
     Scenario,
     renewer,
     renewing,
@@ -20,7 +19,6 @@ from tests.flows.worlds.locks import (
     users,
 )
 from verification.simulator.actors import KEYS, Flows
-from verification.simulator.explorer import Report, explore
 from verification.simulator.faults import break_link
 from verification.simulator.monitor import Monitor
 from verification.simulator.quorum import SimulatedQuorum
@@ -127,11 +125,9 @@ class Quorums(Scenario):
     def as_shipped(self):
         return replace(self, flows=shipping())
 
-    def explore(self, *, seconds=SECONDS, schedules=10_000_000) -> Report:
+    def with_servers(self):
         first, *others = (Server(self.sources) for _ in range(self.nodes))
-        on_all = replace(self, others=tuple(others))
-        budget = {"seconds": seconds, "schedules": schedules}
-        return explore(on_all.build, first, events=self.events, **budget)
+        return replace(self, others=tuple(others)), first
 
 
 # -- scenarios ------------------------------------------------------------------------------------
