@@ -87,6 +87,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "keeper.watch": "_core.lock.renewal_schedule:RenewalSchedule.watch",
     # Acquire, release and close.
     "engine.acquire": "_core.lock.acquire:acquire",
+    "engine.start": "_core.lock.acquire:start",
     "engine.close_hold": "_core.lock.release:_cut_off",
     "engine.enough_replicas": "_core.lock.acknowledge:confirm",
     "engine.hand_back": "_core.lock.release:hand_back",

@@ -311,7 +311,7 @@ SEEDS = (
     ),
     seed(
         "a grant after the instant at which its lease was to end",
-        Statement("engine.acquire", "give_up_at < attempt.terms.ends", "True"),
+        Statement("engine.start", "attempt.give_up_at > terms.ends", "False"),
         worlds.INSTANTS[2],
         "instant I12",
     ),
