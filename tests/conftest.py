@@ -1,5 +1,6 @@
 """What every test starts from."""
 
+import faulthandler
 import functools
 import gc
 import os
@@ -24,15 +25,24 @@ for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(_number, _usual)
 
 
+# uvloop swallows what a signal handler raises, so pytest-timeout ends no hang in it.
+HANG_SECONDS = 720
+
+
 @pytest.fixture(autouse=True)
-def _process():
+def _process(request):
     """Fail a test that leaves the process in another state than it found it.
 
-    Its effect would be on another test, and only when both meet in one process.
+    Its effect would be on another test, and only when both meet in one process. A hang under uvloop
+    ends the whole run, with every thread's traceback.
     """
     stalls().seconds = 0.0  # what the machine took from an earlier test excuses none
     before = shared_by_all()
+    if uvloop := "uvloop" in request.node.nodeid:
+        faulthandler.dump_traceback_later(HANG_SECONDS, exit=True, file=sys.__stderr__)
     yield
+    if uvloop:
+        faulthandler.cancel_dump_traceback_later()
     after = shared_by_all()
     assert after == before, "this test changed what belongs to the whole process"
 
