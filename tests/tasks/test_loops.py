@@ -292,7 +292,9 @@ async def test_closing_while_others_wait(world):
     await world.nothing_left()
 
 
-@pytest.mark.parametrize("kind", ["Python", "C", "C, in the copy of the loop"])
+@pytest.mark.parametrize(
+    "kind", ["Python", pytest.param("C", marks=pytest.mark.slow), "C, in the copy of the loop"]
+)
 def test_fork_in_a_running_loop(server, kind):
     """The child holds nothing and works in a loop of its own; the parent goes on (I14)."""
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKS]
