@@ -247,7 +247,7 @@ class Client:
         if seconds > NEVER_US / 2e6:
             return NEVER_US
         instant = max(0, int(seconds * 1e6) - 1)
-        while self.offset + instant * self.rate / 1e6 < local:
+        while self.local(instant) < local:
             instant += 1
         return instant
 

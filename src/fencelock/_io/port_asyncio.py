@@ -6,7 +6,8 @@ Rules of this file:
   mutex. The mutex only makes a coroutine that the garbage collector closes wait for the unlock.
 - A cancelled caller leaves its slot in the connection. Its undo is sent at once, after the request
   and before the cancellation goes on: a loop that closes right afterwards cannot lose it.
-- There is no task while there is nothing to do: one timer serves all leases, another all waiters.
+- There is no task while there is nothing to do: one timer serves all leases (renewal_timer.py),
+  another all waiters.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from contextvars import ContextVar
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.deadlines import PING_SECONDS, PONG_SECONDS, QUIET_SECONDS, retry_delay
 from fencelock._core.lock.acquire import acquire, answered, enter, failed, has_turn, start
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
@@ -29,10 +29,10 @@ from fencelock._core.pushes import MESSAGE, dispatch
 from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
-from fencelock._io.connection_asyncio import PING, AsyncConnection, set_done
+from fencelock._io.connection_asyncio import AsyncConnection, set_done
 from fencelock._io.link_asyncio import Link
 from fencelock._io.process_ports import CLOSE_SECONDS, ProcessPort
-from fencelock._io.prompt_asyncio import PromptFlow, answers_of
+from fencelock._io.renewal_timer import RenewalTimer
 from fencelock._io.tasks import run_release
 from fencelock._io.wire import ReplyError, not_now, pack_source
 from fencelock._runtime import mutex as mutexes
@@ -77,13 +77,7 @@ class AioPort(ProcessPort):
         self._bells: dict[asyncio.Future[None], float] = {}  # when each is rung at the latest
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = inf
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = 0.0
-        self._failures = 0  # to renew, one after the other; not of servers
-        self._paused_until = 0.0  # after one of these
-        self._ticking: asyncio.TimerHandle | None = None
-        self._ask_at = 0.0  # whether the connection that listens is alive
-        self._ahead = 0.0  # by how much our clock was ahead of the loop's at the last tick
+        self._timer = RenewalTimer(self)
         self._tasks: set[asyncio.Task[None]] = set()
         self._closers: set[asyncio.Task[Any]] = set()  # each runs an ``on_lost`` that closes us
 
@@ -285,8 +279,8 @@ class AioPort(ProcessPort):
 
     async def wait(self, waiter: Seat, until: float) -> None:
         """Wait for news, or until the instant."""
-        if self._ticking is None:
-            self._tick()
+        if self._timer.ticking is None:
+            self._timer.tick()
         bell = waiter.connection = self.loop.create_future()
         if waiter.news:  # not before: another thread that notices a loss rings the bell
             waiter.connection = None
@@ -349,97 +343,28 @@ class AioPort(ProcessPort):
 
     def attend(self, hold: Hold, when: float) -> None:
         """Set the timer for a new hold."""
-        if self._timer is None or when < self._timer_at:
-            self.attend_by(when)
-        if self._ticking is None:
-            self._tick()
+        timer = self._timer
+        if timer.renewing is None or when < timer.renews_at:
+            timer.set(when)
+        if timer.ticking is None:
+            timer.tick()
         if self._hearing is None and not self.link.listening:
             self._listen_soon()
 
     def attend_by(self, when: float | None) -> None:
-        """Set the timer of all leases, unless it is earlier."""
-        if when is None or self.link.closed or (self._timer is not None and when >= self._timer_at):
-            return
-        when = max(when, self._paused_until)
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = when
-        self._timer = self.loop.call_later(max(0.0, when - now()), self._due)
+        """Have leases looked at by an instant, at the latest."""
+        if when is not None:
+            self._timer.set(when)
 
-    def _tick(self) -> None:
-        """Check the clock while timers are set: the loop's clock stops during a suspension."""
-        ahead = now() - self.loop.time()
-        if self._ticking is not None and ahead > self._ahead + REST_SECONDS / 4:
-            self._woke_up()
-        self._ahead, self._ticking = ahead, None
-        if (self.renewals.busy or self._waiters) and not self.link.closed:
-            self._ticking = self.loop.call_later(REST_SECONDS, self._tick)
-            if self.link.listening:
-                self._ask_ear(now())
+    @property
+    def timed(self) -> bool:
+        """Return True while there is something that the clock is watched for."""
+        return bool(self.renewals.busy or self._waiters)
 
-    def _ask_ear(self, current: float) -> None:
-        """Ask the connection that hears revocations whether it is alive, if it is quiet.
-
-        Not while each lease is renewed, or ends, so soon that it need not hear of one.
-        """
-        mux = self.link.ear
-        if mux is None or current < max(self._ask_at, mux.heard_at + QUIET_SECONDS):
-            return
-        self._ask_at = current + PING_SECONDS
-        with self.mutex:
-            lasts = self.renewals.lasts(self._ask_at)
-        if lasts:
-            _ = self.spawn(
-                self._heard(mux, current + self.trips.within(PONG_SECONDS)), "fencelock-ear"
-            )
-
-    async def _heard(self, mux: AsyncConnection, until: float) -> None:
-        """Look at all leases if a connection does not answer: it is retired, as any silent one."""
-        try:
-            await mux.request(PING, until)
-        except NoReply:
-            await recheck(self)
-            self.attend_by(now())
-
-    def _woke_up(self) -> None:
-        """Do what became due while the machine was suspended; set the timers again for the rest."""
+    def woke_up(self) -> None:
+        """Wake the waiters: the machine was suspended."""
         for waiter in self._waiters.values():
             self.wake(waiter)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self.attend_by(self._next_at())
-
-    def _next_at(self) -> float | None:
-        with self.mutex:
-            due = self.renewals.next_at()
-        return due
-
-    def _due(self) -> None:
-        self._timer = None
-        try:
-            flow = PromptFlow(self.loop, self._maintain(), answers_of(self.link))
-            flow.go_on()
-            self.spawn(flow.rest(), "fencelock-leases").add_done_callback(flow.end)
-        finally:
-            # It has taken out the due leases; others may become due before it ends.
-            self.attend_by(self._next_at())
-
-    async def _maintain(self) -> None:
-        """Do what is due. What the machine or the user's code raises costs a pause (I16)."""
-        began = now()
-        try:
-            await self.maintain()
-            await self.warn_of_eviction()
-            if (mux := self.link.mux) is not None and mux.sound and mux.silent_since(began):
-                mux.retire()  # the next try must not wait on a connection that went silent
-            self._failures = 0
-        except Exception:
-            self._failures += 1
-            self._paused_until = now() + retry_delay(self._failures, 1.0)
-            log.exception("renewing leases failed; retrying")
-        finally:
-            self.attend_by(self._next_at())
 
     def spawn(self, flow: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run a flow in a task of the port."""
@@ -594,7 +519,8 @@ class AioPort(ProcessPort):
             self._closers.add(caller)
         await asyncio.sleep(0)  # holders are notified in a turn of their own
         await self._finish("fencelock-on-lost", until if release else now() + CLOSE_SECONDS)
-        for timer in (self._timer, self._hearing, self._ticking, self._alarm):
+        self._timer.cancel()
+        for timer in (self._hearing, self._alarm):
             if timer is not None:
                 timer.cancel()
         for task in self._tasks - self._closers:

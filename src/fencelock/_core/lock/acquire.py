@@ -153,7 +153,10 @@ async def line_up(
             else:
                 asks.answer = None
                 if isinstance(reply, Exception):
-                    raise reply
+                    try:
+                        raise reply
+                    finally:
+                        del reply
             asks.asking = False
             if asks.waits_since:
                 reply = asks.judged(reply)
@@ -399,7 +402,7 @@ async def acquire(
 
 
 def start(port: Port, attempt: Hold, timeout: float | None) -> None:
-    """Begin a call: it waits until an instant, and hooks are told that it asks."""
+    """Begin a call, which hooks are notified of; it waits until an instant."""
     attempt.arrived_at = now = port.now()
     terms = attempt.terms
     if timeout is not None:
