@@ -79,7 +79,7 @@ FAST = (
 # Most tests wait for something. So they run in several processes, each with servers of its own, a
 # file in one of them; what takes long comes first, so that no process ends up alone with it.
 SPREAD = ("--dist=loadfile", "--no-loadscope-reorder")
-LONG = "tests/threads"  # with files of minutes
+LONG, LONGEST = "tests/threads", "tests/integrations"  # with files of minutes
 COMPUTES = "tests/flows"  # never waits; its last file begins when so much of all has begun
 EARLY = 0.7
 # Tests of deadlines and failovers want a machine that is not busy.
@@ -145,7 +145,7 @@ def daily(*args: str) -> int:
             return daily(*(each for each in args if each != STRESS))
     if args:
         return run("-m", "pytest", *args)
-    chosen = in_order("tests/verification", LONG, without=("tests/integrations",))
+    chosen = in_order("tests/verification", LONG, without=(LONGEST,))
     return spread(PROCESSES, DAILY, *chosen)
 
 
@@ -177,7 +177,7 @@ def later(part: str) -> int:
     """Run a part that is not daily, with fewer processes for what wants a calm machine."""
     set_up(FRAMEWORKS)
     return in_turn(
-        partial(spread, PROCESSES, part, *in_order(LONG, without=CALM)),
+        partial(spread, PROCESSES, part, *in_order(LONGEST, LONG, without=CALM)),
         partial(spread, CALM_PROCESSES, part, *CALM),
     )
 

@@ -33,19 +33,21 @@ from fencelock.instrumentation import (
 PAIRS = 200  # of one sample
 ROUNDS = 60
 WITHOUT, AS_IS = "without the lines that look for hooks", "no hook"
-# The lines of an uncontended pair that look for hooks, as they stand in the two functions.
+# The lines of an uncontended pair that look for hooks, as they stand in these functions.
 LOOKS = {
-    acquire.acquire: (
-        """        if events.hooks and attempt.event is None:
-            events.requested(port, attempt, attempt.who, waits=not attempt.at_once)
-""",
-        """        if attempt.event is not None:
-            tell(port, attempt, hold)
+    acquire.start: (
+        """    if events.hooks and attempt.event is None:
+        events.requested(port, attempt, attempt.unit, waits=not attempt.at_once)
 """,
     ),
-    release.take_and_release: (
-        """            if hold.reported:  # each release comes here: without a hook not even a call
-                events.end_hold(hold)
+    acquire.answered: (
+        """            if attempt.event is not None:
+                tell(port, attempt, granted=True)
+""",
+    ),
+    release.finish: (
+        """        if hold.reported:  # each release comes here: without a hook not even a call
+            events.end_hold(hold)
 """,
     ),
 }
@@ -73,7 +75,7 @@ def hooks() -> dict[str, list[Hook]]:
 
 @contextlib.contextmanager
 def stripped() -> Iterator[None]:
-    """Run the two functions without the lines that look for hooks."""
+    """Run these functions without the lines that look for hooks."""
     codes = {function: function.__code__ for function in LOOKS}
     for function, looks in LOOKS.items():
         function.__code__ = _without(function, looks)

@@ -1,5 +1,6 @@
 """What every test starts from."""
 
+import faulthandler
 import functools
 import gc
 import os
@@ -11,6 +12,7 @@ import pytest
 
 from tests.bystanders import shared_by_all
 from tests.faces import has_turn
+from tests.topologies import TOPOLOGIES, Topology
 from tests.waiting import stalls
 
 # A test that needs a server starts one of its own; no test ever finds the user's.
@@ -23,17 +25,46 @@ for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(_number, _usual)
 
 
+# uvloop swallows what a signal handler raises, so pytest-timeout ends no hang in it.
+HANG_SECONDS = 720
+
+
 @pytest.fixture(autouse=True)
-def _process():
+def _process(request):
     """Fail a test that leaves the process in another state than it found it.
 
-    Its effect would be on another test, and only when both meet in one process.
+    Its effect would be on another test, and only when both meet in one process. A hang under uvloop
+    ends the whole run, with every thread's traceback.
     """
     stalls().seconds = 0.0  # what the machine took from an earlier test excuses none
     before = shared_by_all()
+    if uvloop := "uvloop" in request.node.nodeid:
+        faulthandler.dump_traceback_later(HANG_SECONDS, exit=True, file=sys.__stderr__)
     yield
+    if uvloop:
+        faulthandler.cancel_dump_traceback_later()
     after = shared_by_all()
     assert after == before, "this test changed what belongs to the whole process"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Give a file to one process, and all of a topology: its servers are started once."""
+    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415  # only a spread run needs it
+
+    class ByServers(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return topology_of(nodeid) or super()._split_scope(nodeid)
+
+    return ByServers(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def topology_of(nodeid: str) -> str:
+    """Return the topology that a conformance test's id names; empty if it runs on one server."""
+    file, _, case = nodeid.partition("[")
+    if not file.startswith("tests/conformance/"):
+        return ""
+    return next((each.name for each in TOPOLOGIES if each.name in case.rstrip("]").split("-")), "")
 
 
 def pytest_collection_finish() -> None:
@@ -85,7 +116,6 @@ def is_left_to_the_other_face(item: pytest.Item) -> bool:
 
 def on_other_kinds(items: list[pytest.Item], kinds: int) -> list[pytest.Item]:
     from tests.servers import ServerBinary, binaries  # noqa: PLC0415  # only that option needs it
-    from tests.topologies import TOPOLOGIES, Topology  # noqa: PLC0415  # as above
 
     spared = {*binaries()[kinds:], *TOPOLOGIES}
     return [item for item in items if spared.intersection(kinds_of(item, ServerBinary, Topology))]

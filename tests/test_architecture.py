@@ -231,10 +231,8 @@ def test_every_exception_is_needed():
 
 
 def test_a_class_name_stands_once():
-    trees = [ast.parse(path.read_text()) for path in MODULES.values()]
-    names = Counter(
-        node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
-    )
+    form = re.compile(r"^ *class (\w+)", re.MULTILINE)
+    names = Counter(name for path in MODULES.values() for name in form.findall(path.read_text()))
     assert {name for name, times in names.items() if times > 1} == TWICE.keys()
 
 

@@ -89,9 +89,33 @@ def inside(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@functools.lru_cache(maxsize=1)
+def nodes(text: str) -> list[ast.AST]:
+    """Return a module and all its nodes, which the rules read one after the other."""
+    return list(ast.walk(ast.parse(text)))
+
+
+@functools.cache
+def complaints() -> dict[object, list[str]]:
+    """Return the complaints of each rule, gone through file by file."""
+    rules: dict[Path, list] = {}
+    for rule, paths in RULES.items():
+        for path in paths:
+            rules.setdefault(path, []).append(rule)
+    found: dict[object, list[str]] = {rule: [] for rule in RULES}
+    for path, its in rules.items():
+        text = path.read_text()
+        for rule in its:
+            found[rule] += (f"{inside(path)}: {each}" for each in rule(path, text))
+    return found
+
+
 def hold(rule, paths) -> None:
     """Fail with every complaint that the rule has about these files."""
-    found = [f"{inside(path)}: {text}" for path in paths for text in rule(path, path.read_text())]
+    fail([f"{inside(path)}: {text}" for path in paths for text in rule(path, path.read_text())])
+
+
+def fail(found: list[str]) -> None:
     if found:
         pytest.fail("\n".join(found), pytrace=False)
 
@@ -122,7 +146,7 @@ def long_functions(_path: Path, text: str) -> Iterator[str]:
 
 def function_lengths(text: str) -> Iterator[tuple[str, int, int]]:
     lines = text.splitlines()
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             body = node.body[1:] if ast.get_docstring(node) is not None else node.body
             first = body[0].lineno if body else node.end_lineno + 1
@@ -158,7 +182,7 @@ def room_of(path: Path) -> str:
 
 def imports(path: Path, text: str) -> Iterator[tuple[int, str]]:
     """Yield every import, wherever it stands, with its full name; relative ones are resolved."""
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -189,7 +213,7 @@ def banned_words(path: Path, text: str) -> Iterator[str]:
 def undocumented(path: Path, text: str) -> Iterator[str]:
     """Complain of a public name without docstring; in private modules methods are free."""
     private_module = any(re.match(r"_[^_]", part) for part in path.relative_to(ROOT).parts)
-    tree = ast.parse(text)
+    tree = nodes(text)[0]
     if ast.get_docstring(tree) is None:
         yield "1: the module has no docstring"
     for node in public(tree):
@@ -227,10 +251,10 @@ def unreasoned(_path: Path, text: str) -> Iterator[str]:
                 yield f"{line}: {comment!r} gives no reason: # noqa: CODE  # why it is right here"
 
 
-def comments(text: str) -> Iterator[tuple[int, str]]:
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string
+@functools.lru_cache(maxsize=1)
+def comments(text: str) -> list[tuple[int, str]]:
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return [(each.start[0], each.string) for each in tokens if each.type == tokenize.COMMENT]
 
 
 # --- wording --------------------------------------------------------------------------------------
@@ -261,7 +285,7 @@ def prose_of_python(text: str) -> str:
     lines = [""] * (text.count("\n") + 1)
     for line, comment in comments(text):
         lines[line - 1] = comment.lstrip("#: ")
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         if isinstance(node, ast.Module | Definition) and ast.get_docstring(node) is not None:
             words = node.body[0]
             source = text.splitlines()[words.lineno - 1 : words.end_lineno]
@@ -300,7 +324,7 @@ def sleeps(path: Path, text: str) -> Iterator[str]:
 
 def called_on_the_way_out(_path: Path, text: str) -> Iterator[str]:
     """Complain of a return from inside the mutex that makes a call; mutex.py says why."""
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         if isinstance(node, ast.With) and any(map(is_mutex, node.items)):
             for each in ast.walk(node):
                 if isinstance(each, ast.Return) and calls(each):
@@ -324,7 +348,7 @@ def raised_and_kept(_path: Path, text: str) -> Iterator[str]:
     The error has this frame, by its traceback, and the frame the error: a circle, which holds all
     that the frames below have, such as the caller's handle, until Python's collector runs.
     """
-    yield from _raised_and_kept(ast.parse(text), frozenset())
+    yield from _raised_and_kept(nodes(text)[0], frozenset())
 
 
 def _raised_and_kept(node: ast.AST, let_go: frozenset[str]) -> Iterator[str]:
@@ -429,7 +453,7 @@ RULES = {
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_files_keep_the_rule(rule):
-    hold(rule, RULES[rule])
+    fail(complaints()[rule])
 
 
 def test_no_file_knows_the_machine_it_was_written_on():

@@ -13,7 +13,7 @@ from typing import Any
 from fencelock._runtime.clock import now
 
 SOON = 8.0
-TICK = 0.002
+TICK = 0.004
 # Of the time that a look at a state takes, no more counts: for the rest others had the processor.
 LOOK_SECONDS = 0.02
 # Beyond the 100 ms of I13: what a loaded machine with few cores adds to a thread's wake-up.

@@ -206,11 +206,11 @@ class Operator:
         if port.nodes:
             from fencelock._core.quorum.lease import adopted
 
-            hold: Any = adopted(port, attempt, ttl, BlockingHold)
+            adopted(port, attempt, ttl)
         else:
-            hold = BlockingHold(port, attempt, 0, port.now() + ttl)
-        holds.add(hold)
-        return lock, hold
+            attempt.start_lease(port, 0, port.now() + ttl)
+        holds.add(attempt)
+        return lock, attempt  # type: ignore[return-value]  # it is of the handle's type
 
 
 class _Sender:
@@ -256,7 +256,7 @@ def abandon(lease: Lease) -> None:
 def leave(lease: Lease, seconds: float) -> None:
     """Release a lease so long from now, within its limits; raises as a release."""
     hold = cast("BlockingHold", lease)
-    port = hold.held_by()
+    port = hold.renewing_port()
     seconds = hold.within_limits(seconds, port.now())
     if hold.parts:
         from fencelock._core.quorum.lease import leave as leave_nodes

@@ -22,9 +22,8 @@ class BaseLease(process.ProcessBound):
     has none. ``ttl`` is the length asked for, in seconds.
     """
 
-    __slots__ = ("fence", "name", "ttl")
+    __slots__ = ("fence", "ttl")
 
-    name: str
     fence: int
     ttl: float
 
@@ -32,6 +31,11 @@ class BaseLease(process.ProcessBound):
         extend = Elsewhere("to renew it now, call renew(), with another ttl if you like")
         refresh = Elsewhere("to renew it now, call renew(), with another ttl if you like")
         release = Elsewhere("call release() of the lock, or end its with block")
+
+    @property
+    def name(self) -> str:
+        """Return the name of the lock, without the prefix."""
+        raise NotImplementedError
 
     @property
     def holder(self) -> str:

@@ -72,6 +72,26 @@ def test_what_nobody_could_read_is_given_back(shell, server):
     assert holder_of(server) is None
 
 
+def test_commands_work_in_processes_of_their_own(shell):
+    """Most tests run these in their own process, where nothing has to be found or started."""
+
+    def said(*words):
+        process = shell.start(*words)
+        assert (process.end(), process.err) == (0, ""), words
+        return process.out
+
+    known = ("--holder", json.loads(said("acquire", "x", "--json"))["holder"])
+    assert said("renew", "x", *known) == ""
+    for words in (("ls",), ("show", "x"), ("graph", "--json")):
+        assert said(*words)
+    history = shell.start("history")
+    assert history.end() == 0
+    assert "nothing is kept" in history.err
+    assert said("release", "x", *known) == ""
+    for words in (("completion", "bash"), ("help",)):
+        assert said(*words)
+
+
 # --- renew and release ----------------------------------------------------------------------------
 
 

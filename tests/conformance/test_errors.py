@@ -57,8 +57,14 @@ async def refused_everywhere(client, kind, code: str) -> None:
         assert error.code == code
         assert isinstance(error.__cause__, Exception)
         assert code in str(error.__cause__) or code in str(error)
-    error = await refused(client.lock("a", wait=Poll()), kind, blocking=False)
-    assert error.code == code
+    asked = (
+        client.lock("a", wait=Poll()),
+        client.lock("a", max_hold=9),
+        client.rlock("a", owner="me"),
+    )
+    for lock in asked:
+        error = await refused(lock, kind, blocking=False)
+        assert error.code == code
 
 
 # --- silence and broken lines ---------------------------------------------------------------------

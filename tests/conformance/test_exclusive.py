@@ -7,6 +7,22 @@ import pytest
 
 from fencelock import AcquireTimeout, LeaseLost, NotAcquired, NotHeld, Poll
 
+# A refusal is the same however the lock is asked for.
+ASKED = {
+    "queue": lambda client, **options: client.lock("a", **options),
+    "limit": lambda client, **options: client.lock("a", max_hold=60, **options),
+    "poll": lambda client, **options: client.lock("a", wait=Poll(interval=0.01), **options),
+    "owner": lambda client, **options: client.rlock("a", owner="me", **options),
+}
+ONLY_ONE_SERVER = pytest.mark.no_quorum  # a quorum has no plain form and no owners
+EACH_WAY = pytest.mark.parametrize(
+    "ask",
+    [
+        pytest.param(ask, id=way, marks=() if way in {"queue", "limit"} else ONLY_ONE_SERVER)
+        for way, ask in ASKED.items()
+    ],
+)
+
 
 @pytest.mark.no_quorum  # it asks five servers
 async def test_the_lock_and_its_expiry_come_in_one_command(world):
@@ -51,12 +67,10 @@ async def test_holder_ids_are_unique_and_cannot_be_guessed(world):
     assert len({holder[:4] for holder in seen}) > 30  # nothing counted or constant in front
 
 
-@pytest.mark.parametrize(
-    "wait", [None, pytest.param(Poll(), marks=pytest.mark.no_quorum)], ids=["queue", "poll"]
-)
-async def test_only_the_holder_id_releases(world, wait):
+@EACH_WAY
+async def test_only_the_holder_id_releases(world, ask):
     """A release compares on the server; it tells that it did not hold, and removes nothing."""
-    lock = world.client().lock("a", **({"wait": wait} if wait else {}))
+    lock = ask(world.client())
     await lock.acquire()
     world.server.command("SET", world.key("a"), "another", "PX", 20_000)
     with pytest.raises(LeaseLost) as lost:
@@ -132,14 +146,16 @@ async def test_poll_gets_the_lock_once_it_is_free(world):
     assert world.holder("a") is None
 
 
-async def test_a_timeout_ends_the_wait_and_leaves_nothing(world):
+@EACH_WAY
+async def test_a_timeout_ends_the_wait_and_leaves_nothing(world, ask):
     """I9: not in time is False, AcquireTimeout for a ``with``, and no place in line."""
     client = world.client()
     async with client.lock("a"):
-        assert await client.lock("a").acquire(timeout=0.05) is False
+        assert await ask(client).acquire(blocking=False) is False
+        assert await ask(client).acquire(timeout=0.05) is False
         assert world.waiting("a") == 0
         with pytest.raises(TimeoutError) as raised:
-            async with client.lock("a", timeout=timedelta(milliseconds=50)):
+            async with ask(client, timeout=timedelta(milliseconds=50)):
                 raise AssertionError("entered")
         assert isinstance(raised.value, AcquireTimeout)
         assert raised.value.name == "a"
@@ -184,9 +200,10 @@ async def test_an_ordinary_handle_waits_for_itself(world):
         assert await lock.owned()
 
 
-async def test_release_without_holding_is_an_error(world):
+@EACH_WAY
+async def test_release_without_holding_is_an_error(world, ask):
     """It is "not locked", as a RuntimeError too; also the second time."""
-    lock = world.client().lock("a")
+    lock = ask(world.client())
     with pytest.raises(RuntimeError, match="not locked") as raised:
         await lock.release()
     assert isinstance(raised.value, NotHeld)
@@ -228,10 +245,11 @@ async def test_the_lease_is_judged_locally(world):
         lease.check()
 
 
-async def test_a_late_release_is_told_and_frees_nobody_else(world):
+@EACH_WAY
+async def test_a_late_release_is_told_and_frees_nobody_else(world, ask):
     """An expired lease is known here; release says so, and the next holder keeps the lock."""
     client = world.client()
-    late, following = client.lock("a", ttl=0.3, renew=False), client.lock("a")
+    late, following = ask(client, ttl=0.3, renew=False), client.lock("a")
     await late.acquire()
     lease = late.lease
     assert await following.acquire(timeout=5)

@@ -8,18 +8,32 @@ import pytest
 
 from fencelock import LeaseLost, ServerUnsuitable
 from fencelock._core.look import show
+from fencelock._handles import handle
+from fencelock._runtime.clock import now
 
 pytestmark = pytest.mark.filterwarnings("ignore:a handle of .* was dropped:ResourceWarning")
 
 HERE = (socket.gethostname()[:64], os.getpid())
+ROUNDED = 0.01  # the server's clocks are read at other instants than ours
+
+
+async def later(world):
+    """Wait until a request and its grant can be told apart; return the instant."""
+    began = now()
+    await world.until(lambda: now() - began > 3 * ROUNDED)
+    return now()
 
 
 async def waiting(world, name, number):
     await world.until(lambda: world.waiting(name) == number, f"{number} in line")
 
 
-async def test_the_holder_and_the_line_are_seen_from_elsewhere(world):
+@pytest.mark.parametrize("host", ["vm", "web-1.eu-west-7"])
+async def test_the_holder_and_the_line_are_seen_from_elsewhere(world, monkeypatch, host):
     world.strict = True
+    monkeypatch.setattr(handle, "_HOST", host)
+    monkeypatch.setattr(handle, "_described", handle._described.__wrapped__)  # it remembers texts
+    here = (host, os.getpid())
     ann, bob, eve = (world.client(label=label) for label in ("ann", "bob", "eve"))
     lock = ann.lock("a", ttl=20)
     assert await lock.acquire()
@@ -32,7 +46,7 @@ async def test_the_holder_and_the_line_are_seen_from_elsewhere(world):
 
     assert (status.name, status.kind, status.held, status.waiting) == ("a", "lock", True, 2)
     assert (status.foreign, status.kept, status.full, status.active) == (False, False, True, True)
-    assert status.holder.process == HERE
+    assert status.holder.process == here
     assert (status.holder.label, status.holder.called) == ("ann", "ann")
     assert status.fence == status.holder.fence == lock.lease.fence
     assert 15 < status.remaining <= 20
@@ -41,12 +55,15 @@ async def test_the_holder_and_the_line_are_seen_from_elsewhere(world):
     assert 0 <= status.holder.held_for < 60
     assert [(each.place, each.label) for each in status.waiters] == [(1, "bob"), (2, "eve")]
     assert status.waiters[0].waited >= status.waiters[1].waited >= 0
-    assert status.waiters[0].process == HERE
+    assert status.waiters[0].process == here
+    released = await later(world)
     await lock.release()
     for job, client in zip(jobs, (bob, eve), strict=True):
         assert await job.result()
         status = await ann.status("a")
         assert status.holder.label == ("bob" if client is bob else "eve")
+        assert status.holder.held_for <= now() - released + ROUNDED, "not since it asked"
+        released = await later(world)
         await ann.revoke("a", reason="go on")
 
 

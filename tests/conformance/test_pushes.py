@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from fencelock import LeaseLost
-from fencelock._io import port_asyncio, renewal_thread
+from fencelock._io import renewal_thread, renewal_timer
 from fencelock.scripts import SHARES_BREAK
 
 # Which messages a client hears, and in which packets, is one server's matter.
@@ -39,7 +39,7 @@ async def test_every_revocation_of_one_packet_is_heard(world, monkeypatch):
 
     No question whether the connection is alive has it read once more.
     """
-    for module in (renewal_thread, port_asyncio):
+    for module in (renewal_thread, renewal_timer):
         monkeypatch.setattr(module, "QUIET_SECONDS", 600.0)
     client, told = world.client(), []
     first = client.semaphore("first", 1, ttl=60, on_lost=told.append)

@@ -105,15 +105,6 @@ def test_a_handed_over_grant_is_acknowledged_before_it_is_reported(connect, mast
     view.until_free()
 
 
-def test_all_locks_of_a_multi_are_acknowledged(connect, master, replica):
-    multi = connect(master.url, **asked()).multi(["a", "b"])
-    replica.pause()
-    error, _ = outcome(multi.acquire)
-    assert isinstance(error, fencelock.NotAcknowledged)
-    for name in ("a", "b"):
-        View(master, name).until_free()
-
-
 def test_a_master_that_became_a_replica_grants_nothing(connect):
     with replicated(2) as (master, other, _):
         lock = connect(master.url, server_timeout=1, **asked()).lock(NAME)
@@ -122,19 +113,6 @@ def test_a_master_that_became_a_replica_grants_nothing(connect):
         other.command("REPLICAOF", "NO", "ONE")
         follow(master, other.port)
         assert isinstance(outcome(lock.acquire)[0], fencelock.ServerReadOnly)
-
-
-@pytest.mark.parametrize("then", ["rst", "close"])
-def test_a_connection_lost_while_replicas_count(connect, master, view, then):
-    """The grant is asked for again, and counted again."""
-    with Proxy(master) as proxy:
-        fault = proxy.on("wait", "drop_reply", then=then)
-        lock = connect(proxy.url, **asked(replicas_timeout=20)).lock(NAME)
-        assert lock.acquire(timeout=20)
-        fault.wait()
-        assert view.holder() == lock.lease.holder
-        lock.release()
-        view.until_free()
 
 
 def test_replicas_of_another_master_do_not_vouch(master):

@@ -15,20 +15,10 @@ from tests.flows.worlds.locks import Scenario
 # schedules than its world gets here: ``finds`` sees to it.
 SCHEDULES = 500
 FURTHER = {
-    "3 in line, 1 expiry": 1000,
-    "1 working 0.5 s, 1 until an instant, 1 lost+1 crash": 1500,
-    "1 downgrading, 1 writer, 1 expiry": 1500,
-    "election, at once, 1 zombie": 2000,
+    "1 working 0.5 s, 1 until an instant, 1 lost+1 crash": 1000,
+    "election, at once, 1 zombie": 1200,
     "cluster: 2 working 1 s, handed over, 1 freeze": 1000,
-    "quorum: 1 alone, working 0.5 s, 1 late+1 down": 1200,
-    "quorum: 1 alone, working 4 s, renewed, 1 late": 1200,
-    "quorum: 1 alone, fixed, 2 late": 800,
-    "quorum: 1 alone, renewing by hand, 2 late": 1200,
-    "quorum: 1 working 0.5 s, 1 in line, one of the nodes comes late, 1 restart": 1200,
-    "quorum: 1 working 1.2 s on two nodes, 1 comes later, 1 restart": 1400,
-    "quorum: 1 working 7 s, 9 s fixed, a newcomer tries for 3 s, 1 tries twice after 5.5 s,"
-    " 1 restart": 600,
-    "quorum: 2 in line, 1 late": 1000,
+    "quorum: 2 in line, 1 late": 600,
 }
 # Worlds that take seconds are slow, also those in which a fault is sown: what is sown is looked for
 # by day.

@@ -74,9 +74,9 @@ def ends(scenario, seen, monkeypatch):
     found, judge, end = set(), Monitor, end_on_one
     if isinstance(scenario, quorums.Quorums):
         judge, end = QuorumMonitor, end_on_several
-        scenario = replace(scenario, others=(Server(), Server()))
     monkeypatch.setattr(judge, "end", lambda monitor: found.add(end(monitor)))
-    search = Explorer(scenario.build, Server())
+    world, first = scenario.with_servers()
+    search = Explorer(world.build, first)
     search._seen = seen
     assert search.run(seconds=worlds.SECONDS, schedules=100_000).complete
     return found

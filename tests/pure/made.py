@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 from fencelock._core.deadlock.unit_waits import UnitWaits
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import Lines
@@ -28,4 +27,6 @@ def held(deadline=9.0, *, fence=1, ttl=30.0, unit=None, clock=lambda: 1.0, kind=
     terms = Terms(keys=LockKeys("p:", "a"), options=options, client_channel=b"h", ttl=ttl)
     tables = {"mutex": nullcontext(), "lines": Lines(), "waits": UnitWaits()}
     port = SimpleNamespace(now=clock, label="", notify_loss=lambda hold: None, **tables)
-    return kind(port, Attempt(terms, b"w"), fence, deadline, unit)
+    hold = kind(terms, b"w", unit=unit)
+    hold.start_lease(port, fence, deadline)
+    return hold

@@ -10,7 +10,6 @@ from fencelock import ServerDenied
 from fencelock._core.deadlines import validity
 from fencelock._core.engine import Engine
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import LEASES_PER_CALL, apply_renewal
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
@@ -50,7 +49,8 @@ def maintained(*ends):
     for number in range(LEASES_PER_CALL * 2 + 1):
         keys = LockKeys("p:", str(number))
         terms = Terms(keys=keys, options=told, client_channel=b"h", ttl=30.0)
-        holds.append(Hold(port, Attempt(terms, b"%d" % number), 1, NOW + 20))
+        holds.append(Hold(terms, b"%d" % number))
+        holds[-1].start_lease(port, 1, NOW + 20)
     port.renewals.add_all(holds, NOW)
     asyncio.run(port.maintain())
     assert port.renewals.holds == len(holds)
@@ -80,7 +80,8 @@ class Together(OneServer):
         for number in range(count):
             keys = LockKeys("p:", f"lock-{number}")
             terms = Terms(keys=keys, options=told, client_channel=b"h", ttl=30.0)
-            self.holds.append(Hold(self, Attempt(terms, b"%d" % number), 1, NOW + 20))
+            self.holds.append(Hold(terms, b"%d" % number))
+            self.holds[-1].start_lease(self, 1, NOW + 20)
         self.renewals.add_all(self.holds, NOW)
 
     def now(self):

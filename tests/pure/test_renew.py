@@ -10,7 +10,6 @@ import pytest
 from fencelock import ServerDenied, ServerError
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock import maintain
-from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import packed_renewal, renewal_request
 from fencelock._core.lock.renewal_schedule import RenewalBatch, RenewalSchedule
@@ -29,8 +28,9 @@ def hold(
     told = LeaseOptions(**{"ttl": ttl, "renew": True, **options})
     terms = Terms(keys=LockKeys("p:", "a"), options=told, client_channel=b"h", ttl=ttl)
     ends = NOW + ttl if deadline is None else deadline
-    asked = Attempt(terms, b"w", owner=owner)
-    return Hold(SimpleNamespace(now=lambda: NOW, label=""), asked, 1, ends)
+    begun = Hold(terms, b"w", owner=owner)
+    begun.start_lease(SimpleNamespace(now=lambda: NOW, label=""), 1, ends)
+    return begun
 
 
 @pytest.mark.parametrize("step", ["_take", "_forget", "_drop", "_fill"])
@@ -202,8 +202,9 @@ def test_a_renewal_in_wire_form_says_what_the_request_says(owned):
         terms = Terms(
             keys=LockKeys("p:", name), options=told, client_channel=b"h", ttl=30.0, owned=owned
         )
-        asked = Attempt(terms, name.encode(), owner=b"me" if owned else None)
-        holds.append(Hold(SimpleNamespace(now=lambda: NOW, label=""), asked, 1, NOW))
+        asked = Hold(terms, name.encode(), owner=b"me" if owned else None)
+        asked.start_lease(SimpleNamespace(now=lambda: NOW, label=""), 1, NOW)
+        holds.append(asked)
 
     batch = RenewalBatch(holds)
 

@@ -2,7 +2,8 @@
 
 from fencelock._core.deadlines import FOREIGN_SECONDS, HEARTBEAT_SECONDS, LIVENESS_TIMEOUT_SECONDS
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.attempt import Attempt, Grant
+from fencelock._core.lock.attempt import Grant
+from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import (
     ENTRIES_PER_HEARTBEAT,
@@ -16,7 +17,7 @@ from fencelock.scripts import HEARTBEAT
 NOW = 1000.0
 
 
-def waiter(name: str = "a", number: int = 0) -> Attempt:
+def waiter(name: str = "a", number: int = 0) -> Hold:
     who = f"w{number}".encode()
     terms = Terms(
         keys=LockKeys("p:", name),
@@ -24,7 +25,7 @@ def waiter(name: str = "a", number: int = 0) -> Attempt:
         client_channel=b"h",
         ttl=30.0,
     )
-    return Attempt(terms, who)
+    return Hold(terms, who)
 
 
 def test_clients_that_came_together_do_not_go_on_looking_together():

@@ -3,9 +3,8 @@
 import pytest
 
 import fencelock
-from fencelock import QuorumNotReached, ServerUnsuitable
+from fencelock import QuorumNotReached
 from fencelock._core.look.show import show
-from fencelock._core.quorum.membership import order
 from fencelock._io.threads import run_blocking
 
 pytestmark = pytest.mark.quorum
@@ -27,19 +26,3 @@ async def test_a_release_without_a_majority_says_of_which_lock_it_was(world):
     with pytest.raises(QuorumNotReached) as refused:
         await lock.release()
     assert refused.value.name == "a"
-
-
-async def test_a_lock_that_is_held_is_locked(world):
-    async with world.client().lock("a", ttl=60):
-        assert await world.client().lock("a").locked()
-
-
-async def test_a_name_that_the_first_node_has_for_something_else_is_refused_at_once(world):
-    """The kind of a name is the same everywhere, so no other node is asked."""
-    with fencelock.Client(world.server.url) as client:
-        first = order(world.keys("a").lock, client._port.labels)[0]
-    world.server.nodes[first].command("RPUSH", world.key("a"), "foreign")
-    world.server.nodes[first].command("PEXPIRE", world.key("a"), 60_000)
-    with pytest.raises(ServerUnsuitable) as refused:
-        await world.client().lock("a", ttl=60).acquire(timeout=1)
-    assert refused.value.code == "WRONGTYPE"

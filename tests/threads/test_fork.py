@@ -463,10 +463,16 @@ STORIES = {
 }
 
 
-@pytest.mark.parametrize(
-    "kind", ["Python", "C", pytest.param("C, and no page is emptied", marks=pytest.mark.nightly)]
-)
-@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def forks():
+    """Yield each story with each kind of fork; daily in Python and in C by turns."""
+    for turn, (name, story) in enumerate(STORIES.items()):
+        for number, kind in enumerate(("Python", "C", "C, and no page is emptied")):
+            later = pytest.mark.nightly if number > 1 else pytest.mark.slow
+            marks = () if number == turn % 2 else later
+            yield pytest.param(story, kind, marks=marks, id=f"{name}-{kind}")
+
+
+@pytest.mark.parametrize(("story", "kind"), list(forks()))
 def test_fork(server, prefix, story, kind):
     """Parent and child tell nothing wrong, and at the end nothing is left (I14).
 

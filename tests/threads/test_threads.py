@@ -1,7 +1,6 @@
 """What threads bring: one handle in many hands, and who may release what."""
 
 import gc
-import random
 import threading
 import warnings
 import weakref
@@ -44,29 +43,6 @@ def test_many_threads_on_one_handle_take_turns(client):
     assert len(fences) == 160
     assert set(most) == {1}
     assert fences == sorted(set(fences))
-
-
-def test_mixed_calls_on_one_handle_leave_nothing(client, server, prefix):
-    """I1, I9: tries, timeouts, waits and releases by others, all mixed."""
-    lock, inside, errors = client.lock("a"), [], []
-
-    def work(seed):
-        chance = random.Random(seed)
-        for _ in range(25):
-            how = chance.choice([{"blocking": False}, {"timeout": 0.003}, {"timeout": 5}])
-            if lock.acquire(**how):
-                inside.append(seed)
-                if len(inside) != 1:
-                    errors.append("two were inside")
-                inside.remove(seed)
-                lock.release()
-
-    threads = [thread(work, seed) for seed in range(8)]
-    for one in threads:
-        ended(one)
-    assert errors == []
-    assert server.command("EXISTS", f"{prefix}a") == 0
-    assert waiting(server, prefix) == 0
 
 
 def test_a_lease_outlives_the_thread_that_acquired_it(client):

@@ -362,7 +362,9 @@ class World:
     def made(self):
         """Return a client that hears what is pushed to it."""
         made = fencelock.Client(self.url, key_prefix=self.prefix, server_timeout=SOON)
-        lock, port = made.lock(f"{id(made)}", ttl=10 * TTL), made._port
+        port = made._port
+        # Never a name twice: a client that lost its majority leaves the lock to its ttl.
+        lock = made.lock(port.new_id().decode(), ttl=10 * TTL)
         self._locks[made] = lock
         lock.acquire()
         for each in port.nodes or (port,):

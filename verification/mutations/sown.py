@@ -72,7 +72,7 @@ SOWN = (
     ),
     Sown(
         "a server's error is a plain no",
-        Statement("engine.acquire", "events.failed(attempt, error)\nraise", "return None"),
+        Statement("engine.acquire", "failed(port, attempt, error)\nraise", "return None"),
         "tests/conformance/test_exclusive.py::test_trouble_while_trying_is_raised",
         "I12",
         daily="lock",

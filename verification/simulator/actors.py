@@ -13,7 +13,6 @@ from math import inf
 from fencelock._core.deadlines import validity
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock import acquire, maintain, release, renew
-from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
 from fencelock.errors import LeaseLost, NotHeld, OutcomeUnknown, QuorumNotReached, ServerError
@@ -76,7 +75,7 @@ class Actor:
 
     def request(
         self, options: LeaseOptions, *, owner: bytes | None = None, left: float = inf
-    ) -> Attempt:
+    ) -> Hold:
         """Return a fresh request, as a handle makes it; ``left`` until an instant, if given."""
         waiter = self.port.new_id()
         template = Terms(
@@ -87,16 +86,16 @@ class Actor:
             ttl=min(left, options.first_ttl()),
             ends=self.port.now() + left,
         )
-        return Attempt(template, waiter, owner=owner)
+        return Hold(template, waiter, owner=owner)
 
-    async def acquire(self, request: Attempt, timeout: float | None) -> Hold | None:
+    async def acquire(self, request: Hold, timeout: float | None) -> Hold | None:
         """Take the lock; None in vain, and when a fault kept the server from answering."""
         monitor = self.world.monitor
         monitor.asks(self.client, request)
         monitor.lines_up(self.client, request)
         asked_at, hold = self.port.now(), None
         try:
-            request.who, request.registry = self, _Watch(self)
+            request.unit, request.registry = self, _Watch(self)
             hold = await self.flows.acquire(self.port, request, timeout)
         except UNANSWERED as error:
             if not self.world.faulty and not moves_for_too_long(error, timeout):
@@ -152,7 +151,7 @@ class Actor:
             return False
         return True
 
-    async def hold_once(self, request: Attempt, timeout: float | None, work: float) -> None:
+    async def hold_once(self, request: Hold, timeout: float | None, work: float) -> None:
         """Acquire, work, release; end quietly when cancelled."""
         try:
             hold = await self.acquire(request, timeout)

@@ -38,7 +38,7 @@ from verification.simulator.network import NEVER_US, Item
 from verification.simulator.server import ACKNOWLEDGE, EMPTY, Outcome, Refusal, Request, Server
 from verification.simulator.simulation import World
 from verification.simulator.strings import SHARDED
-from verification.simulator.view import read
+from verification.simulator.view import at
 
 if TYPE_CHECKING:
     from verification.simulator.steps import Action
@@ -107,8 +107,7 @@ class ClusterNode(Server):
     ) -> None:
         self.number = number
         self.plain = plain  # it has no sharded channels
-        super().__init__(sources, cluster=True)
-        self._keyspace.node = _told(number)[-1]
+        super().__init__(sources, cluster=True, node=_told(number)[-1])
 
     def reset(self) -> None:
         """Begin again, with node 0 as the master of the slot."""
@@ -192,8 +191,7 @@ class ClusterMonitor(Monitor):
         state = world.server.state
         if world.under_way:
             state |= world.nodes[OTHER].state
-        view = read(state)
-        return view if view.end_us > world.server.now_us else view._replace(holder=None)
+        return at(state, world.server.now_us)
 
     def _unserved(self, view: Any) -> bool:
         """Leave out the time in which no node can serve the lock."""

@@ -127,7 +127,7 @@ class CohortMonitor(TurnsMonitor):
         if hold.terms.cohort is None:
             return
         for waits_in, request, _ in self._pending:
-            if request.hold is hold:
+            if request is hold:
                 return
             if waits_in is client and request.terms.cohort == hold.terms.cohort:
                 raise Violation("I5", f"{hold.holder_id!r} was served before {request.id!r}")

@@ -1,9 +1,12 @@
-"""Walks through every schedule of a world, depth first.
+"""Walks through every schedule of a world.
 
 Rules of this file:
 
-- A schedule is a list of steps. The next one shares all but its end with the last: its steps are
-  taken again from the beginning, without a look at what else might have happened there.
+- A schedule is a list of steps. The next one is an earlier one up to some step, and another step
+  there: these are taken again from the beginning, without a look at what else might have happened.
+- Which one comes next matters where not all are explored. By turns it is the newest, deep into
+  what follows, and the oldest, which turns away from the undisturbed schedule the fewest times.
+  With ``deep`` it is always the newest: some defects need many turns, late.
 - A state that was met before is not explored again. Two runs share a state only when every process
   saw the same, in the same order, and the rest of the world is the same: then all that can follow
   is the same too. (States are kept as 64-bit hashes.)
@@ -15,8 +18,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from verification.simulator.monitor import Violation
 from verification.simulator.reported import EventMonitor
@@ -53,23 +58,26 @@ class Report:
         return "\n".join([*self.lines, f"→ {self.violation}"])
 
 
-@dataclass
-class _Fork:
-    """A point of the path with more than one next step."""
+class _Fork(NamedTuple):
+    """A step that was not tried yet: so many steps of a schedule, and then this one."""
 
-    at: int  # how many steps come before it
-    left: list[Action]  # what was not tried yet, in reverse
+    path: list[Action]
+    at: int
+    step: Action
 
 
 class Explorer:
     """One search; ``run`` does it."""
 
-    def __init__(self, build: Build, server: Server, *, events: bool = False) -> None:
+    def __init__(
+        self, build: Build, server: Server, *, events: bool = False, deep: bool = False
+    ) -> None:
         self._events = events  # what hooks are told is checked, too
+        self._deep = deep
         self._build = build
         self._server = server
         self._path: list[Action] = []
-        self._forks: list[_Fork] = []
+        self._forks: deque[_Fork] = deque()
         self._seen: set[int] = set()
         self.report: Report = Report()
 
@@ -119,7 +127,8 @@ class Explorer:
                 if key in self._seen:
                     return False
                 self._seen.add(key)
-                self._forks.append(_Fork(len(self._path), choices[:0:-1]))
+                at, path = len(self._path), self._path
+                self._forks.extend(_Fork(path, at, step) for step in choices[:0:-1])
             self._path.append(choices[0])
             world.act(choices[0])
         world.monitor.end()
@@ -127,13 +136,12 @@ class Explorer:
 
     def _next(self) -> bool:
         """Turn to the next untried step; False when there is none."""
-        while self._forks:
-            fork = self._forks[-1]
-            if fork.left:
-                self._path[fork.at :] = [fork.left.pop()]
-                return True
-            self._forks.pop()
-        return False
+        if not self._forks:
+            return False
+        oldest = self.report.schedules % 2 and not self._deep
+        fork = self._forks.popleft() if oldest else self._forks.pop()
+        self._path = [*fork.path[: fork.at], fork.step]
+        return True
 
 
 def replay(build: Build, server: Server, path: list[Action]) -> list[str]:
@@ -165,7 +173,8 @@ def explore(
     seconds: float = 60.0,
     schedules: int = 10_000_000,
     events: bool = False,
+    deep: bool = False,
 ) -> Report:
     """Search every schedule of the world that ``build`` makes, within a budget."""
-    search = Explorer(build, server or Server(), events=events)
+    search = Explorer(build, server or Server(), events=events, deep=deep)
     return search.run(seconds=seconds, schedules=schedules)

@@ -14,7 +14,7 @@ from fencelock._core.lock.hold import LEAST_GAIN, Hold
 from verification.simulator.commands import Keyspace
 from verification.simulator.network import Client, Port, World
 from verification.simulator.server import EPOCH_US, Request, Server
-from verification.simulator.view import Entry, View, read
+from verification.simulator.view import Entry, View, at
 
 # A live waiter behind a lock that nobody has is granted within this, after a fault: a proof of life
 # (2 s), the stagger, the wait behind a fellow waiter (0.5 s), and the pauses of retries.
@@ -194,8 +194,7 @@ class Monitor:
 
     def view(self) -> Any:
         """Return the lock as it stands on the server."""
-        view = read(self._server.state)
-        return view if view.end_us > self._server.now_us else view._replace(holder=None)
+        return at(self._server.state, self._server.now_us)
 
     def end_us(self) -> int:
         """Return the world's instant at which the lock will be free if nobody does anything."""

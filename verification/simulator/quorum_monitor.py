@@ -24,7 +24,7 @@ from verification.simulator.keyspace import NEVER, Frozen
 from verification.simulator.monitor import Monitor, Violation
 from verification.simulator.network import Client, Link, Task, World
 from verification.simulator.server import EPOCH_US, Request, Server
-from verification.simulator.view import View, read
+from verification.simulator.view import View, at
 
 # While a majority is free, a waiter is granted within this after a fault.
 UNSERVED_US_MAX = 6_000_000
@@ -126,8 +126,7 @@ class QuorumMonitor(Monitor):
 
     def _read(self, server: Server) -> View:
         """Return the lock on a node: a lease that ended holds nothing."""
-        view = read(server.state)
-        return view if view.end_us > server.now_us else view._replace(holder=None)
+        return at(server.state, server.now_us)
 
     def _holder_of(self, nodes: Sequence[View]) -> bytes | None:
         """Return who has it on a majority."""

@@ -10,9 +10,8 @@ from itertools import count
 from typing import Any, Final
 
 from fencelock._core.deadlines import validity
-from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.objects.redisson import ONE_TURN, Contender, RedissonKeys, RedissonTerms
+from fencelock._core.objects.redisson import ONE_TURN, RedissonKeys, RedissonTerms
 from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply
 from fencelock.errors import ServerError
@@ -62,21 +61,19 @@ class RedissonActor(Actor):
 
     def request(
         self, options: LeaseOptions, *, owner: bytes | None = None, left: float = 0.0
-    ) -> Attempt:
+    ) -> Hold:
         """Return a fresh request, as a handle makes it."""
         del owner, left
-        return Contender(
-            RedissonTerms(
-                client=lambda: self.client.name,
-                numbers=vars(self.port).setdefault("numbers", count(1)),
-                publishes=self.port.publishes,
-                keys=self.keys,
-                options=options._replace(cohort=ONE_TURN),
-                client_channel=self.port.client_channel,
-                ttl=options.ttl,
-            ),
-            b"{}",
+        terms = RedissonTerms(
+            client=lambda: self.client.name,
+            numbers=vars(self.port).setdefault("numbers", count(1)),
+            publishes=self.port.publishes,
+            keys=self.keys,
+            options=options._replace(cohort=ONE_TURN),
+            client_channel=self.port.client_channel,
+            ttl=options.ttl,
         )
+        return Hold(terms, terms.field())
 
 
 class JavaThread:

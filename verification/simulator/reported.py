@@ -89,8 +89,8 @@ class EventMonitor:
 def _known(world: World) -> Iterator[tuple[int, Hold]]:
     """Yield the leases whose request was reported, by the numbers of their acquisitions."""
     for _, attempt in getattr(world.monitor, "requests", ()):
-        if attempt.event is not None and attempt.hold is not None:
-            yield attempt.event.number, attempt.hold
+        if attempt.event is not None and attempt.held:
+            yield attempt.event.number, attempt
 
 
 def _lasts(hold: Hold | None) -> bool:

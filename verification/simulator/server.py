@@ -1,11 +1,13 @@
 """The server of a simulation: one keyspace, the shipping scripts, and who listens to what.
 
-A request's outcome depends only on the keyspace, the clock, the listeners and the request itself.
-So outcomes are remembered, and a schedule that begins like an earlier one costs no Lua.
+A request's outcome depends only on the scripts, the keyspace, the clock, the listeners and the
+request itself. So outcomes are remembered, for all worlds of the process: a schedule that begins
+like an earlier one costs no Lua.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -23,7 +25,9 @@ ACKNOWLEDGE = "acknowledge"
 # When a world begins, its servers have been up for so long.
 UPTIME_US = 10_000_000_000
 # Outcomes that are remembered; then the memory starts afresh.
-MEMORY_MAX = 300_000
+MEMORY_MAX = 100_000
+# What was learnt, for servers with the same scripts.
+_memories: dict[Any, dict[Any, Outcome]] = {}
 
 
 class Refusal(NamedTuple):
@@ -66,14 +70,20 @@ class Request:
 
 def unpacked(packed: bytes) -> Request:
     """Return the request that a packed script call, or a plain command, makes."""
+    return Request(*_parsed(packed))
+
+
+@functools.lru_cache(maxsize=20_000)
+def _parsed(packed: bytes) -> tuple[str, tuple[bytes, ...], tuple[bytes, ...]]:
+    """Return what a packed call runs, and its keys and arguments."""
     parser = reader()
     parser.feed(packed)
     args = parser.gets()
     if args[0] != b"EVALSHA":
-        return Request(args[0].decode(), (), tuple(args))
+        return args[0].decode(), (), tuple(args)
     _, digest, keys, *words = args
     name = next(each.name for each in scripts.ALL if each.digest == digest)
-    return Request(name, tuple(words[: int(keys)]), tuple(words[int(keys) :]))
+    return name, tuple(words[: int(keys)]), tuple(words[int(keys) :])
 
 
 class Server:
@@ -90,12 +100,14 @@ class Server:
         *,
         cluster: bool = False,
         replicated: bool = False,
+        node: bytes = b"",  # its id, as a node of a Cluster
     ) -> None:
         texts = {each.name: each.source for each in scripts.ALL} | dict(sources or {})
         self._programs = {name: Program(text, name) for name, text in texts.items()}
         self._keyspace = Keyspace(publish=self._publish, listeners=self._listeners)
         self._published: list[tuple[bytes, bytes]] = []
-        self._memory: dict[Any, Outcome] = {}
+        self._keyspace.node = node
+        self._memory = _memories.setdefault((cluster, node, *texts.items()), {})
         self._cluster = cluster
         self._replicated = replicated
         self.reset()
@@ -171,7 +183,8 @@ class Server:
         if request.name == ACKNOWLEDGE:
             self.replica = self.state
             return Outcome(1, (), self.state)
-        key = (self.state, self.now_us, self.listeners, request.name, request.keys, request.args)
+        heard = self.listeners
+        key = (request.name, request.keys, request.args, self.now_us, self.state, heard)
         outcome = self._memory.get(key)
         if outcome is None:
             if len(self._memory) >= MEMORY_MAX:

@@ -341,7 +341,7 @@ class ShareActor(Actor):
 
     def request_permits(
         self, options: LeaseOptions, permits: int = 1, nested_under: Hold | None = None
-    ) -> Attempt:
+    ) -> Hold:
         """Return a fresh request, as a handle makes it."""
         template = ShareTerms(
             keys=KEYS,
@@ -352,6 +352,6 @@ class ShareActor(Actor):
             limit=self.limit,
             permits=permits,
         )
-        attempt = Attempt(template, self.port.new_id())
+        attempt = Hold(template, self.port.new_id())
         attempt.under = nested_under
         return attempt

@@ -79,8 +79,12 @@ class _Search:
 
     def _run(self, path: Path) -> World:
         world = self._build(self._server, False)  # noqa: FBT003 - its one flag: a trace
-        for action in path:
-            world.act(action)
+        try:
+            for action in path:
+                world.act(action)
+        except Violation:
+            world.close()
+            raise
         return world
 
     def _try(self, path: Path) -> None:
@@ -97,7 +101,7 @@ class _Search:
         finally:
             if world is not None:
                 world.close()
-        if world is not None and (broken or not over):
+        if broken or not over:
             self._number += 1
             row = (faults(steps), len(steps), self._number, tuple(steps), broken)
             heapq.heappush(self._heap, row)

@@ -117,10 +117,9 @@ class World:
         if self.taken > STEPS_MAX:
             raise Violation("I6", "it goes round in circles")
         self._set_clocks()
-        before = self.monitor.view()
         name = action[0]
         if name == "serve":
-            self._serve(self.link(action), before)
+            self._serve(self.link(action))
         elif name == "hear":
             self._hear(self.link(action))
         elif name in {"resume", "timer"}:
@@ -166,8 +165,8 @@ class World:
         """Return the task that a step names."""
         return self.clients[action[1]].tasks[action[2]]
 
-    def _serve(self, link: Link, before: Any) -> None:
-        request = link.up.pop(0)
+    def _serve(self, link: Link) -> None:
+        request, before = link.up.pop(0), self.monitor.view()
         server = link.server
         outcome = server.run(request)
         self.say(lambda: f"server: {request!r} of {link.client.name} → {outcome.reply}")

@@ -48,6 +48,13 @@ def read(state: Frozen) -> View:
     return View(holder, end_us, fence, line, holds)
 
 
+@functools.lru_cache(maxsize=100_000)
+def at(state: Frozen, now_us: int) -> View:
+    """Return the lock in a frozen keyspace at an instant: a lease that ended holds nothing."""
+    view = read(state)
+    return view if view.end_us > now_us else view._replace(holder=None)
+
+
 def _entry(text: bytes, arrived_us: float) -> Entry:
     words = words_of("entry", text)
     return Entry(words["waiter"], words["holder"], words["channel"], arrived_us)

@@ -18,45 +18,18 @@ from functools import partial
 from itertools import count
 
 from fencelock._core.description import HeldBy, described
-from fencelock._core.keys import LockKeys
 from fencelock._core.lock.terms import Terms
 from fencelock._core.wire import Wire
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import inside, put_off
 from fencelock._runtime.records import NamedTuple
-from fencelock._runtime.typed import TYPE_CHECKING, Any, Final, Protocol
+from fencelock._runtime.typed import TYPE_CHECKING, Any, Final
 from fencelock.errors import Deadlock
 from fencelock.lease import fence_of
 
 if TYPE_CHECKING:
-    from fencelock._core.lock.hold import Loss
-
-
-class Asking(Protocol):
-    """An attempt, as far as its events say something of it."""
-
-    keys: LockKeys
-    terms: Terms
-    info: bytes
-    event: Acquisition | None
-    arrived_at: float
-    held_by: tuple[HeldBy, ...]
-
-
-class Holding(Protocol):
-    """A hold, as far as its events say something of it."""
-
-    reported: list[Acquisition] | None
-    loss: Loss | None
-    fence: int
-    clock: Callable[[], float]
-
-    @property
-    def terms(self) -> Terms:
-        """Return the terms of its lease."""
-
-    def last_trouble(self) -> BaseException | None:
-        """Return what kept it from being renewed."""
+    from fencelock._core.lock.attempt import Attempt
+    from fencelock._core.lock.hold import Hold
 
 
 # The kinds of events. First those of a request; the last six of them end it.
@@ -167,7 +140,7 @@ class Acquisition(Subject):
     __slots__ = ("_ending", "_port", "began", "granted_at", "group", "held_by", "number", "waits")
 
     def __init__(
-        self, port: Wire, attempt: Asking, unit: object, *, waits: bool, group: int | None
+        self, port: Wire, attempt: Attempt, unit: object, *, waits: bool, group: int | None
     ) -> None:
         options = attempt.terms.options
         super().__init__(
@@ -217,7 +190,7 @@ class Acquisition(Subject):
         ending, self._ending = self._ending, []
         return bool(ending)
 
-    def granted(self, hold: Holding) -> None:
+    def granted(self, hold: Hold) -> None:
         """Report the grant; from now on the end of the hold is reported, too."""
         if not self._ends():
             return
@@ -363,7 +336,7 @@ def _log_once(hook: Callable[..., object], error: Exception) -> None:
 
 
 def requested(
-    port: Wire, attempt: Asking, unit: object, *, waits: bool, group: int | None = 0
+    port: Wire, attempt: Attempt, unit: object, *, waits: bool, group: int | None = 0
 ) -> Acquisition:
     """Report a request, and note in it that its end is to be reported."""
     made = attempt.event = Acquisition(port, attempt, unit, waits=waits, group=group)
@@ -371,7 +344,7 @@ def requested(
     return made
 
 
-def failed(attempt: Asking, error: BaseException) -> None:
+def failed(attempt: Attempt, error: BaseException) -> None:
     """Report that a request ends by an error, unless it ended before."""
     if attempt.event is not None:
         attempt.event.held_by = attempt.held_by
@@ -379,7 +352,7 @@ def failed(attempt: Asking, error: BaseException) -> None:
         attempt.event.end(kind if isinstance(error, Exception) else GAVE_UP, error)
 
 
-def end_hold(hold: Holding, error: BaseException | None = None, reason: str = "") -> None:
+def end_hold(hold: Hold, error: BaseException | None = None, reason: str = "") -> None:
     """Report once that a lease was lost or released, if its grant was reported.
 
     ``error`` is that of the release; ``reason`` that of a loss which the hold does not know.
@@ -403,7 +376,7 @@ def end_hold(hold: Holding, error: BaseException | None = None, reason: str = ""
     )
 
 
-def renewed(holds: Sequence[Holding], error: Exception | None = None, *, took: float = 0.0) -> None:
+def renewed(holds: Sequence[Hold], error: Exception | None = None, *, took: float = 0.0) -> None:
     """Report that leases were renewed, or that their renewal failed."""
     kind = RENEWED if error is None else RENEWAL_FAILED
     for hold in holds:

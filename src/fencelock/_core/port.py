@@ -56,7 +56,7 @@ class Port(Wire, Protocol):
 
     # --- what depends on the servers behind the port; see ``_core/engine.py`` --------------------
 
-    async def take(self, attempt: Attempt, /) -> Hold | None:
+    async def take(self, attempt: Hold, /) -> Hold | None:
         """Take a lock and register its hold; None when it was not granted in time."""
 
     async def maintain(self) -> None:
@@ -68,8 +68,11 @@ class Port(Wire, Protocol):
         False while one runs for this node.
         """
 
-    async def give_back(self, hold: Hold, log: Seat, /) -> int:
-        """Release a hold; return how many an explicit owner has left."""
+    async def give_back(self, hold: Hold, log: Seat, reply: Reply = None, /) -> int:
+        """Release a hold; return how many an explicit owner has left.
+
+        ``reply`` is what was answered, or the error, if the request was sent.
+        """
 
     def release_later(self, hold: Hold, undo_connection: object, /) -> None:
         """Release a hold in the background, after what its ``undo_connection`` carries, if any."""

@@ -15,7 +15,6 @@ import socket
 from collections.abc import Sequence
 
 from fencelock import options
-from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
 from fencelock._core.objects.election import CANDIDATE_BYTES_MAX, ElectionKeys, mark
@@ -54,7 +53,7 @@ class CandidateHolds(Holds):
         self.candidate: str = name
         self.campaigning: Body | None = None
 
-    def attempt(self, port: Port, caller: Caller) -> Attempt:
+    def attempt(self, port: Port, caller: Caller) -> Hold:
         """Return a fresh attempt by a thread or task."""
         info = describe(caller, self.options.label)[:-1] + b"," + mark(self.candidate)
         return self.attempt_on(self.new_terms(Terms, port), port, caller, info)
@@ -111,7 +110,7 @@ class CandidateHolds(Holds):
         """
         if self.campaigning is body:
             self.campaigning = None
-        made = None if body.attempt is None else body.attempt.hold
+        made = body.attempt
         if made in self._now():  # it was elected just now
             body.held = made
         hold = None if body.held is None else self.leave(body)

@@ -23,7 +23,6 @@ from fencelock._core import events
 from fencelock._core.description import HeldBy
 from fencelock._core.engine import holder_of
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
 from fencelock._core.port import Port
@@ -245,7 +244,7 @@ class Holds:
         """Return the holds, oldest first."""
         return tuple(self._now())
 
-    def attempt(self, port: Port, caller: Caller) -> Attempt:
+    def attempt(self, port: Port, caller: Caller) -> Hold:
         """Return a fresh attempt by a thread or task."""
         if not process.mark[0]:
             process.notice()
@@ -257,15 +256,12 @@ class Holds:
         ):
             terms = self._terms = self.new_terms(Terms, port, owned=chosen.owner is not None)
         own_id, info = terms.mark + port.new_id(), describe(caller, chosen.label)
-        attempt = Attempt(terms, own_id, info, chosen.owner)
-        attempt.who, attempt.registry = caller, self
-        return attempt
+        return self.hold_type(terms, own_id, info, chosen.owner, registry=self, unit=caller)
 
-    def attempt_on(self, terms: Terms, port: Port, caller: Caller, info: bytes = b"") -> Attempt:
+    def attempt_on(self, terms: Terms, port: Port, caller: Caller, info: bytes = b"") -> Hold:
         """Return a fresh attempt on other terms than the handle's usual ones."""
-        attempt = Attempt(terms, port.new_id(), info or describe(caller, self.options.label))
-        attempt.who, attempt.registry = caller, self
-        return attempt
+        info = info or describe(caller, self.options.label)
+        return self.hold_type(terms, port.new_id(), info, registry=self, unit=caller)
 
     def new_terms(self, made: Callable[..., AnyTerms], port: Port, /, **given: Any) -> AnyTerms:
         """Return the terms of a lease that begins now."""
@@ -288,7 +284,7 @@ class Holds:
             raise NotAcquired(text, **self.about())
         return None
 
-    def answered(self, port: Port, attempt: Attempt, hold: Hold | None) -> None:
+    def answered(self, port: Port, attempt: Hold, hold: Hold | None) -> None:
         """Take note of how an attempt has ended."""
 
     def part(self, options: LeaseOptions) -> Holds:
@@ -417,8 +413,8 @@ class Holds:
         """End an interrupted body, or acquire; return what is left of it to release."""
         self.bodies.discard(body)
         hold = body.held
-        if hold is None and body.attempt is not None:
-            hold = body.attempt.hold
+        if hold is None and body.attempt is not None and body.attempt.held:
+            hold = body.attempt
         if hold is None or hold.forked:
             return ()
         if self.counts and hold.count > 1:
@@ -533,7 +529,7 @@ class ReentrantHolds(Holds):
             hold.check()
         return hold
 
-    def answered(self, port: Port, attempt: Attempt, hold: Hold | None) -> None:
+    def answered(self, port: Port, attempt: Hold, hold: Hold | None) -> None:
         """Note that only the thread or task that acquired can release, unless an owner can."""
         del port, attempt
         if hold is not None:

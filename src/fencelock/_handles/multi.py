@@ -103,7 +103,7 @@ class MultiHolds(Holds):
     def take_back(self, body: Body) -> Sequence[Hold]:
         """End an interrupted body, or acquire; return the holds to release that are left."""
         self.bodies.discard(body)
-        known = [each.hold for each in body.attempt or () if each.hold is not None]
+        known = [each for each in body.attempt or () if each.held]
         left = [hold for hold in known if self.parts[hold.name].keeps(hold)]
         for hold in known:
             self.remove(hold)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final, Generic, TypeVar
 
-from fencelock._core.lock.attempt import Attempt
+from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
 from fencelock._core.objects.once import FinishedOnce, OnceKeys, RunningOnce
 from fencelock._core.port import Port
@@ -27,14 +27,14 @@ class OnceHolds(Holds):
 
     keys: OnceKeys
 
-    def attempt(self, port: Port, caller: Caller) -> Attempt:
+    def attempt(self, port: Port, caller: Caller) -> Hold:
         """Return a fresh attempt by a thread or task."""
         terms = self.new_terms(Terms, port, question=self.keys.question)
         # What ``show`` prints, and the mark that ``once_finish.lua`` looks for.
         info = describe(caller, self.options.label)[:-1] + b',"once":1}'
         return self.attempt_on(terms, port, caller, info)
 
-    def timed_out(self, attempt: Attempt) -> AcquireTimeout:
+    def timed_out(self, attempt: Hold) -> AcquireTimeout:
         """Return the error for a wait that ended before the run, and who was at that."""
         name, timeout = self.keys.name, self.options.timeout
         text = f"{name!r} was not done within its timeout of {timeout:g} s"

@@ -15,10 +15,8 @@ from itertools import count
 from typing import Final
 from uuid import uuid4
 
-from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.redisson import (
-    Contender,
     RedissonKeys,
     RedissonTerms,
     fields_of,
@@ -52,16 +50,15 @@ class RedissonHolds(ReentrantHolds):
         super().__init__(keys, options, hold_type)
         self._table = table
 
-    def attempt(self, port: Port, caller: Caller) -> Attempt:
+    def attempt(self, port: Port, caller: Caller) -> Hold:
         """Return a fresh attempt by a thread or task."""
         process.number()
         terms = self._terms
         if not isinstance(terms, RedissonTerms) or terms.client_channel is not port.client_channel:
             form = {"client": uuid4, "numbers": self._table.numbers, "publishes": port.publishes}
             terms = self._terms = self.new_terms(RedissonTerms, port, **form)
-        attempt = Contender(terms, describe(caller, self.options.label))
-        attempt.who, attempt.registry = caller, self
-        return attempt
+        info = describe(caller, self.options.label)
+        return self.hold_type(terms, terms.field(), info, registry=self, unit=caller)
 
     def again(self, unit: object) -> Hold | None:
         """Return the hold that a thread or task enters once more, or None; LeaseLost if lost."""

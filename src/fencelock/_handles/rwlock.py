@@ -13,7 +13,6 @@ Rules of this file:
 from __future__ import annotations
 
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.semaphore_rwlock import (
     ALL,
@@ -126,7 +125,7 @@ class SideHolds(Holds):
     def _refused(self, why: str) -> NotAcquired:
         return NotAcquired(f"{self.keys.name!r}: {why}", **self.about())
 
-    def attempt(self, port: Port, caller: Caller) -> Attempt:
+    def attempt(self, port: Port, caller: Caller) -> Hold:
         """Return a fresh attempt at this side; NotAcquired when it would wait for itself."""
         nested_under = self.nested_under(caller)
         terms = self._terms
@@ -141,7 +140,7 @@ class SideHolds(Holds):
         attempt.under = nested_under
         return attempt
 
-    def answered(self, port: Port, attempt: Attempt, hold: Hold | None) -> None:
+    def answered(self, port: Port, attempt: Hold, hold: Hold | None) -> None:
         """Note that only the thread or task that acquired can release this side.
 
         Raises LeaseLost when it was not granted, as the side that it holds was lost meanwhile.

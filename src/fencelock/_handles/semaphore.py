@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.semaphore_rwlock import (
     SEMAPHORE,
@@ -67,7 +66,7 @@ class SemaphoreHolds(Holds):
             terms = self._forms[permits] = self.new_terms(ShareTerms, port, **form)
         return terms
 
-    def attempt(self, port: Port, caller: Caller, permits: int = 1) -> Attempt:
+    def attempt(self, port: Port, caller: Caller, permits: int = 1) -> Hold:
         """Return a fresh attempt at permits by a thread or task."""
         return self.attempt_on(self.terms(port, options.count("permits", permits)), port, caller)
 

@@ -6,7 +6,8 @@ Rules of this file:
   mutex. The mutex only makes a coroutine that the garbage collector closes wait for the unlock.
 - A cancelled caller leaves its slot in the connection. Its undo is sent at once, after the request
   and before the cancellation goes on: a loop that closes right afterwards cannot lose it.
-- There is no task while there is nothing to do: one timer serves all leases, another all waiters.
+- There is no task while there is nothing to do: one timer serves all leases (renewal_timer.py),
+  another all waiters.
 """
 
 from __future__ import annotations
@@ -18,22 +19,26 @@ from contextvars import ContextVar
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.deadlines import PING_SECONDS, PONG_SECONDS, QUIET_SECONDS, retry_delay
+from fencelock._core.lock.acquire import acquire, answered, enter, failed, has_turn, start
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import recheck
-from fencelock._core.lock.tenure import give_up_all
+from fencelock._core.lock.release import Take, end_lease, finish, not_released, take_and_release
+from fencelock._core.lock.tenure import give_up_all, passed
 from fencelock._core.pushes import MESSAGE, dispatch
 from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
-from fencelock._io.connection_asyncio import PING, AsyncConnection, set_done
+from fencelock._io.connection_asyncio import AsyncConnection, set_done
 from fencelock._io.link_asyncio import Link
 from fencelock._io.process_ports import CLOSE_SECONDS, ProcessPort
-from fencelock._io.prompt_asyncio import PromptFlow, answers_of
+from fencelock._io.renewal_timer import RenewalTimer
+from fencelock._io.tasks import run_release
 from fencelock._io.wire import ReplyError, not_now, pack_source
+from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
+from fencelock.errors import ServerError
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:
@@ -61,6 +66,7 @@ class AioPort(ProcessPort):
 
     def _start(self) -> None:
         super()._start()
+        self.direct: bool = type(self) is AioPort and self.given.replicas is None
         self.loop = asyncio.get_running_loop()
         self._hearing: asyncio.TimerHandle | None = None
         self._eager = False  # listening does not wait until a lease lasts
@@ -71,13 +77,7 @@ class AioPort(ProcessPort):
         self._bells: dict[asyncio.Future[None], float] = {}  # when each is rung at the latest
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = inf
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = 0.0
-        self._failures = 0  # to renew, one after the other; not of servers
-        self._paused_until = 0.0  # after one of these
-        self._ticking: asyncio.TimerHandle | None = None
-        self._ask_at = 0.0  # whether the connection that listens is alive
-        self._ahead = 0.0  # by how much our clock was ahead of the loop's at the last tick
+        self._timer = RenewalTimer(self)
         self._tasks: set[asyncio.Task[None]] = set()
         self._closers: set[asyncio.Task[Any]] = set()  # each runs an ``on_lost`` that closes us
 
@@ -126,18 +126,91 @@ class AioPort(ProcessPort):
             waiter.lose_place()
             self.wake(waiter)
 
+    # -- the usual acquire and release ------------------------------------------------------------
+
+    async def acquire(self, attempt: Hold, timeout: float | None) -> Hold | None:
+        """Acquire for a task; see ``acquire`` of the core, which goes on where need be."""
+        if self.direct:
+            try:
+                start(self, attempt, timeout)
+                enter(self, attempt)
+                if attempt.asks is None:
+                    if has_turn(self, attempt):
+                        return attempt
+                elif answered(self, attempt, await self._asked(attempt)):
+                    return attempt
+            except BaseException as error:
+                failed(self, attempt, error)
+                raise
+        return await acquire(self, attempt, timeout)
+
+    async def _asked(self, attempt: Hold) -> Reply | Exception:
+        """Return what a first question was answered, or the error; None: no connection is ready."""
+        mux, at = self._seated(attempt, listen=True), attempt.arrived_at
+        if mux is None:
+            return None
+        try:
+            return await self._ask(attempt, mux, at, at + self.server_timeout, listen=True)
+        except (NoReply, ServerError) as trouble:
+            return trouble
+
+    async def release(self, handle: object, take: Take, *of: object) -> int | None:
+        """Release for a task; see ``take_and_release`` of the core, which goes on if need be."""
+        if not self.direct or self.elsewhere or mutexes.owned():
+            return await run_release(take_and_release(self, take, *of), handle, self)
+        taken: list[Hold] = []
+        reply: Reply = None
+        try:
+            take(*of, taken)
+            hold = taken[0]
+            if hold.tenure is not None:
+                if passed(self, hold):
+                    finish(self, taken)
+                    return 0
+            elif not hold.released:
+                reply = await self._sent(end_lease(self, hold))
+                if type(reply) is int and reply == 1:
+                    finish(self, taken)
+                    return 0
+            return await take_and_release(self, take, taken=taken, reply=reply)
+        except BaseException as error:
+            not_released(self, taken, error)
+            raise
+
+    async def _sent(self, request: bytes) -> Reply | Exception:
+        """Return what a request was answered, or the error."""
+        try:
+            return await self.run(request, b"", now() + self.server_timeout)
+        except (NoReply, ServerError) as trouble:
+            return trouble
+
     # -- waiting --------------------------------------------------------------------------------
 
     async def ask_for(self, attempt: Attempt, at: float, until: float, /, *, listen: bool) -> Reply:
         """Ask on the connection, registered under the loop's channel for a place in line."""
-        mux, deaf = self.link.mux, bool(attempt.topic) or not self.link.listening
-        if self.closing or mux is None or not mux.sound or (listen and deaf):
+        mux = self._seated(attempt, listen=listen)
+        if mux is None:
             await self.open(attempt, until, listen=listen)
             mux = await self.link.connected(until)
             at = now()
-        elif listen:
+        return await self._ask(attempt, mux, at, until, listen=listen)
+
+    def _seated(self, attempt: Attempt, *, listen: bool) -> AsyncConnection | None:
+        """Register an attempt at the loop's connection; None if that is not ready for it."""
+        mux = self.link.mux
+        if self.closing or mux is None or not mux.sound:
+            return None
+        if listen:
+            if attempt.terms.topic or not self.link.listening:
+                return None
             attempt.channel = self.client_channel
             self._waiters[attempt.id] = attempt
+        return mux
+
+    async def _ask(
+        self, attempt: Attempt, mux: AsyncConnection, at: float, until: float, *, listen: bool
+    ) -> Reply:
+        """Send the question of an attempt that is seated; it leaves its seat at a grant."""
         if mux.trips.watched:
             attempt.reckon(mux.trips)
         attempt.origin, request = mux, attempt.question(at)
@@ -145,7 +218,7 @@ class AioPort(ProcessPort):
         if type(reply) is ReplyError:
             reply = await mux.refused(reply, request, until)
         if listen and type(reply) is bytes and self.replicas is None:
-            if attempt.topic:
+            if attempt.terms.topic:
                 self.close(attempt)
             else:
                 self._waiters.pop(attempt.id, None)
@@ -206,8 +279,8 @@ class AioPort(ProcessPort):
 
     async def wait(self, waiter: Seat, until: float) -> None:
         """Wait for news, or until the instant."""
-        if self._ticking is None:
-            self._tick()
+        if self._timer.ticking is None:
+            self._timer.tick()
         bell = waiter.connection = self.loop.create_future()
         if waiter.news:  # not before: another thread that notices a loss rings the bell
             waiter.connection = None
@@ -270,97 +343,28 @@ class AioPort(ProcessPort):
 
     def attend(self, hold: Hold, when: float) -> None:
         """Set the timer for a new hold."""
-        if self._timer is None or when < self._timer_at:
-            self.attend_by(when)
-        if self._ticking is None:
-            self._tick()
+        timer = self._timer
+        if timer.renewing is None or when < timer.renews_at:
+            timer.set(when)
+        if timer.ticking is None:
+            timer.tick()
         if self._hearing is None and not self.link.listening:
             self._listen_soon()
 
     def attend_by(self, when: float | None) -> None:
-        """Set the timer of all leases, unless it is earlier."""
-        if when is None or self.link.closed or (self._timer is not None and when >= self._timer_at):
-            return
-        when = max(when, self._paused_until)
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = when
-        self._timer = self.loop.call_later(max(0.0, when - now()), self._due)
+        """Have leases looked at by an instant, at the latest."""
+        if when is not None:
+            self._timer.set(when)
 
-    def _tick(self) -> None:
-        """Check the clock while timers are set: the loop's clock stops during a suspension."""
-        ahead = now() - self.loop.time()
-        if self._ticking is not None and ahead > self._ahead + REST_SECONDS / 4:
-            self._woke_up()
-        self._ahead, self._ticking = ahead, None
-        if (self.renewals.busy or self._waiters) and not self.link.closed:
-            self._ticking = self.loop.call_later(REST_SECONDS, self._tick)
-            if self.link.listening:
-                self._ask_ear(now())
+    @property
+    def timed(self) -> bool:
+        """Return True while there is something that the clock is watched for."""
+        return bool(self.renewals.busy or self._waiters)
 
-    def _ask_ear(self, current: float) -> None:
-        """Ask the connection that hears revocations whether it is alive, if it is quiet.
-
-        Not while each lease is renewed, or ends, so soon that it need not hear of one.
-        """
-        mux = self.link.ear
-        if mux is None or current < max(self._ask_at, mux.heard_at + QUIET_SECONDS):
-            return
-        self._ask_at = current + PING_SECONDS
-        with self.mutex:
-            lasts = self.renewals.lasts(self._ask_at)
-        if lasts:
-            _ = self.spawn(
-                self._heard(mux, current + self.trips.within(PONG_SECONDS)), "fencelock-ear"
-            )
-
-    async def _heard(self, mux: AsyncConnection, until: float) -> None:
-        """Look at all leases if a connection does not answer: it is retired, as any silent one."""
-        try:
-            await mux.request(PING, until)
-        except NoReply:
-            await recheck(self)
-            self.attend_by(now())
-
-    def _woke_up(self) -> None:
-        """Do what became due while the machine was suspended; set the timers again for the rest."""
+    def woke_up(self) -> None:
+        """Wake the waiters: the machine was suspended."""
         for waiter in self._waiters.values():
             self.wake(waiter)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self.attend_by(self._next_at())
-
-    def _next_at(self) -> float | None:
-        with self.mutex:
-            due = self.renewals.next_at()
-        return due
-
-    def _due(self) -> None:
-        self._timer = None
-        try:
-            flow = PromptFlow(self.loop, self._maintain(), answers_of(self.link))
-            flow.go_on()
-            self.spawn(flow.rest(), "fencelock-leases").add_done_callback(flow.end)
-        finally:
-            # It has taken out the due leases; others may become due before it ends.
-            self.attend_by(self._next_at())
-
-    async def _maintain(self) -> None:
-        """Do what is due. What the machine or the user's code raises costs a pause (I16)."""
-        began = now()
-        try:
-            await self.maintain()
-            await self.warn_of_eviction()
-            if (mux := self.link.mux) is not None and mux.sound and mux.silent_since(began):
-                mux.retire()  # the next try must not wait on a connection that went silent
-            self._failures = 0
-        except Exception:
-            self._failures += 1
-            self._paused_until = now() + retry_delay(self._failures, 1.0)
-            log.exception("renewing leases failed; retrying")
-        finally:
-            self.attend_by(self._next_at())
 
     def spawn(self, flow: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run a flow in a task of the port."""
@@ -515,7 +519,8 @@ class AioPort(ProcessPort):
             self._closers.add(caller)
         await asyncio.sleep(0)  # holders are notified in a turn of their own
         await self._finish("fencelock-on-lost", until if release else now() + CLOSE_SECONDS)
-        for timer in (self._timer, self._hearing, self._ticking, self._alarm):
+        self._timer.cancel()
+        for timer in (self._hearing, self._alarm):
             if timer is not None:
                 timer.cancel()
         for task in self._tasks - self._closers:

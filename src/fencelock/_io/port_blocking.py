@@ -20,10 +20,12 @@ from itertools import count
 from math import inf
 from weakref import ref
 
+from fencelock._core.lock.acquire import acquire, answered, enter, failed, has_turn, start
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import lose_all
-from fencelock._core.lock.tenure import give_up_all
+from fencelock._core.lock.release import Take, end_lease, finish, not_released, take_and_release
+from fencelock._core.lock.tenure import give_up_all, passed
 from fencelock._core.pushes import dispatch
 from fencelock._core.round_trips import DIAL_SECONDS, RoundTrips
 from fencelock._core.seat import Seat
@@ -35,7 +37,7 @@ from fencelock._io.pool_places import lend_place
 from fencelock._io.process_ports import CLOSE_SECONDS, ProcessPort, note_dropped
 from fencelock._io.renewal_thread import RenewalThread
 from fencelock._io.sources.kinds import One, silence
-from fencelock._io.threads import RepeatingThread, run_blocking
+from fencelock._io.threads import RepeatingThread, is_free, run_blocking, run_release
 from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
@@ -58,6 +60,7 @@ class BlockingPort(ProcessPort):
                 port.pushed(connection, message)
 
         self._ear = hear
+        self.direct: bool = type(self) is BlockingPort and self.given.replicas is None
         # Waiters without a connection: they lent it, or the server accepted no other.
         self._lent: set[Seat] = set()
         self.pool: Pool = self._new_pool()
@@ -105,7 +108,9 @@ class BlockingPort(ProcessPort):
         """Run a packed script call on any connection, or on the waiter's."""
         if waiter is not None:
             return self._connect(waiter).run(request, until)
-        at = now()
+        return self._exchange(request, now(), until)
+
+    def _exchange(self, request: bytes, at: float, until: float) -> Reply:
         connection = self.pool.idle(at) or self.pool.take(until)
         try:
             reply = connection.run(request, until, at)
@@ -115,30 +120,97 @@ class BlockingPort(ProcessPort):
         self.pool.free.append(connection)
         return reply
 
+    # -- the usual acquire and release, where nothing suspends ------------------------------------
+
+    def acquire(self, attempt: Hold, timeout: float | None) -> Hold | None:
+        """Acquire for a thread; see ``acquire`` of the core, which goes on where need be."""
+        if self.direct and is_free():
+            try:
+                start(self, attempt, timeout)
+                enter(self, attempt)
+                if attempt.asks is None:
+                    if has_turn(self, attempt):
+                        return attempt
+                elif answered(self, attempt, self._asked(attempt)):
+                    return attempt
+            except BaseException as error:
+                failed(self, attempt, error)
+                raise
+        return run_blocking(acquire(self, attempt, timeout))
+
+    def _asked(self, attempt: Hold) -> Reply | Exception:
+        """Return what a first question was answered, or the error; None: no connection is ready."""
+        at = attempt.arrived_at
+        if not self._is_seated(attempt, at, listen=True):
+            return None
+        try:
+            return self._ask(attempt, at, at + self.server_timeout, listen=True)
+        except (NoReply, ServerError) as trouble:
+            return trouble
+
+    def release(self, handle: object, take: Take, *of: object) -> int | None:
+        """Release for a thread; see ``take_and_release`` of the core, which goes on if need be."""
+        if not (self.direct and is_free()):
+            return run_release(take_and_release(self, take, *of), handle, self)
+        taken: list[Hold] = []
+        reply: Reply = None
+        try:
+            take(*of, taken)
+            hold = taken[0]
+            if hold.tenure is not None:
+                if passed(self, hold):
+                    finish(self, taken)
+                    return 0
+            elif not hold.released:
+                reply = self._sent(end_lease(self, hold))
+                if type(reply) is int and reply == 1:
+                    finish(self, taken)
+                    return 0
+            return run_release(take_and_release(self, take, taken=taken, reply=reply), handle, self)
+        except BaseException as error:
+            not_released(self, taken, error)
+            raise
+
+    def _sent(self, request: bytes) -> Reply | Exception:
+        """Return what a request was answered, or the error."""
+        at = now()
+        try:
+            return self._exchange(request, at, at + self.server_timeout)
+        except (NoReply, ServerError) as trouble:
+            return trouble
+
     # -- waiting --------------------------------------------------------------------------------
 
     async def ask_for(self, attempt: Attempt, at: float, until: float, /, *, listen: bool) -> Reply:
-        """Ask on an idle connection, for a place in line on one that listens already.
+        """Ask on an idle connection, for a place in line on one that listens already."""
+        if not self._is_seated(attempt, at, listen=listen):
+            await self.open(attempt, until, listen=listen)
+            at = now()
+        return self._ask(attempt, at, until, listen=listen)
+
+    def _is_seated(self, attempt: Attempt, at: float, *, listen: bool) -> bool:
+        """Give an attempt an idle connection; False if that is not ready for its question.
 
         It is the attempt's own while it asks: an interrupt leaves it there, for the undo.
         """
         connection: Any = attempt.connection or self.pool.idle(at)
         attempt.connection = connection
-        ready = connection is not None and connection.sound and not self.closing
-        if ready:
-            connection.waiter = attempt
-            if listen:
-                attempt.channel = attempt.channel or connection.channel
-                ready = connection.channel and connection.channel == attempt.channel
-                ready = ready and not attempt.topic
-        if not ready:
-            await self.open(attempt, until, listen=listen)
-            connection, at = attempt.connection, now()
+        if connection is None or not connection.sound or self.closing:
+            return False
+        connection.waiter = attempt
+        if not listen:
+            return True
+        attempt.channel = channel = attempt.channel or connection.channel
+        return bool(channel) and connection.channel == channel and not attempt.terms.topic
+
+    def _ask(self, attempt: Attempt, at: float, until: float, *, listen: bool) -> Reply:
+        """Send the question of an attempt that is seated; take its connection back at a grant."""
+        connection = attempt.connection
         if connection.trips.watched:
             attempt.reckon(connection.trips)
         reply = connection.run(attempt.question(at), until, at)
         if self.replicas is None and (type(reply) is bytes or not listen):
-            if attempt.owed or self._lent or attempt.topic:
+            if attempt.owed or self._lent or attempt.terms.topic:
                 self.close(attempt)
             else:
                 attempt.connection = connection.waiter = None

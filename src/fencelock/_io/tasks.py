@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fencelock._core.lock.hold import Hold
-from fencelock._io.port_asyncio import AioPort
 from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, ServerUnreachable
+
+if TYPE_CHECKING:
+    from fencelock._io.port_asyncio import AioPort
 
 T = TypeVar("T")
 
@@ -38,10 +40,8 @@ def home_of(hold: Hold | None, port: AioPort) -> AioPort:
 
     The waiters of its cohort are tasks of that loop, and have their places at that port.
     """
-    own = None if hold is None else hold.port
-    if isinstance(own, AioPort) and own.loop.is_running() and not own.closing:
-        return own
-    return port
+    own: Any = None if hold is None else hold.port  # a task's has a loop
+    return own if own is not None and own.loop.is_running() and not own.closing else port
 
 
 async def in_loop_of(port: AioPort, flow: Coroutine[Any, Any, T]) -> T:

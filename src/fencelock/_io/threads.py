@@ -23,6 +23,17 @@ WAITING = frozenset(
 )
 
 
+def is_free() -> bool:
+    """Return True if a call may block here, and nothing else is to be done first."""
+    if not mark[0] or put_off_work or mutexes.owned():
+        return False
+    events = sys.modules.get("asyncio.events")  # it is not imported for that
+    try:
+        return events is None or events._get_running_loop() is None  # noqa: SLF001 - its public twin raises when there is none
+    except AttributeError:  # another thread is importing it
+        return True
+
+
 def run_blocking(flow: Coroutine[Any, Any, T], releases: object = None, _port: object = None) -> T:
     """Run a flow to its end on this thread; its port blocks, so it never suspends.
 
@@ -30,23 +41,19 @@ def run_blocking(flow: Coroutine[Any, Any, T], releases: object = None, _port: o
     release of a handle, which it ``releases``, is put off until the unlock, and returns None; its
     errors are logged, and the handle is kept until then. Other flows raise RuntimeError.
     """
-    if not mark[0]:
-        notice()
-    if mutexes.owned():
-        if releases is None:
-            flow.close()
-            raise refuse()
-        put_off(partial(_release_late, releases, flow))
-        return None  # type: ignore[return-value]  # as said above
-    if put_off_work:
-        catch_up()
-    events = sys.modules.get("asyncio.events")  # it is not imported for that
-    try:
-        loop = None if events is None else events._get_running_loop()  # noqa: SLF001 - its public twin raises when there is none
-    except AttributeError:  # another thread is importing it
-        loop = None
-    if loop is not None:
-        _warn_of_loop(flow)
+    if not is_free():
+        if not mark[0]:
+            notice()
+        if mutexes.owned():
+            if releases is None:
+                flow.close()
+                raise refuse()
+            put_off(partial(_release_late, releases, flow))
+            return None  # type: ignore[return-value]  # as said above
+        if put_off_work:
+            catch_up()
+        if not is_free():
+            _warn_of_loop(flow)
     try:
         flow.send(None)
     except StopIteration as stop:

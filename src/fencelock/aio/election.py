@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 
 from fencelock import options
-from fencelock._core.lock.acquire import acquire
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.release import take_and_release
 from fencelock._core.objects.election import (
     Leader,
     LeaderCursor,
@@ -21,7 +19,6 @@ from fencelock._core.objects.election import (
 from fencelock._handles.body import Body, raise_release_error
 from fencelock._handles.election import CandidateHolds
 from fencelock._io.port_asyncio import AioPort
-from fencelock._io.tasks import run_release
 from fencelock._runtime.hints import made_by_clients
 from fencelock.aio.caller import awaited, caller, watch
 from fencelock.aio.lease import AsyncLease
@@ -107,7 +104,7 @@ class AsyncElection(AsyncHolder):
             give_up(port, lost)
         try:
             attempt = use.attempt = holds.attempt(port, use.unit)
-            hold = use.held = await acquire(port, attempt, seconds)
+            hold = use.held = await port.acquire(attempt, seconds)
             if hold is None:
                 return None
             with port.mutex:
@@ -210,8 +207,7 @@ class AsyncElection(AsyncHolder):
         """Give a leadership up, unless another task does."""
         holds, port = self._holds, self._port()
         try:
-            flow = take_and_release(port, lambda taken: holds.take_this(hold, taken))
-            await run_release(flow, self, port)
+            await port.release(self, holds.take_this, hold)
         except NotHeld:
             return  # resigned, or handed over, in this moment
         announce(port, holds.keys)

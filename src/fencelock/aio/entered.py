@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._handles.body import UNSURE, Body, from_first_instruction, raise_release_error
 from fencelock._io.port_asyncio import AioPort
@@ -95,9 +94,9 @@ class AsyncEntered(ProcessBound):
         if body is None:
             return
         port, attempt = self._port(), body.attempt
-        if isinstance(attempt, Attempt) and not self._holds.keeps(attempt.hold):
+        if isinstance(attempt, Hold) and not (attempt.held and self._holds.keeps(attempt)):
             attempt.undo(port)  # a second Ctrl-C may have stopped that
         with port.mutex:
             left = self._holds.take_back(body)
         for hold in left:
-            hold.undo(port)
+            hold.release_in_background(port)

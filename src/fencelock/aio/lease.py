@@ -36,7 +36,7 @@ class AsyncLease(BaseLease):
         """
         span = None if ttl is None else options.lease_ttl(ttl)
         hold = cast("AsyncHold", self)  # all leases of tasks are
-        port = hold.held_by()
+        port = hold.renewing_port()
         await in_loop_of(port, renew_now(port, hold, span))
 
 
@@ -71,5 +71,5 @@ class AsyncMultiLease(BaseMultiLease):
         """
         span = None if ttl is None else options.lease_ttl(ttl)
         self.check()
-        port = next(lease.held_by() for lease in self.__holds__)
+        port = next(lease.renewing_port() for lease in self.__holds__)
         await in_loop_of(port, port.renew(self.__holds__, span))

@@ -7,17 +7,12 @@ from collections.abc import Callable
 from functools import partial
 
 from fencelock import options
-from fencelock._core.lock.acquire import acquire
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.release import (
-    release_for_owner,
-    take_and_release,
-)
+from fencelock._core.lock.release import release_for_owner
 from fencelock._core.lock.renew import renew_now
 from fencelock._handles.body import Body
 from fencelock._handles.handle import DropFinalizer, Holds
 from fencelock._io.port_asyncio import AioPort
-from fencelock._io.tasks import run_release
 from fencelock._runtime.hints import (
     FENCE,
     RENEW,
@@ -55,8 +50,8 @@ class AsyncHolder(AsyncEntered):
         port, task = self._port(), caller()
         if port.elsewhere:
             port = home_of(self._holds.lease_for(task), port)
-        flow = take_and_release(port, partial(self._holds.take, task, only_own=only_own))
-        return await run_release(flow, self, port) or 0
+        take = partial(self._holds.take, task, only_own=only_own)
+        return await port.release(self, take) or 0
 
     def __repr__(self) -> str:
         """Show name, state and fence, as this process knows them."""
@@ -170,7 +165,7 @@ class AsyncLockBase(AsyncHandle):
         hold = holds.again(unit)
         if hold is None:
             attempt = body.attempt = holds.attempt(port, unit)
-            hold = body.held = await acquire(port, attempt, seconds)
+            hold = body.held = await port.acquire(attempt, seconds)
             holds.answered(port, attempt, hold)
             return hold
         if not hold.terms.options.renew:
@@ -196,8 +191,7 @@ class AsyncLockBase(AsyncHandle):
             port = self._port()
             if port.elsewhere:
                 port = home_of(hold, port)
-            flow = take_and_release(port, holds.take_of_body, body)
-            await run_release(flow, self, port)
+            await port.release(self, holds.take_of_body, body)
 
     async def release(self) -> int | None:
         """Release; see the subclasses."""
@@ -241,8 +235,7 @@ class AsyncLock(AsyncLockBase):
             holds.again(unit)
         attempt = holds.attempt(port, unit)
         try:
-            hold = await acquire(port, attempt, seconds)
-            return hold is not None
+            return await port.acquire(attempt, seconds) is not None
         except BaseException:  # a signal's exception may come when the flow had ended
             attempt.undo(port)
             raise
@@ -263,7 +256,7 @@ class AsyncLock(AsyncLockBase):
         port, holds, task = self._port(), self._holds, caller()
         if port.elsewhere:
             port = home_of(holds.lease_for(task), port)
-        await run_release(take_and_release(port, holds.take, task), self, port)
+        await port.release(self, holds.take, task)
 
 
 class AsyncRLock(AsyncLockBase):

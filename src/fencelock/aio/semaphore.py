@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Never
 
 from fencelock import options
-from fencelock._core.lock.acquire import acquire
 from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.semaphore_rwlock import release_permits, set_limit
 from fencelock._handles.body import Body
@@ -162,7 +161,7 @@ class AsyncSemaphore(AsyncLockBase):
         holds, port, unit = self._holds, self._port(), body.unit
         attempt = body.attempt = holds.attempt(port, unit, permits)
         try:
-            body.held = await acquire(port, attempt, seconds)
+            body.held = await port.acquire(attempt, seconds)
         except ServerUnsuitable as refused:
             holds.refuse_too_many(permits, refused)
             raise

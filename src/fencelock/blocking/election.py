@@ -6,9 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from fencelock import options
-from fencelock._core.lock.acquire import acquire
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.release import take_and_release
 from fencelock._core.objects.election import (
     Leader,
     LeaderCursor,
@@ -22,7 +20,7 @@ from fencelock._core.objects.election import (
 from fencelock._handles.body import Body, raise_release_error
 from fencelock._handles.election import CandidateHolds
 from fencelock._io.port_blocking import BlockingPort
-from fencelock._io.threads import run_blocking, run_release
+from fencelock._io.threads import run_blocking
 from fencelock._runtime import process
 from fencelock._runtime.hints import made_by_clients
 from fencelock.blocking.caller import awaited, watch
@@ -109,7 +107,7 @@ class Election(Holder):
             give_up(port, lost)
         try:
             attempt = use.attempt = holds.attempt(port, use.unit)
-            hold = use.held = run_blocking(acquire(port, attempt, seconds))
+            hold = use.held = port.acquire(attempt, seconds)
             if hold is None:
                 return None
             with port.mutex:
@@ -212,8 +210,7 @@ class Election(Holder):
         """Give a leadership up, unless another thread does."""
         holds, port = self._holds, self._port
         try:
-            flow = take_and_release(port, lambda taken: holds.take_this(hold, taken))
-            run_release(flow, self, port)
+            port.release(self, holds.take_this, hold)
         except NotHeld:
             return  # resigned, or handed over, in this moment
         announce(port, holds.keys)

@@ -35,7 +35,7 @@ class Lease(BaseLease):
         """
         span = None if ttl is None else options.lease_ttl(ttl)
         hold = cast("BlockingHold", self)  # all leases of threads are
-        port = hold.held_by()
+        port = hold.renewing_port()
         in_loop_of(port, renew_now(port, hold, span))
 
 
@@ -70,5 +70,5 @@ class MultiLease(BaseMultiLease):
         """
         span = None if ttl is None else options.lease_ttl(ttl)
         self.check()
-        port = next(lease.held_by() for lease in self.__holds__)
+        port = next(lease.renewing_port() for lease in self.__holds__)
         in_loop_of(port, port.renew(self.__holds__, span))

@@ -8,17 +8,13 @@ from collections.abc import Callable
 from functools import partial
 
 from fencelock import options
-from fencelock._core.lock.acquire import acquire
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.release import (
-    release_for_owner,
-    take_and_release,
-)
+from fencelock._core.lock.release import release_for_owner
 from fencelock._core.lock.renew import renew_now
 from fencelock._handles.body import Body
 from fencelock._handles.handle import DropFinalizer, Holds
 from fencelock._io.port_blocking import BlockingPort
-from fencelock._io.threads import run_blocking, run_release
+from fencelock._io.threads import run_blocking
 from fencelock._runtime import process
 from fencelock._runtime.hints import (
     FENCE,
@@ -54,8 +50,8 @@ class Holder(Entered):
         port, thread = self._port, process.here.unit
         if port.elsewhere:
             port = home_of(self._holds.lease_for(thread), port)
-        flow = take_and_release(port, partial(self._holds.take, thread, only_own=only_own))
-        return run_release(flow, self, port) or 0
+        take = partial(self._holds.take, thread, only_own=only_own)
+        return port.release(self, take) or 0
 
     def __repr__(self) -> str:
         """Show name, state and fence, as this process knows them."""
@@ -166,7 +162,7 @@ class LockBase(Handle):
         hold = holds.again(unit)
         if hold is None:
             attempt = body.attempt = holds.attempt(port, unit)
-            hold = body.held = run_blocking(acquire(port, attempt, seconds))
+            hold = body.held = port.acquire(attempt, seconds)
             holds.answered(port, attempt, hold)
             return hold
         if not hold.terms.options.renew:
@@ -192,8 +188,7 @@ class LockBase(Handle):
             port = self._port
             if port.elsewhere:
                 port = home_of(hold, port)
-            flow = take_and_release(port, holds.take_of_body, body)
-            run_release(flow, self, port)
+            port.release(self, holds.take_of_body, body)
 
     def release(self) -> int | None:
         """Release; see the subclasses."""
@@ -234,8 +229,7 @@ class Lock(LockBase):
             holds.again(unit)
         attempt = holds.attempt(port, unit)
         try:
-            hold = run_blocking(acquire(port, attempt, seconds))
-            return hold is not None
+            return port.acquire(attempt, seconds) is not None
         except BaseException:  # a signal's exception may come when the flow had ended
             attempt.undo(port)
             raise
@@ -254,7 +248,7 @@ class Lock(LockBase):
         port, holds, thread = self._port, self._holds, process.here.unit
         if port.elsewhere:
             port = home_of(holds.lease_for(thread), port)
-        run_release(take_and_release(port, holds.take, thread), self, port)
+        port.release(self, holds.take, thread)
 
 
 class RLock(LockBase):

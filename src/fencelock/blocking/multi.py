@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.multi import acquire_all, release_all
 from fencelock._handles.body import Body
@@ -83,9 +82,9 @@ class MultiLock(Handle):
     def _enter(self, body: Body, seconds: float | None) -> Hold | None:
         """Acquire all; the frame that called undoes it after an interrupt."""
         holds, port, unit = self._holds, self._port, body.unit
-        asked = body.attempt = list[Attempt]()
+        asked = body.attempt = list[Hold]()
 
-        def attempts() -> Sequence[Attempt]:
+        def attempts() -> Sequence[Hold]:
             asked[:] = [part.attempt(port, unit) for part in holds.parts.values()]
             return asked[:]
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Never
 
 from fencelock import options
-from fencelock._core.lock.acquire import acquire
 from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.semaphore_rwlock import release_permits, set_limit
 from fencelock._handles.body import Body
@@ -160,7 +159,7 @@ class Semaphore(LockBase):
         holds, port, unit = self._holds, self._port, body.unit
         attempt = body.attempt = holds.attempt(port, unit, permits)
         try:
-            body.held = run_blocking(acquire(port, attempt, seconds))
+            body.held = port.acquire(attempt, seconds)
         except ServerUnsuitable as refused:
             holds.refuse_too_many(permits, refused)
             raise

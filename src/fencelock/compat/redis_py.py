@@ -29,13 +29,10 @@ from fencelock import errors, options
 from fencelock._core.deadlines import validity
 from fencelock._core.engine import holder_of
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.acquire import acquire
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.release import take_and_release
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.retry import command
-from fencelock._io.tasks import run_release as run_release_in_loop
-from fencelock._io.threads import run_blocking, run_release
+from fencelock._io.threads import run_blocking
 from fencelock._runtime import process
 from fencelock.aio.caller import by_caller, caller
 from fencelock.aio.client import AsyncClient
@@ -190,14 +187,15 @@ class _RedisPyLock:
         if hold is not None and not (hold.lost and hold.lost_error().reason == "expired"):
             return hold
         # Only the server knows if it still holds: another process may have prolonged it.
-        attempt, fence = holds.attempt(port, ""), 0 if hold is None else hold.fence
+        attempt: Hold = holds.attempt(port, "")
+        fence = 0 if hold is None else hold.fence
         attempt.id = attempt.holder_id = token
         if hold is not None:
             holds.remove(hold)
         ends = port.now() + (self.timeout or options.TTL)
-        adopted: Hold = holds.hold_type(port, attempt, fence, ends)
-        holds.add(adopted)
-        return adopted
+        attempt.start_lease(port, fence, ends)
+        holds.add(attempt)
+        return attempt
 
     async def _prolong(self, port: Any, seconds: float, *, replace: bool) -> None:
         """Prolong what the token stands for; the server says what it has left."""
@@ -291,7 +289,7 @@ class Lock(_RedisPyLock):
         attempt = holds.attempt(port, process.here.unit)
         try:
             with _as_redis_py(self._text):
-                hold = run_blocking(acquire(port, attempt, seconds))
+                hold = port.acquire(attempt, seconds)
             if hold is not None:
                 self.local.token = hold.holder_id
             return hold is not None
@@ -315,9 +313,8 @@ class Lock(_RedisPyLock):
         """Release what a token stands for, whichever process acquired it; raises as ``release``."""
         port, holds = self._handle.__shared__()
         hold = self._hold(_bytes(expected_token), port)
-        flow = take_and_release(port, lambda taken: holds.take_out(hold, taken))
         with _as_redis_py(self._text):
-            run_release(flow, self._handle)
+            port.release(self._handle, holds.take_out, hold)
 
     def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:  # noqa: FBT001, FBT002 - as redis-py has it
         """Add seconds to what is left of the lease on the server, or let them replace it.
@@ -403,7 +400,7 @@ class AsyncLock(_RedisPyLock):
         attempt = holds.attempt(port, caller())
         try:
             with _as_redis_py(self._text):
-                hold = await acquire(port, attempt, seconds)
+                hold = await port.acquire(attempt, seconds)
             if hold is not None:
                 self.local.token = hold.holder_id
             return hold is not None
@@ -425,9 +422,8 @@ class AsyncLock(_RedisPyLock):
         make, holds = self._handle.__shared__()
         port = make()
         hold = self._hold(_bytes(expected_token), port)
-        flow = take_and_release(port, lambda taken: holds.take_out(hold, taken))
         with _as_redis_py(self._text):
-            await run_release_in_loop(flow, self._handle, port)
+            await port.release(self._handle, holds.take_out, hold)
 
     async def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:  # noqa: FBT001, FBT002 - as redis-py has it
         """Add seconds to what is left of the lease, or let them replace it; see ``Lock.extend``."""

@@ -15,7 +15,7 @@ SEEDS = (
         "a cancelled multi over two slots that keeps its first lock",
         Without("engine.release_later", by="joint.undo"),
         worlds.TWO[0].under(cancel=1),
-        "I9",
+        "I6 I9",
     ),
     seed(
         "a part whose release is redirected and not sent on",

@@ -125,7 +125,7 @@ SEEDS = (
         "a node without the time to answer that is taken for silent",
         Fault("cluster.in_time", nothing),
         worlds.TWICE.under(freeze=1, late=1),
-        "I9",
+        "I4 I9",
     ),
     seed(
         "an undo that a master ended which was replaced",

@@ -144,12 +144,12 @@ SEEDS = (
             "tenure.give_up",
             """
             if asks is not None and not self.leaves(port, asks):
-                asks.drop(port)
+                asks.withdraw(port)
             """,
             """
             if asks is not None:
                 self.leaves(port, asks)
-                asks.drop(port)
+                asks.withdraw(port)
             """,
         ),
         worlds.MIXED.under(cancel=1),

@@ -20,7 +20,7 @@ NIGHTLY_SEEDS = (
     ),
     seed(
         "a cancelled wait that is not reported",
-        Without("events.failed", by="engine.acquire"),
+        Without("events.failed", by="engine.failed"),
         worlds.TWO.under(cancel=1).reported(),
         "E",
     ),
@@ -32,7 +32,7 @@ NIGHTLY_SEEDS = (
     ),
     seed(
         "a release that is not reported",
-        Without("events.end_hold", by="engine.release"),
+        Without("events.end_hold", by="engine.finish"),
         worlds.TWO.reported(),
         "E",
     ),

@@ -1,7 +1,6 @@
 """Faults sown on purpose into locks, each of which must be found; how they are sown: sowing.py."""
 
 import contextlib
-from copy import copy
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -199,7 +198,7 @@ SEEDS = (
     ),
     seed(
         "a request that is asked again under the id of its undo",
-        Fault("attempt.rename", lambda _real, self, *_: copy(self)),
+        Fault("attempt.rename", nothing),
         worlds.TWO_ROUNDS.under(late=1),
         "I1 I4 I9",
     ),
@@ -312,7 +311,7 @@ SEEDS = (
     ),
     seed(
         "a grant after the instant at which its lease was to end",
-        Statement("engine.acquire", "give_up_at < attempt.terms.ends", "True"),
+        Statement("engine.start", "attempt.give_up_at > terms.ends", "False"),
         worlds.INSTANTS[2],
         "instant I12",
     ),

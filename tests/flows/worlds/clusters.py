@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from tests.flows.worlds.locks import FIXED, RENEWED, SECONDS, Scenario, operator, single, user
+from tests.flows.worlds.locks import FIXED, RENEWED, Scenario, operator, single, user
 from tests.flows.worlds.sentinels import granted
 from verification.simulator.cluster import ClusterMonitor, ClusterWorld, PlainMonitor, nodes
 from verification.simulator.cluster_port import SimulatedClusterPort, SimulatedClusterReplicas
-from verification.simulator.explorer import Report, explore
 from verification.simulator.faults import ON_SLOTS
 
 
@@ -35,10 +34,9 @@ class Clusters(Scenario):
             port=SimulatedClusterPort,
         )
 
-    def explore(self, *, seconds: float = SECONDS, schedules: int = 10_000_000) -> Report:
+    def with_servers(self):
         first, *others = nodes(self.sources, plain=self.plain)
-        whole = replace(self, others=tuple(others))
-        return explore(whole.build, first, seconds=seconds, schedules=schedules)
+        return replace(self, others=tuple(others)), first
 
 
 def hearing(*, work):
@@ -64,7 +62,7 @@ IMPATIENT = Clusters(
 # One comes back for the lock while the other one stands in line.
 AGAIN = Clusters("cluster: 1 twice beside 1", (user(FIXED, rounds=2), user(FIXED)))
 # The holder's release is frozen with the master, and the other one stands in line there.
-HANDED_OVER = replace(TWO, name="cluster: 2, handed over", at="release")
+HANDED_OVER = replace(TWO, name="cluster: 2, handed over", at="release", deep=True)
 # The same where a grant of that master is heard at its successor, which has granted meanwhile.
 HEARD_ELSEWHERE = replace(TWO_WORKING, name="cluster: 2 working 1 s, handed over", at="release")
 # An operator gives up; the frozen master revokes when it wakes up, and its message is heard.

@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.attempt import Attempt
+from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
 from fencelock._core.objects.semaphore_rwlock import ALL, READ, RWLOCK, SEMAPHORE, WRITE, ShareTerms
 from fencelock.errors import Deadlock
@@ -101,7 +101,7 @@ class Truth(Each):
                     yield Edge(name, hold.name, hold.fence, other[0] if other else "")
 
     def _blocks(self, living, hold, request):
-        if hold.released or hold.loss is not None or request.hold is hold or not hold.bound:
+        if hold.released or hold.loss is not None or request is hold or not hold.bound:
             return False  # not bound: another unit will release it
         key = living.get(request.keys.lock)
         if key is None:
@@ -251,8 +251,8 @@ class Unit(Actor):
                 permits=part.permits,
                 **(common | {"options": options}),
             )
-            return name, Attempt(template, port.new_id(), info)
-        return name, Attempt(Terms(keys=part, **common), port.new_id(), info)
+            return name, Hold(template, port.new_id(), info)
+        return name, Hold(Terms(keys=part, **common), port.new_id(), info)
 
     async def inside(self, parts, timeout, work, options, gap):
         """Take the locks one inside the other, a gap after each; work, and give them back."""

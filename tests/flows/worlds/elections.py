@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fencelock._core.lock.attempt import Attempt
+from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
 from fencelock._core.objects import election
 from fencelock._core.objects.election import ElectionKeys, LeaderCursor, mark
@@ -46,7 +46,7 @@ def request(port, candidate, options=RENEWED):
     template = Terms(
         keys=KEYS, options=options, client_channel=port.client_channel, ttl=options.ttl
     )
-    return Attempt(template, port.new_id(), b"{" + mark(candidate))
+    return Hold(template, port.new_id(), b"{" + mark(candidate))
 
 
 async def elected(actor, name, options=RENEWED):
@@ -235,6 +235,7 @@ LINED = Election(
     "election, the leader stood in line",
     (user(work=1.5), hands_over("b", before=0.0), candidate("b")),
     large=True,
+    deep=True,
 )
 AT_ONCE = Election(
     "election, at once", (hands_over("c", before=0.0), candidate("b"), candidate("c")), large=True

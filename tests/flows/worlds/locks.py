@@ -55,6 +55,7 @@ class Scenario:
     monitor: type[Monitor] = Monitor
     replicas: Callable[[Any], Any] | None = None  # who must acknowledge to a port
     events: bool = False  # what hooks are told is checked, too
+    deep: bool = False  # its newest schedules are prolonged first: see explorer.py
     port: ClassVar[type[SimulatedPort]] = SimulatedPort
 
     @property
@@ -86,8 +87,13 @@ class Scenario:
             client.port.replicas = self.replicas(client.port)
 
     def explore(self, *, seconds: float = SECONDS, schedules: int = 10_000_000) -> Report:
+        world, server = self.with_servers()
         budget = {"seconds": seconds, "schedules": schedules}
-        return explore(self.build, Server(self.sources), events=self.events, **budget)
+        return explore(world.build, server, events=self.events, deep=self.deep, **budget)
+
+    def with_servers(self) -> "tuple[Scenario, Server]":
+        """Return the same with further servers, if it has such, and the first one."""
+        return self, Server(self.sources)
 
     def reported(self) -> "Scenario":
         """Return the same world with a hook that checks the events reported to it."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.attempt import Attempt
+from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
 from fencelock._core.objects import multi
 from fencelock._core.objects.semaphore_rwlock import ALL, READ, RWLOCK, SEMAPHORE, WRITE, ShareTerms
@@ -20,7 +20,7 @@ from verification.simulator.actors import Actor, _Watch
 from verification.simulator.monitor import Monitor, Violation
 from verification.simulator.shares import SharesMonitor
 from verification.simulator.shares import read as read_shares
-from verification.simulator.view import read
+from verification.simulator.view import at
 
 SHORT = LeaseOptions(
     ttl=1.5, renew=True
@@ -51,7 +51,7 @@ class Part:
             limit=self.limit,
             permits=self.permits,
         )
-        return Attempt(template, port.new_id(), b"{}")
+        return Hold(template, port.new_id(), b"{}")
 
 
 @functools.lru_cache(maxsize=100_000)
@@ -90,8 +90,7 @@ class One(_OfOne, Monitor):
 
     def view(self):
         """Return this lock as it stands on the server."""
-        view = read(self._state())
-        return view if view.end_us > self._server.now_us else view._replace(holder=None)
+        return at(self._state(), self._server.now_us)
 
 
 class OneShared(_OfOne, SharesMonitor):
@@ -241,7 +240,7 @@ def requests_of(actor, locks, options):
                 template = Terms(
                     keys=each, options=options, client_channel=port.client_channel, ttl=options.ttl
                 )
-                made.append(Attempt(template, port.new_id()))
+                made.append(Hold(template, port.new_id()))
             made[-1].registry = _Watch(actor)
             actor.world.monitor.asks(actor.client, made[-1])
         return made
@@ -309,7 +308,7 @@ IMPATIENT = Multis("multi, 2 giving up", (both(work=1.5, timeout=1.0),) * 2, ali
 BESIDE_FIRST = Multis("multi, 1 of both, 1 of the first", (both(), one(0, work=0.5)))
 BESIDE_LAST = Multis("multi, 1 of both, 1 of the last", (one(1, work=0.5), both()), large=True)
 BESIDE_LAST_IMPATIENT = Multis(
-    "multi, 1 of both giving up, 1 of the last", (one(1, work=1.5), both(timeout=1.0))
+    "multi, 1 of both giving up, 1 of the last", (one(1, work=1.5), both(timeout=1.0)), deep=True
 )
 FIXED_TWO = Multis(
     "multi, 2 of both, fixed, 0.5 s of work", (both(work=0.5, options=FIXED),) * 2, alike=True

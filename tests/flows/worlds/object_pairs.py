@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.release import give_back_all
 from fencelock._core.lock.renew import renew_now
@@ -245,7 +244,7 @@ class PermitDesk(Desk, ShareActor):
 
     async def acquire(self, request, timeout=None):
         self.world.monitor.asks(self.client, request)
-        request.who, request.registry = self, self.registry
+        request.unit, request.registry = self, self.registry
         return await self.flows.acquire(self.port, request, timeout)
 
     def permits(self, count):
@@ -342,7 +341,7 @@ class Candidate(Desk, Actor):
     async def take_lead(self):
         request = elections.request(self.port, "ann")
         self.world.monitor.asks(self.client, request)
-        request.who, request.registry = self, self.registry
+        request.unit, request.registry = self, self.registry
         return await self.flows.acquire(self.port, request, None)
 
     async def campaigns(self):
@@ -479,7 +478,7 @@ class Runner(Desk, Actor):
 
     async def start(self):
         port = self.port
-        request = Attempt(runs_once.terms_at(port), port.new_id(), b'{"once":1}')
+        request = Hold(runs_once.terms_at(port), port.new_id(), b'{"once":1}')
         self.world.monitor.asks(self.client, request)
         request.registry = self.registry
         return await once.start(port, request, None)

@@ -6,13 +6,12 @@ The flows, the scripts and the explorer are those that ship; see verification.si
 from dataclasses import dataclass, field, replace
 
 from fencelock._core.lock import acquire, release
-from fencelock._core.lock.attempt import Attempt
+from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
 from fencelock.scripts import QUORUM_VOTE
 from tests.flows.worlds.locks import (
     FIXED,
     RENEWED,
-    SECONDS,
     Scenario,
     renewer,
     renewing,
@@ -20,7 +19,6 @@ from tests.flows.worlds.locks import (
     users,
 )
 from verification.simulator.actors import KEYS, Flows
-from verification.simulator.explorer import Report, explore
 from verification.simulator.faults import break_link
 from verification.simulator.monitor import Monitor
 from verification.simulator.quorum import SimulatedQuorum
@@ -55,7 +53,7 @@ class Nodes(World):
         template = Terms(
             keys=KEYS, options=RENEWED, client_channel=client.port.client_channel, ttl=RENEWED.ttl
         )
-        client.port.introduce(Attempt(template, b"meets"))
+        client.port.introduce(Hold(template, b"meets"))
         return client
 
 
@@ -127,11 +125,9 @@ class Quorums(Scenario):
     def as_shipped(self):
         return replace(self, flows=shipping())
 
-    def explore(self, *, seconds=SECONDS, schedules=10_000_000) -> Report:
+    def with_servers(self):
         first, *others = (Server(self.sources) for _ in range(self.nodes))
-        on_all = replace(self, others=tuple(others))
-        budget = {"seconds": seconds, "schedules": schedules}
-        return explore(on_all.build, first, events=self.events, **budget)
+        return replace(self, others=tuple(others)), first
 
 
 # -- scenarios ------------------------------------------------------------------------------------

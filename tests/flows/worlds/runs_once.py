@@ -3,7 +3,7 @@
 import contextlib
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
-from fencelock._core.lock.attempt import Attempt
+from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.release import release
 from fencelock._core.lock.terms import Terms
 from fencelock._core.objects import once
@@ -56,7 +56,7 @@ def runner(*, timeout=None, work=0.0, fails=False, rest=0.0):
         if rest:
             await port.sleep(port.now() + rest)
         terms = terms_at(port)
-        request = Attempt(terms, port.new_id(), b'{"once":1}')
+        request = Hold(terms, port.new_id(), b'{"once":1}')
         actor.world.monitor.asks(actor.client, request)
         watch = request.registry = _Watch(actor)
         with errors(actor):

@@ -6,9 +6,8 @@ from math import inf
 from typing import ClassVar
 
 from tests.flows.worlds import locks
-from tests.flows.worlds.locks import FIXED, SECONDS, Scenario, single, user, users
+from tests.flows.worlds.locks import FIXED, Scenario, single, user, users
 from verification.simulator.actors import GAVE_UP, Actor
-from verification.simulator.explorer import Report, explore
 from verification.simulator.monitor import Violation
 from verification.simulator.sentinel_port import SimulatedSentinelPort
 from verification.simulator.sentinels import (
@@ -53,9 +52,8 @@ class Behind(Scenario):
     def _replica(self):
         return _replicas.setdefault(tuple(self.sources), Server(self.sources))
 
-    def explore(self, *, seconds: float = SECONDS, schedules: int = 10_000_000) -> Report:
-        master = Server(self.sources, replicated=self.lossy)
-        return explore(self.build, master, seconds=seconds, schedules=schedules)
+    def with_servers(self):
+        return self, Server(self.sources, replicated=self.lossy)
 
     def heard(self, **sentinels):
         """Return the same with Sentinels of this kind."""

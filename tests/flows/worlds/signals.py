@@ -90,6 +90,7 @@ PULSES = scenario(
     waiter(EVENT, rounds=2),
     changer(b"set", b"clear"),
     changer(b"clear", b"set"),
+    deep=True,
 )
 NEVER = scenario("event: 2 give up", waiter(EVENT, 1.0), waiter(EVENT, 2.5))
 CLOSE = scenario("event: 1 gives up as 1 sets", waiter(EVENT, 1.0), changer(b"set", after=1.0))

@@ -127,7 +127,7 @@ class UnitWait:
             tenure = asks.tenure if asks.local else None
             if tenure is not None:  # it knows an instant of the server's clock
                 front, known_us, at = tenure.front, 0, 0.0
-                if isinstance(front, Hold):  # a fence is that of its grant, or a bit later
+                if front is not None and front.held:  # a fence is that of its grant, or a bit later
                     known_us, at = front.fence, front.granted_at
                 elif (known := tenure.asks or front) is not None:
                     known_us, at = known.answered_us, known.asked_at
@@ -243,17 +243,17 @@ def entered(port: Port, attempt: Attempt, asks: Attempt) -> UnitWait:
 
     ``asks`` is what waits: the attempt, for its cohort, or its question in the server's line.
     """
-    if attempt.unit is None:
+    after = attempt.terms.deadlock_after
+    if after is None or attempt.unit is None:
         return NO_WAIT
     wait: UnitWait | None = attempt.wait
     if wait is None:
-        after = attempt.terms.deadlock_after or 0.0
         wait = UnitWait(port, attempt, asks, port.now() + after)
         wait.patient = attempt.give_up_at == inf
         # The holder of a cohort is known: its waiters see by themselves whether it is their own.
         # It is the front, or about to be: then no other tenure has the lock.
         tenure = asks.tenure if asks.local else None
-        known = tenure is not None and (tenure.spare or isinstance(tenure.front, Hold))
+        known = tenure is not None and tenure.turn() is not None
         if wait.patient and not known and _is_held_by_itself(port, attempt, wait):
             wait.due, wait.pause = port.now(), OWN_AGAIN_SECONDS
         if tenure is None:
@@ -291,7 +291,7 @@ def left(port: Port, attempt: Attempt) -> None:
     """Take out the wait of an acquire that ends."""
     if attempt.wait is not None:
         port.waits.end(attempt.unit, attempt.wait)
-    attempt.unit = attempt.wait = None
+        attempt.wait = None
 
 
 # -- probes --------------------------------------------------------------------------------------

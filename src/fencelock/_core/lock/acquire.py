@@ -35,8 +35,8 @@ from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, first_due, lose_revoked
 from fencelock._core.lock.long_waits import first_line_at
 from fencelock._core.lock.long_waits import tell as tell_of_wait
-from fencelock._core.lock.tenure import Spare
-from fencelock._core.lock.terms import TRIES, Asked, too_late
+from fencelock._core.lock.tenure import Spare, is_alone, join
+from fencelock._core.lock.terms import TRIES, too_late
 from fencelock._core.lock.waiting import Due, Line
 from fencelock._core.port import Port
 from fencelock._core.retry import again, answer_by, give_up, passes
@@ -147,13 +147,21 @@ async def line_up(
         asks.start()
     while True:
         try:
-            reply = await port.ask_for(asks, now, until, listen=listen)
+            reply = asks.answer
+            if reply is None:
+                reply = await port.ask_for(asks, now, until, listen=listen)
+            else:
+                asks.answer = None
+                if isinstance(reply, Exception):
+                    try:
+                        raise reply
+                    finally:
+                        del reply
             asks.asking = False
             if asks.waits_since:
                 reply = asks.judged(reply)
-            ends = asks.sent_at + asks.terms.valid
             if port.replicas is not None and counts(reply):
-                await confirm(port, asks, ends, give_up_at)
+                await confirm(port, asks, asks.sent_at + asks.terms.valid, give_up_at)
         except (NoReply, ServerError) as trouble:
             asks.asking = isinstance(trouble, NoReply) and trouble.sent  # it may arrive later
             until = max(until, min(began + port.server_timeout, give_up_at, asks.latest))
@@ -164,9 +172,7 @@ async def line_up(
         if (asks.waits_since or port.replicas is not None) and (granted or not listen):
             port.close(asks)
         if granted:
-            return tuple.__new__(
-                Grant, (int(reply), ends, asks.terms.lease)
-            )  # half as long as Grant()
+            return asks.grant_of(reply)
         asks.recalls = reply[3] == RECALLABLE
         asks.seen = HeldBy.of(reply[0], reply[4])
         return await _lined_up(port, asks, reply, give_up_at) if listen else None
@@ -312,7 +318,7 @@ def _request(port: Port, due: Sequence[Due]) -> Call:
         args.append(len(waiters))
         args += [each.terms.entry(each, each.channel) for each in waiters]
         if waiters[0].terms.alive is HEARTBEAT:  # else no place is that of several
-            said = [count for each in waiters if (count := each.count())]
+            said = [count for each in waiters if (count := each.count_waiting())]
             args += [len(said), *said]
     return due[0][1][0].terms.alive, keys, args
 
@@ -369,10 +375,10 @@ async def _leave(port: Port, asks: Attempt) -> None:
 
 async def acquire(
     port: Port,
-    attempt: Attempt,
+    attempt: Hold,
     timeout: float | None,
     *,
-    take: Callable[[Any, Attempt], Awaitable[Any]] | None = None,
+    take: Callable[[Any, Hold], Awaitable[Any]] | None = None,
 ) -> Hold | None:
     """Acquire a lock, register its hold and track its lease; None when it was not granted in time.
 
@@ -380,85 +386,141 @@ async def acquire(
     a slow server time to answer; a timeout of 0 does not. ``take`` is what asks for the lock,
     instead of the port's own.
     """
-    attempt.arrived_at = port.now()
-    attempt.at_once = timeout is not None and timeout <= 0
-    give_up_at = FOR_EVER if timeout is None or timeout < 0 else attempt.arrived_at + timeout
-    # Nothing is granted after its end.
-    attempt.give_up_at = give_up_at if give_up_at < attempt.terms.ends else attempt.terms.ends  # noqa: FURB136 - as in line_up
-    if attempt.terms.deadlock_after is not None:
-        attempt.unit = attempt.who
     try:
-        if events.hooks and attempt.event is None:
-            events.requested(port, attempt, attempt.who, waits=not attempt.at_once)
+        if not attempt.arrived_at:  # else a port has begun it: see ``enter``
+            start(port, attempt, timeout)
         hold = await (port.take(attempt) if take is None else take(port, attempt))
         if attempt.event is not None:
-            tell(port, attempt, hold)
+            tell(port, attempt, granted=hold is not None)
         return hold
     except BaseException as error:
-        # A signal handler may raise anywhere, also after the grant, before a hold has it.
-        attempt.undo(port)
-        if isinstance(error, FencelockError):
-            describe_error(port, error, attempt.keys.name)
-        events.failed(attempt, error)
+        failed(port, attempt, error)
         raise
     finally:
         if attempt.wait is not None:
             left(port, attempt)
 
 
-def tell(port: Port, attempt: Attempt, hold: Hold | None) -> None:
+def start(port: Port, attempt: Hold, timeout: float | None) -> None:
+    """Begin a call, which hooks are notified of; it waits until an instant."""
+    attempt.arrived_at = now = port.now()
+    terms = attempt.terms
+    if timeout is not None:
+        attempt.at_once = timeout <= 0
+        attempt.give_up_at = FOR_EVER if timeout < 0 else now + timeout
+    if attempt.give_up_at > terms.ends:  # noqa: PLR1730 - as in line_up; nothing is granted after its end
+        attempt.give_up_at = terms.ends
+    if events.hooks and attempt.event is None:
+        events.requested(port, attempt, attempt.unit, waits=not attempt.at_once)
+
+
+def enter(port: Port, attempt: Hold) -> None:
+    """Find its place in the client's table: alone, about to ask the server, or in a tenure.
+
+    Neither of one that does not wait, and of the plain form. It is the first half of the usual
+    acquire; the other one is ``answered``, or ``has_turn``. Flows connect the two, and where
+    nothing is in the way, ports.
+    """
+    terms = attempt.terms
+    if terms.plain or attempt.at_once or attempt.under is not None:
+        return
+    if terms.cohort is None or (not terms.linger and is_alone(port, attempt)):
+        attempt.asks = attempt
+    else:
+        join(port, attempt)
+
+
+def answered(port: Port, attempt: Hold, answer: Any) -> bool:
+    """Begin the lease if its first question was granted; else keep the answer for the flow.
+
+    The answer may be an error, or None: it was not asked yet.
+    """
+    if type(answer) is bytes:
+        attempt.asking = False
+        grant = attempt.grant_of(answer)
+        if grant.deadline > port.now() < attempt.terms.ends:
+            begin(port, attempt, grant)
+            if attempt.event is not None:
+                tell(port, attempt, granted=True)
+            return True
+    attempt.answer = answer
+    return False
+
+
+def has_turn(port: Port, attempt: Hold) -> bool:
+    """Begin the turn of a lease that its client kept; False if it is to wait, or to ask."""
+    tenure = attempt.tenure
+    if tenure is None or tenure.front is not attempt or tenure.spare is None:
+        return False
+    spare = tenure.spare
+    if spare.turn.deadline <= port.now():
+        return False
+    begin(port, attempt, spare.turn, spare)
+    if attempt.event is not None:
+        tell(port, attempt, granted=True)
+    return True
+
+
+def failed(port: Port, attempt: Hold, error: BaseException) -> None:
+    """Undo an attempt that raised, and complete its error.
+
+    A signal handler may raise anywhere, also after the grant.
+    """
+    attempt.undo(port)
+    if isinstance(error, FencelockError):
+        describe_error(port, error, attempt.keys.name)
+    events.failed(attempt, error)
+
+
+def tell(port: Port, attempt: Hold, *, granted: bool) -> None:
     """Report how an attempt has ended, which raised nothing."""
     event = attempt.event
     if event is None:
         return
     event.held_by = attempt.held_by
-    if hold is not None:
-        event.granted(hold)
+    if granted:
+        event.granted(attempt)
     elif attempt.at_once or port.now() < attempt.give_up_at:
         event.end(events.REFUSED)
     else:
         event.end(events.TIMED_OUT)
 
 
-def begin(port: Port, attempt: Attempt, grant: Grant, spare: Spare | None = None) -> Hold:
+def begin(port: Port, hold: Hold, grant: Grant, spare: Spare | None = None) -> Hold:
     """Make a grant a registered hold, and track its lease.
 
-    ``spare``: the turn that it was given, if the attempt's own question was not granted. In one
-    section of the mutex the hold is scheduled, marked if it was revoked, and takes the place of its
-    attempt in the client's table; only then other threads see it. Whatever this raises, the attempt
-    has the hold: who undoes the attempt ends it.
+    ``spare``: the turn that it was given, if its own question was not granted. In one section of
+    the mutex the hold is scheduled, marked if it was revoked, and stands in the client's table as
+    one that is held. Whatever this raises, ``undo`` ends what was begun.
 
     Leases of one handle and length that are granted within a sixtieth of it are due together, as
     their renewals would be, and so are the turns of one lease: nearly always it is known when.
     One that ends sooner than the first of them is due by itself.
     """
-    registry, terms, lines = attempt.registry, attempt.terms, port.lines
+    terms, lines = hold.terms, port.lines
     fence, deadline, lease = grant
     deadline = deadline if deadline < terms.ends else terms.ends  # noqa: FURB136 - as above
-    hold = registry.hold_type(port, attempt, fence, deadline, attempt.who)
-    fresh = spare is None or spare.fresh
-    if attempt.asks is not attempt or spare is not None:
-        _take_over(hold, attempt.asks, spare)
+    fresh, asks = spare is None or spare.fresh, hold.asks
+    hold.grant = grant
+    hold.start_lease(port, fence, deadline)
+    if asks is not hold or spare is not None:
+        _take_over(hold, asks, spare)
     now = hold.granted_at
-    if lease < attempt.ttl - ROUNDING_SECONDS:
+    if lease < hold.ttl - ROUNDING_SECONDS:
         hold.short = True  # it was handed over, and is to grow
-    # Most are their own question: the collector need not free them.
-    attempt.hold, attempt.asks, hold.grant = hold, None, grant
     length, end, when, until = terms.due
     if now >= until or length != lease or deadline < end or not hold.steady:
-        when = first_due(hold, lease, port.jitter(), now)
-        terms.due = lease, deadline, when, now + lease / BATCHES
+        when = _newly_due(port, hold, lease)
     with port.mutex:
         port.renewals.young[hold] = when
         if lines.revoked and hold.holder_id in lines.revoked:
             hold.last = True
-        if attempt.tenure is not None:
-            attempt.tenure.begin(hold, grant, fresh=fresh)
-        elif lines.cohorts.get(terms.cohort) is attempt:
-            lines.cohorts[terms.cohort] = hold
+        if hold.tenure is not None:
+            hold.tenure.begin(hold, grant, fresh=fresh)
     if hold.last:
         revoked_before(port, hold)
-    registry.add(hold)
+    if hold.registry is not None:
+        hold.registry.add(hold)
     port.attend(hold, when)
     if terms.linger and fresh and not port.hears:
         port.hear_soon()
@@ -468,14 +530,20 @@ def begin(port: Port, attempt: Attempt, grant: Grant, spare: Spare | None = None
 
 
 def _take_over(hold: Hold, asks: Attempt | None, spare: Spare | None) -> None:
-    """Have a new hold continue what the server knows by the ids of another of its client."""
-    source: Asked | None = asks
+    """Have a new hold go on under the ids by which the server knows its lease."""
     if spare is not None:
-        source, hold.unchanged = spare.source, spare.unchanged
-        hold.turn = 0 if spare.fresh else hold.fence
-    if source is not None:
-        hold.id, hold.holder_id, hold.info = source.id, source.holder_id, source.info
-        hold.owed = source.owed
+        hold.continues(spare.source)
+        hold.unchanged, hold.turn = spare.unchanged, 0 if spare.fresh else hold.fence
+    elif asks is not None:
+        hold.continues(asks)
+
+
+def _newly_due(port: Port, hold: Hold, lease: float) -> float:
+    """Return when a hold is due, and have those of its handle that follow it be due together."""
+    now, deadline = hold.granted_at, hold.deadline
+    when = first_due(hold, lease, port.jitter(), now)
+    hold.terms.due = lease, deadline, when, now + lease / BATCHES
+    return when
 
 
 def revoked_before(port: Port, hold: Hold) -> None:

@@ -1,19 +1,22 @@
-"""One acquisition that is under way: who asks, what went out, what came, what must be undone.
+"""One acquisition, as a question: who asks, what went out, what came, what must be undone.
+
+An acquisition is one object from its question to its end. A thread or task makes a ``Hold``
+(hold.py), which is an ``Attempt``; it is ``held`` from its grant on.
 
 Rules of this file (I9):
 
-- One ladder undoes, ``Attempt.undo``, in the outermost frame: the flows raise, and leave it to
+- One ladder undoes, ``undo``, in the outermost frame: the flows raise, and leave it to
   that. What is out is known by what the attempt has, and each step notes that it is done. So it may
   be called from any stage, and again after an error or an interrupt in the middle.
 
   ==================================  ==========================================================
   what is out                         its step
   ==================================  ==========================================================
-  a hold, before its caller has it    ``Hold.undo``: it retires, and is released in the background
+  a lease                             ``Hold.undo``: it retires, and is released in the background
   a turn that it was given            released in the background
   a question, a place in line         the next waiter of the client continues it; with no next
-                                      one ``drop``: undone after it, on its connection
-  copies on silent connections        ``undo_owed``; where it was granted, when its hold has ended
+                                      one ``withdraw``: undone after it, on its connection
+  copies on silent connections        ``undo_owed``; where it was granted, when its lease has ended
   a place among the client's waiters  ``Tenure.leave``; nothing was sent
   the client's turn                   ``step_down``: the next waiter asks the server
   ==================================  ==========================================================
@@ -29,13 +32,14 @@ from math import inf
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, handoff_deadline
 from fencelock._core.description import HeldBy
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.terms import Asked, Terms
+from fencelock._core.lock.terms import Terms
 from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Seat, Stray
 from fencelock._core.types import Reply
 from fencelock._runtime import process
 from fencelock._runtime.records import NamedTuple
 from fencelock._runtime.typed import TYPE_CHECKING, Any
+from fencelock.lease import BaseLease
 
 if TYPE_CHECKING:
     from fencelock._core.deadlock.unit_waits import UnitWait
@@ -61,33 +65,40 @@ def counting(info: bytes, others: int) -> bytes:
     return info
 
 
-class Attempt(Seat, Asked):
-    """One call of acquire, and its question to the server.
+class Attempt(Seat, BaseLease):
+    """One acquisition: the call of acquire, and its question to the server.
 
-    The first part is the caller's. The second is the question, with its place in the server's line:
-    another attempt of the same tenure may continue it when this one gives up; see tenure.py.
+    ``id`` names it, ``holder_id`` proves the tenure. They are the same except for an explicit
+    owner, whose holder id all its acquisitions share. ``info`` describes the client that asks, for
+    ``show``. ``fence`` is that of the tenure, 0 before it is known; ``turn`` the same of a turn
+    that its client's waiter before passed on, else 0.
+
+    Its question has a place in the server's line: another attempt of the same tenure may continue
+    it when this one gives up; see tenure.py.
 
     What each pair reads or sets has a slot, which is read in a fourth of the time. Most attempts
     never wait: what only those need is of the class until it is set.
     """
 
     __slots__ = (
-        *("arrived_at", "asking", "asks", "at_once", "began", "channel", "connection", "event"),
-        *("give_up_at", "hold", "holder_id", "id", "info", "key", "keys", "latest", "origin"),
-        *("owed", "registry", "sent_at", "tenure", "terms", "topic", "tries", "ttl", "under"),
-        *("undo_connection", "unit", "wait", "waits_since", "who"),
+        *("arrived_at", "asking", "asks", "began", "channel", "connection", "give_up_at"),
+        *("grant", "held", "holder_id", "id", "info", "origin", "owed", "registry", "sent_at"),
+        *("tenure", "terms", "turn", "unit"),
     )
 
     news: bool  # of its seat, which type checkers want to see again where it is set
 
     # -- the call -----------------------------------------------------------------------------
-    registry: Registry  # where its hold is kept
-    whole: QuorumAttempt | None = None  # of a quorum: the attempts at its nodes, which undo it
+    at_once: bool = False  # it does not wait
+    event: Acquisition | None = None  # what hooks know of it; see events.py
+    wait: UnitWait | None = None  # that of its thread or task, which can be part of a deadlock
+    under: Hold | None = None  # it is granted at once while this one lasts, or never
+    votes: QuorumAttempt | None = None  # of a quorum: the attempts at its nodes, which undo it
     held_by: tuple[HeldBy, ...] = ()  # who had it in the first answer, and in the last
 
     # -- the question -------------------------------------------------------------------------
-    fence: int = 0  # of no tenure yet
-    turn: int = 0  # no turn of another waiter
+    waits_since: float = 0.0  # since when one of this client waits for what this asks for
+    latest: float = inf  # no first answer is waited for longer
     began_at: float = 0.0  # since when it asks, if not since it arrived
     asked_at: float = 0.0  # local instant before the last request that put it in line
     answered_us: int = 0  # the server's time in that answer
@@ -98,55 +109,71 @@ class Attempt(Seat, Asked):
     placed: bool = False  # it is in line, as far as is known: it need not ask
     counted: int = 1  # how many its last heartbeat said that wait for its place
     driver: Attempt | None = None  # the attempt that continues it, and undoes it if need be
-    releases: Asked | None = None  # whose tenure ends with its request; see turns.py
+    releases: Attempt | None = None  # whose tenure ends with its request; see turns.py
     verdict: Any = None  # the answer about ``releases``
+    answer: Any = None  # what came of its first question, if that was asked before the flow began
     outlasts: bool = True  # in line it retries until it gives up, not only for ``server_timeout``
     recalls: bool = False  # a lease was recalled that may be idle
     eager: bool = False  # most locks are free, and a channel may cost a command
     refused: bool = False  # that lease is in use: a try ends
-    grant: Grant | None = None
     pushed: tuple[int, int, int] | None = None  # fence, granted us, lease ms
+    _own_info: bytes = b""  # its own description, once ``info`` is that of another's question
 
     def __init__(
-        self, terms: Terms, own_id: bytes, info: bytes = b"{}", owner: bytes | None = None
+        self,
+        terms: Terms,
+        own_id: bytes,
+        info: bytes = b"{}",
+        owner: bytes | None = None,
+        *,
+        registry: Registry | None = None,
+        unit: Any = None,
     ) -> None:
         self.terms: Terms = terms
-        self.keys: LockKeys = terms.keys
-        self.key: bytes = self.keys.lock
         self.id: bytes = own_id
         self.holder_id: bytes = owner or own_id
         self.info: bytes = info
-        self.ttl: float = terms.ttl
+        self.ttl = terms.ttl
+        self.fence = 0
+        self.turn: int = 0  # no turn of another waiter
+        self.held: bool = False  # it was granted: it is a lease
         # The call.
-        self.who: object = None  # the thread or task that acquires
+        self.registry: Registry | None = registry  # where it is kept while it is held
+        self.unit: Any = unit  # the thread or task that acquires
         self.arrived_at: float = 0.0
         self.give_up_at: float = inf
-        self.at_once: bool = False  # it does not wait
-        self.event: Acquisition | None = None  # what hooks know of it; see events.py
-        self.unit: Any = None  # ``who``, if it can be part of a deadlock; and its wait
-        self.wait: UnitWait | None = None
         self.tenure: Tenure | None = None  # of its client, once others wait; see tenure.py
         self.asks: Attempt | None = None  # its question, or one that it continues, until it is over
-        self.hold: Hold | None = None  # that it was granted
-        self.under: Hold | None = None  # it is granted at once while this one lasts, or never
         # The question, and what of its seat each pair looks at.
         self.connection: Any = None
         self.origin: Any = None
-        self.undo_connection: object = None
         self.channel: bytes = b""
-        self.topic: bytes = terms.topic
         self.owed: tuple[Stray, ...] = ()
-        self.tries: int = 0
+        self.grant: Grant | None = None
         self.began: bool = False
         self.asking: bool = False  # its request is under way
-        self.sent_at: float = 0.0  # local instant before its last request
-        self.waits_since: float = 0.0  # since when one of this client waits for what this asks for
-        self.latest: float = inf  # no first answer is waited for longer
+
+    sent_at: float  # local instant before its last request
+
+    @property
+    def keys(self) -> LockKeys:  # type: ignore[override]  # of a seat it may change
+        """Return the keys of the lock."""
+        return self.terms.keys
+
+    @property
+    def key(self) -> bytes:  # type: ignore[override]  # as above
+        """Return the key of the lock."""
+        return self.terms.keys.lock
+
+    @property
+    def topic(self) -> bytes:  # type: ignore[override]  # as above
+        """Return another program's channel that tells of releases."""
+        return self.terms.topic
 
     @property
     def own_info(self) -> bytes:
         """Return the description of its own thread or task."""
-        return self.info
+        return self._own_info or self.info
 
     def anew(self, own_id: bytes, others: int = 0) -> Attempt:
         """Return a question with another id, for this attempt and ``others`` of its cohort."""
@@ -154,7 +181,7 @@ class Attempt(Seat, Asked):
 
     def rename(self, own_id: bytes = b"") -> None:
         """Continue with another id, once the old one was given up."""
-        self.id = own_id or self.id + b"'"
+        self.id = own_id or self.terms.renamed(self.id)
         self.holder_id = self.holder_id if self.terms.owned else self.id
         self.began, self.undo_connection, self.abandoned = False, None, False
 
@@ -172,8 +199,10 @@ class Attempt(Seat, Asked):
 
     def question(self, now: float) -> bytes:
         """Return its packed question, which goes out now: from here on there is an undo to send."""
-        self.began, self.undo_connection = True, None  # as ``begin``
-        self.asking, self.sent_at, terms = True, now, self.terms
+        self.began = self.asking = True
+        self.sent_at, terms = now, self.terms
+        if self.undo_connection is not None:
+            self.undo_connection = None  # as ``begin``
         if terms.ends < inf:
             terms = self.lasting(now)
         if self.waits_since:  # for others of its client; see turns.py
@@ -189,7 +218,7 @@ class Attempt(Seat, Asked):
         if holder is not None:
             self.held_by = *self.held_by[:1], holder
 
-    def count(self) -> bytes:
+    def count_waiting(self) -> bytes:
         """Return how many of its client wait for its place, for people; nothing for one alone."""
         tenure = (self.driver or self).tenure
         before, self.counted = self.counted, 1 + (0 if tenure is None else len(tenure.waiting))
@@ -223,6 +252,12 @@ class Attempt(Seat, Asked):
             self.grant = Grant(fence, deadline, lease)
         return self.grant
 
+    def grant_of(self, reply: bytes) -> Grant:
+        """Return the grant that an answer to its last request is."""
+        terms = self.terms
+        grant = int(reply), self.sent_at + terms.valid, terms.lease
+        return tuple.__new__(Grant, grant)  # half as long as Grant()
+
     def judged(self, reply: Reply) -> Reply:
         """Note the first answer about the tenure that ends; return that about this question."""
         verdict, answer = reply
@@ -237,20 +272,15 @@ class Attempt(Seat, Asked):
     # -- its undo -----------------------------------------------------------------------------
 
     def undo(self, port: Port) -> None:
-        """Undo whatever it has: its lease, its turn, its question, its place among waiters.
+        """Undo whatever it has: its turn, its question, its place among waiters; see ``Hold``, too.
 
         In a child that was forked meanwhile there is nothing to undo: it is the parent's.
         """
         if self.terms.generation != process.number():
             return
-        hold, tenure = self.hold, self.tenure
-        if hold is not None:
-            self.asks = None
-            self.registry.remove(hold)
-            hold.undo(port)
-            self.hold = None  # not before: a second call releases it again, which does no harm
-        if self.whole is not None:
-            self.whole.leave()
+        tenure = self.tenure
+        if self.votes is not None:
+            self.votes.leave()
         if tenure is not None and not tenure.leave(port, self):  # it is the front
             if tenure.spare is not None:
                 port.run_in_background(*tenure.spare.release)
@@ -258,11 +288,11 @@ class Attempt(Seat, Asked):
                 self.asks = tenure.asks
         asks = self.asks
         if asks is not None and not self.leaves(port, asks):
-            asks.drop(port)
+            asks.withdraw(port)
         self.asks = None
         self.step_down(port)
-        if self.whole is not None:
-            self.whole.succeed()
+        if self.votes is not None:
+            self.votes.succeed()
 
     def leaves(self, port: Port, asks: Attempt) -> bool:
         """Leave a question to the next waiter of this client; False when there is none."""
@@ -271,7 +301,7 @@ class Attempt(Seat, Asked):
             return False
         return tenure.succeed(port, self, asks, keeps=True)
 
-    def drop(self, port: Port) -> None:
+    def withdraw(self, port: Port) -> None:
         """Undo a question that no waiter continues, with all its requests, and unseat it."""
         self.abandoned = True
         self._abandon(port)
@@ -302,3 +332,27 @@ class Attempt(Seat, Asked):
             port.lines.give_up(self)
         port.run_in_background(*self.terms.abandon(self, self.channel), self.path)
         self.began = False
+
+    def step_down(self, port: Port) -> None:
+        """Make the next waiter of its client the front, if this is it; see tenure.py."""
+        with port.mutex:
+            tenure, cohorts, key = self.tenure, port.lines.cohorts, self.terms.cohort
+            if tenure is None and cohorts.get(key) is self:  # it was alone
+                del cohorts[key]
+        if tenure is not None:
+            tenure.succeed(port, self)
+
+    def undo_owed(self, port: Port) -> None:
+        """Undo what may still come of its requests, once it has ended in any way.
+
+        If a silent connection may still deliver one, its grant or place in line is undone after it.
+        If the connection broke, a grant is released as soon as the client is notified of it.
+        """
+        strays, self.owed = self.owed, ()
+        if strays:
+            with port.mutex:
+                port.lines.give_up(self)
+        for stray in strays:
+            if stray.undo_connection is not None:
+                undo = self.terms.abandon(self, stray.channel)
+                port.run_in_background(*undo, stray.undo_connection)

@@ -1,4 +1,4 @@
-"""One granted acquisition of one lock: the lease, and all that the flows know of it.
+"""One acquisition of one lock, once it was granted: the lease, and all that the flows know of it.
 
 Rules of this file (I2, I8):
 
@@ -25,8 +25,7 @@ from fencelock._core.deadlines import (
     validity,
 )
 from fencelock._core.description import HeldBy
-from fencelock._core.lock.terms import Asked, Terms
-from fencelock._core.seat import Stray
+from fencelock._core.lock.attempt import Attempt
 from fencelock._runtime import process
 from fencelock._runtime.records import NamedTuple
 from fencelock._runtime.typed import TYPE_CHECKING, Any, Protocol
@@ -34,9 +33,7 @@ from fencelock.errors import LeaseLost, NotHeld
 from fencelock.lease import BaseLease, fence_of
 
 if TYPE_CHECKING:
-    from fencelock._core.lock.attempt import Grant
     from fencelock._core.lock.renewal_schedule import Bucket
-    from fencelock._core.lock.tenure import Tenure
     from fencelock._core.port import Port
     from fencelock._core.quorum.lease import Majority
 
@@ -97,27 +94,16 @@ class Registry(Protocol):
         """Return False if a hold was removed: another thread or task releases it."""
 
 
-class Hold(Asked, BaseLease):
-    """A granted acquisition. Users know it as its lease: they see what ``BaseLease`` names."""
+class Hold(Attempt):
+    """An acquisition by a thread or task, from its question to its end.
 
-    # By which the server knows it: see ``Asked``; and the description of its own thread or task.
-    id: bytes
-    holder_id: bytes
-    info: bytes
-    own_info: bytes
-    owed: tuple[Stray, ...]
-    turn: int
-    grant: Grant  # of one that is alone: a tenure that others need begins with it
-    kind: int
-    steady: float
+    Once it is ``held`` users know it as their lease: they see what ``BaseLease`` names.
+    """
 
-    # What most leases never have is of the class until it is set: with very many leases, and for
-    # each pair, every slot that is filled costs.
     __slots__ = (
-        *("__dict__", "__weakref__", "_generation", "bound", "bucket", "clock"),
-        *("deadline", "frame", "grant", "granted_at", "holder_id", "id", "info", "kind"),
-        *("open", "owed", "own_info", "parts", "passes", "port", "released", "renewals"),
-        *("reported", "server", "steady", "tenure", "terms", "turn", "unchanged", "unit"),
+        *("bound", "bucket", "clock", "deadline", "frame", "granted_at", "kind", "open", "parts"),
+        *("passes", "port", "released", "renewals", "reported", "server", "steady"),
+        "unchanged",
     )
 
     loss: Loss | None = None
@@ -136,31 +122,20 @@ class Hold(Asked, BaseLease):
     trouble: Exception | None = None  # why the last renewal failed
     notified: bool = False  # the holder is notified of a loss (I8: once)
 
-    def __init__(
-        self,
-        port: Port,
-        asked: Asked,
-        fence: int,
-        deadline: float,
-        unit: object = None,
+    def start_lease(
+        self, port: Port, fence: int, deadline: float, parts: Majority | tuple[()] = ()
     ) -> None:
-        self.terms: Terms = asked.terms
-        self.name: str = self.terms.keys.name
-        self.fence: int = fence
-        self.ttl: float = asked.ttl
+        """Begin the lease that it was granted; see ``acquire.begin``."""
+        self.fence = fence
         self.deadline: float = deadline
-        self.id, self.holder_id, self.info = asked.id, asked.holder_id, asked.info
-        self.own_info, self.owed, self.turn = asked.info, asked.owed, 0
         self.port: Port | None = port  # that renews it; None once it was given back
         self.server: str = port.label  # as a person calls it
         self.clock: Callable[[], float] = (now := port.now)
         self.granted_at: float = now()
         self.released: bool = False  # it is given back, or is being given back
-        self.parts: Majority | tuple[()] = ()  # of a quorum's: the holds of its nodes
-        self.tenure: Tenure | None = None  # whose turn it is, once others of its client wait
+        self.parts: Majority | tuple[()] = parts  # of a quorum's: the holds of its nodes
         self.passes: bool = False  # the turn is passed on to the next of its cohort
-        self.unit: Any = unit  # the thread id or task that acquired it
-        self.bound: bool = False  # only that thread or task can release it
+        self.bound: bool = False  # only the thread or task that acquired it can release it
         self.frame: object = None  # of the ``with`` that holds it; see body.py of the handles
         self.unchanged: bool = False  # see ``BaseLease.unchanged``
         self.open: bool = True  # False once released or given up: never renewed again (I11)
@@ -169,10 +144,22 @@ class Hold(Asked, BaseLease):
         self.reported: list[events.Acquisition] | None = None
         self.bucket: Bucket | None = None  # where the renewal schedule keeps it
         # Those of its form: with very many leases each object that a renewal looks at costs.
-        self.kind, self.steady = self.terms.batch, self.terms.steady
-        self._generation: int = process.mark[0] or -1  # -1: of a copy in the middle of an acquire
+        self.kind: int = self.terms.batch
+        self.steady: float = self.terms.steady
+        self.asks, self.held = None, True  # last: it is a lease from here on
+
+    def continues(self, source: Attempt) -> None:
+        """Go on under the ids of another of its client, by which the server knows its lease."""
+        self._own_info = self.own_info
+        self.id, self.holder_id, self.info = source.id, source.holder_id, source.info
+        self.owed = source.owed
 
     # -- what users see; ``BaseLease`` documents it -------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """Return the lock's name, without the prefix."""
+        return self.terms.keys.name
 
     @property
     def holder(self) -> str:
@@ -184,7 +171,7 @@ class Hold(Asked, BaseLease):
         """Return True if the lease can no longer be proved, and note the loss."""
         if self.loss is not None:
             return True
-        if self._generation != process.mark[0]:
+        if self.terms.generation != process.mark[0]:
             process.number()  # the copy may not be noticed yet
             self.lose("forked", self.clock())
             return True
@@ -210,12 +197,16 @@ class Hold(Asked, BaseLease):
         text = f"the lease of {self.name!r} was released"
         return NotHeld(text, name=self.name, server=self.server)
 
-    def has_it(self, now: float) -> HeldBy:
-        """Return who has the lock: this one."""
+    def has_it(self, now: float) -> HeldBy | None:
+        """Return who has the lock: this one once it is held, else who the server said last."""
+        if not self.held:
+            return Attempt.has_it(self, now)
         return HeldBy(self.own_info, fence_of(self), max(0.0, now - self.granted_at))
 
     def __repr__(self) -> str:
         """Show the state, the name and the fence."""
+        if not self.held:
+            return f"<asked {type(self).__name__} of {self.name!r}>"
         state = "lost" if self.lost else "released" if self.released else "held"
         return f"<{state} {type(self).__name__} of {self.name!r} fence={fence_of(self)}>"
 
@@ -245,14 +236,14 @@ class Hold(Asked, BaseLease):
     @property
     def forked(self) -> bool:
         """Return True if this is a parent's lease, seen in its child: not ours to touch."""
-        return self._generation != process.mark[0]
+        return self.terms.generation != process.mark[0]
 
     @property
     def closed(self) -> bool:
         """Return True if it was lost because its client was closed, which did all that it could."""
         return self.loss is not None and self.loss.reason == "closed"
 
-    def held_by(self) -> Port:
+    def renewing_port(self) -> Port:
         """Return the port that renews it; raise as ``check``."""
         port = self.port  # read first: a release drops it
         self.check()
@@ -339,10 +330,19 @@ class Hold(Asked, BaseLease):
 
     # -- its undo; see attempt.py -------------------------------------------------------------
 
-    def undo(
+    def undo(self, port: Port) -> None:
+        """Undo whatever it has: its lease, and all that ``Attempt.undo`` undoes."""
+        if self.held and not self.forked:
+            if self.registry is not None:
+                self.registry.remove(self)
+            self.release_in_background(port)
+            self.held = False  # not before: a second call releases it again, which does no harm
+        Attempt.undo(self, port)  # a test may run another body here, which has no ``super``
+
+    def release_in_background(
         self, port: Port, undo_connection: object = None, error: BaseException | None = None
     ) -> None:
-        """Release it in the background, after what that connection carries, if any.
+        """Release it after what that connection carries, if any; ``error`` is that of a release.
 
         It proves nothing from here on. Nothing is done to a parent's in its child.
         """

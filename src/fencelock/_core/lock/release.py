@@ -13,7 +13,7 @@ Rules of this file:
   of locks taken one inside the other, the inner one. It ends at an instant, whatever the servers do
   (I13). What no server confirmed by then is named in the log, and ends by its ttl.
 - A repeated request may still arrive on its first connection. Whatever ends the hold undoes that,
-  too (``Asked.undo_owed``), after the release: the undo takes whatever the id has.
+  too (``undo_owed``), after the release: the undo takes whatever the id has.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from collections.abc import Callable, Sequence
 from fencelock._core import events
 from fencelock._core.deadlines import retry_delay
 from fencelock._core.error_messages import describe_error, describes_errors
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, lose
-from fencelock._core.lock.terms import SHARES, Asked, milliseconds
+from fencelock._core.lock.terms import SHARES, milliseconds
 from fencelock._core.port import Port
 from fencelock._core.retry import ask, command, passes
 from fencelock._core.seat import Seat
@@ -55,36 +56,67 @@ async def release(port: Port, hold: Hold) -> int:
     return await take_and_release(port, lambda taken: taken.append(hold))
 
 
-async def take_and_release(port: Port, take: Take, *of: object) -> int:
+def end_lease(port: Port, hold: Hold) -> bytes:
+    """End a lease here, and return the packed request that releases it; LeaseLost if it was lost.
+
+    The first half of the usual release: an answer of 1 is all that the other half asks for.
+    """
+    lost = hold.lost
+    hold.retire(port)
+    tenure = hold.tenure  # read now: others may have come meanwhile
+    if tenure is not None and tenure.front is hold:
+        tenure.succeed(port, hold)
+    if lost:
+        if not (hold.forked or hold.closed):  # the server may still hold our key: release it
+            port.run_in_background(*hold.terms.release(hold))
+        raise hold.lost_error()
+    return hold.terms.packed_release(hold)
+
+
+async def take_and_release(
+    port: Port, take: Take, *of: object, taken: list[Hold] | None = None, reply: Reply = None
+) -> int:
     """Release the hold that ``take`` takes out, and return how many an explicit owner has left.
 
     ``take`` is called with ``of``, and then the list. Raises what ``take`` raises, LeaseLost when
     the lease had ended before, and OutcomeUnknown or ServerUnreachable when no answer came: then,
     as after a cancellation, the release is repeated in the background, and the lease expires at the
-    latest.
+    latest. ``taken`` is what was taken out before, with what its release was answered.
     """
-    taken: list[Hold] = []
-    log = Seat()
+    taken, log = [] if taken is None else taken, Seat()
     try:
-        take(*of, taken)
-        left = await port.give_back(taken[0], log)
+        if not taken:
+            take(*of, taken)
+        left = await port.give_back(taken[0], log, reply)
     except BaseException as error:
-        for hold in taken:
-            if isinstance(error, FencelockError):
-                describe_error(port, error, hold.terms.keys.name)
-            if settled(error):
-                events.end_hold(hold, error)
-            else:
-                hold.undo(port, log.undo_connection, error)
+        not_released(port, taken, error, log.undo_connection)
         raise
-    else:
-        return left
-    finally:
-        for hold in taken:
-            if hold.owed or hold.parts:
-                port.clean_up(hold)
-            if hold.reported:  # each release comes here: without a hook not even a call
-                events.end_hold(hold)
+    finish(port, taken)
+    return left
+
+
+def finish(port: Port, taken: list[Hold]) -> None:
+    """Finish what a release has ended; nothing of it is left to do then."""
+    for hold in taken:
+        if hold.owed or hold.parts:
+            port.clean_up(hold)
+        if hold.reported:  # each release comes here: without a hook not even a call
+            events.end_hold(hold)
+    taken.clear()
+
+
+def not_released(
+    port: Port, taken: list[Hold], error: BaseException, undo_connection: object = None
+) -> None:
+    """Release in the background what a release that raised has not, and complete its error."""
+    for hold in taken:
+        if isinstance(error, FencelockError):
+            describe_error(port, error, hold.terms.keys.name)
+        if settled(error):
+            events.end_hold(hold, error)
+        else:
+            hold.release_in_background(port, undo_connection, error)
+    finish(port, taken)
 
 
 def settled(error: BaseException) -> bool:
@@ -99,7 +131,7 @@ def settled(error: BaseException) -> bool:
 
 
 @describes_errors
-async def release_for_owner(port: Port, one: Asked) -> int | None:
+async def release_for_owner(port: Port, one: Attempt) -> int | None:
     """Release one hold of an explicit owner, whichever handle acquired it.
 
     If it has a fence, only a hold of that tenure is released.

@@ -172,7 +172,9 @@ class RenewalSchedule:
         if isinstance(found, dict):
             return tuple(found)
         hold = getattr(found, "front", found)  # of a lease that may be kept, if it is in use
-        return (hold,) if isinstance(hold, Hold) and hold.holder_id == holder else ()
+        if isinstance(hold, Hold) and hold.held and hold.holder_id == holder:
+            return (hold,)
+        return ()
 
     def _know(self, hold: Hold) -> None:
         """Find a hold by its holder id from now on."""

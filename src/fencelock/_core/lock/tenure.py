@@ -10,15 +10,14 @@ Rules of this file (I1, I3, I5, I8, I9):
   state    front        asks    spare   what goes on
   ======== ============ ======= ======= ==========================================================
   free     None         None    None    it is in no table
-  asked    a waiter     any     None    the front asks the server for all
-  passed   a waiter     any     a lease a turn was given to the front, which has not begun it
-  held     a hold       None    None    the turn lasts
+  asked    asks         any     None    the front asks the server for all
+  passed   asks         any     a lease a turn was given to the front, which has not begun it
+  held     is held      None    None    the turn lasts
   kept     None         None    a lease the lease is not in use
   ======== ============ ======= ======= ==========================================================
 
-- Most are alone, and need none of this: they stand in the client's table themselves, first the
-  attempt, then its hold. The first other that comes makes the tenure, in ``join``. Those whose
-  lease may be kept have it at once.
+- Most are alone, and need none of this: they stand in the client's table themselves. The first
+  other that comes makes the tenure, in ``join``. Those whose lease may be kept have it at once.
 - The front changes under the port's mutex, in one assignment, after ``asks`` and ``spare``. So
   whatever interrupts a thread, the front is still its own, and it must give it up, or the next's.
 - A turn is passed on only within the cohort's bound, only while the lease proves what the next
@@ -28,8 +27,8 @@ Rules of this file (I1, I3, I5, I8, I9):
 - What ends a lease at the server, a revocation or a refusal, marks its hold in the section that
   reads it (``Hold.last``), and one that is marked is neither passed on nor kept. A revocation that
   finds no hold is remembered, and marks the next one of its id in the section that schedules it.
-- A hold becomes the front in the section that schedules it, before any other thread can see it: so
-  none that was released or revoked before becomes the front.
+- A turn begins in the section that schedules its hold: so none that was released or revoked before
+  is passed on or kept.
 - Each turn has the next fence. The server leaves room for ``FENCE_ROOM`` of them.
 - A waiter that gives up has nothing to undo, unless it is the front. The front leaves its question
   to the next waiter.
@@ -59,7 +58,7 @@ from fencelock._core import events
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.terms import TRIES, Asked, Terms
+from fencelock._core.lock.terms import TRIES, Terms
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.port import Port
 from fencelock._core.seat import Stray
@@ -78,13 +77,13 @@ FIXED_PART = 0.9
 KEPT_PART = 0.25
 
 
-NO_ONE: deque[Attempt] = deque()  # nothing is added to it
+NO_ONE: deque[Hold] = deque()  # nothing is added to it
 
 
 class Spare(NamedTuple):
     """A granted lease that no hold has: the front's turn, or a lease that is kept."""
 
-    source: Asked  # by whose ids the server knows it
+    source: Attempt  # by whose ids the server knows it
     turn: Grant  # the next one
     fresh: bool = False  # the server granted it just now: its bound begins
     unchanged: bool = True  # no other client was granted the lock since the turn before
@@ -119,17 +118,17 @@ class Tenure:
         self.terms: Terms = terms
         self.linger: float = terms.linger
         self.bound: Cohort = terms.options.cohort  # type: ignore[assignment]  # else no ``cohort``
-        self.front: Attempt | Hold | None = None
+        self.front: Hold | None = None
         self.asks: Attempt | None = None  # None also while the front's own waiter asks
         self.spare: Spare | None = None
-        self.waiting: deque[Attempt] = NO_ONE
+        self.waiting: deque[Hold] = NO_ONE
 
     @classmethod
-    def of(cls, lines: Lines, front: Attempt | Hold) -> Tenure:
+    def of(cls, lines: Lines, front: Hold) -> Tenure:
         """Return the tenure of one that was alone until now; call under the mutex."""
         tenure = cls(lines, front.terms)
         tenure.front = front
-        if isinstance(front, Hold):
+        if front.held and front.grant is not None:
             tenure.turns, tenure.ends, tenure.lease = 1, front.grant.deadline, front.grant.lease
         front.tenure = tenure
         return tenure
@@ -141,7 +140,7 @@ class Tenure:
 
     # -- who comes and goes -------------------------------------------------------------------
 
-    def join(self, port: Port, attempt: Attempt) -> Spare | None:
+    def join(self, port: Port, attempt: Hold) -> Spare | None:
         """Add an attempt; with a kept lease it is the front: return one that came too late.
 
         Call it under the mutex.
@@ -167,14 +166,14 @@ class Tenure:
             if self.front is attempt:
                 return False
             if attempt in self.waiting:
-                self.waiting.remove(attempt)
+                self.waiting.remove(attempt)  # type: ignore[arg-type]  # as it is in there
                 self._note_empty()
             return True
 
     def succeed(
         self,
         port: Wire,
-        giver: Attempt | Hold,
+        giver: Attempt,
         asks: Attempt | None = None,
         spare: Spare | None = None,
         *,
@@ -197,17 +196,17 @@ class Tenure:
                 if asks is not None:
                     asks.driver = heir
                 self.front = heir
-            if isinstance(self.front, Attempt):
+            if self.front is not None and not self.front.held:
                 self._notify(port, self.front)
             done = asks is None or self._delivered(asks, giver)
         return done
 
     @staticmethod
-    def _delivered(asks: Attempt, giver: Attempt | Hold) -> bool:
+    def _delivered(asks: Attempt, giver: Attempt) -> bool:
         """Return True if a question was given to another waiter, which undoes it if need be."""
         return asks.driver is not None and asks.driver is not giver
 
-    def _heir(self) -> Attempt:
+    def _heir(self) -> Hold:
         """Return the waiter that comes next: the first that came."""
         return self.waiting[0]
 
@@ -216,7 +215,7 @@ class Tenure:
         front, self.front, self.asks, self.spare = self.front, None, None, None
         if self.linger:
             self._lines.holders.pop(self.holder, None)
-            if isinstance(front, Hold) and front.bucket is not None:  # its handle is gone: it ends
+            if front is not None and front.held and front.bucket is not None:  # its handle is gone
                 self._lines.holders[self.holder] = front
         lines, key = self._lines, self.terms.cohort
         stands = lines.cohorts.get(key)
@@ -239,13 +238,13 @@ class Tenure:
 
     # -- turns --------------------------------------------------------------------------------
 
-    def turn(self) -> tuple[Attempt | Hold, float] | None:
+    def turn(self) -> tuple[Hold, float] | None:
         """Return whose turn it is, and since when; None while the front asks the server.
 
         A turn that was given and has not begun is one from ``inf`` on.
         """
         front = self.front
-        if isinstance(front, Hold):
+        if front is not None and front.held:
             return front, front.granted_at
         return None if front is None or self.spare is None else (front, inf)
 
@@ -264,7 +263,6 @@ class Tenure:
                 lines.holders[self.holder] = self
                 self.recalled = lines.recalls.came_before(self.holder)
                 self.may_grow = False
-        hold.tenure = self
         self.front = hold
         if self.asks is not None or self.spare is not None:
             self.asks = self.spare = None
@@ -382,7 +380,7 @@ class Tenure:
         self.watched = True
         port.renewals.watch(self, when)
 
-    def take_kept(self, port: Port, attempt: Attempt) -> bool:
+    def take_kept(self, port: Port, attempt: Hold) -> bool:
         """Make a waiter the front, with a turn of a kept lease; False when that proves too little.
 
         Call it under the mutex, while there is no front.
@@ -424,7 +422,14 @@ def next_fence(fence: int) -> int:
     return fence + 1
 
 
-def join(port: Port, attempt: Attempt) -> Tenure:
+def is_alone(port: Port, attempt: Hold) -> bool:
+    """Have an attempt stand in its client's table itself; False if another of its cohort does."""
+    with port.mutex:
+        stands = port.lines.cohorts.setdefault(attempt.terms.cohort, attempt)
+    return stands is attempt
+
+
+def join(port: Port, attempt: Hold) -> Tenure:
     """Add an attempt to its client's tenure; without a front, it becomes the front."""
     tenures, key = port.lines.cohorts, attempt.terms.cohort
     with port.mutex:
@@ -442,7 +447,7 @@ def join(port: Port, attempt: Attempt) -> Tenure:
     return tenure
 
 
-def try_kept(port: Port, attempt: Attempt) -> Tenure | None:
+def try_kept(port: Port, attempt: Hold) -> Tenure | None:
     """Make a try the front of its client's tenure if a lease is kept; None when none is."""
     with port.mutex:
         tenure = port.lines.cohorts.get(attempt.terms.cohort)
@@ -456,7 +461,7 @@ def try_kept(port: Port, attempt: Attempt) -> Tenure | None:
     return None
 
 
-def found(port: Port, attempt: Attempt) -> None:
+def found(port: Port, attempt: Hold) -> None:
     """Make a try that was granted the front of a tenure if there is none: its lease may be kept."""
     tenures = port.lines.cohorts
     with port.mutex:
@@ -468,6 +473,16 @@ def tenure_of(port: Port, holder: bytes) -> Tenure | None:
     """Return the tenure of a lease that may be kept; call under the mutex."""
     found = port.lines.holders.get(holder)
     return found if isinstance(found, Tenure) else None
+
+
+def passed(port: Port, hold: Hold) -> bool:
+    """Pass the turn of a hold on, or keep its lease; False when it must be released."""
+    tenure = hold.tenure
+    if tenure is None or hold.forked:
+        return False
+    if tenure.waiting and tenure.pass_on(port, hold):
+        return True
+    return tenure.linger > 0 and tenure.keep(port, hold)
 
 
 def revoke(port: Port, holder: bytes, reason: str | None) -> Sequence[Hold]:

@@ -13,7 +13,6 @@ from math import ceil, inf
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.keys import LockKeys
-from fencelock._core.seat import Stray
 from fencelock._core.types import Call
 from fencelock._runtime import process
 from fencelock._runtime.typed import TYPE_CHECKING, Self
@@ -36,8 +35,7 @@ from fencelock.scripts.constants import RECORD_MS
 from fencelock.scripts.layout import words_of, written
 
 if TYPE_CHECKING:
-    from fencelock._core.lock.tenure import Tenure
-    from fencelock._core.port import Port
+    from fencelock._core.lock.attempt import Attempt
 
 # A lease with a fixed end is requested with at least this ttl; after its end it is not granted.
 LEAST_SECONDS = 0.001
@@ -53,54 +51,6 @@ TRIES = b"?"
 # those of what many may have at once (SHARES), those in Redisson's layout (REDISSON), and one each
 # the plain ones.
 LOCKS, OWNED, PLAIN, SHARES, REDISSON = range(5)
-
-
-class Asked:
-    """What was asked for, or granted: an ``Attempt``, or the ``Hold`` that came of it.
-
-    Here are the steps of the ladder that both have; see attempt.py.
-
-    ``id`` names the acquisition, ``holder_id`` proves the tenure. They are the same except for an
-    explicit owner, whose holder id all its acquisitions share. ``info`` describes the client that
-    asks, for ``show``. ``fence`` is that of the tenure, 0 before it is known; ``turn`` the same of
-    a turn that its client's waiter before passed on, else 0.
-    """
-
-    __slots__ = ()
-
-    terms: Terms
-    id: bytes
-    holder_id: bytes
-    info: bytes
-    fence: int
-    turn: int
-    ttl: float
-    owed: tuple[Stray, ...]
-    tenure: Tenure | None
-
-    def step_down(self, port: Port) -> None:
-        """Make the next waiter of its client the front, if this is it; see tenure.py."""
-        with port.mutex:
-            tenure, cohorts, key = self.tenure, port.lines.cohorts, self.terms.cohort
-            if tenure is None and cohorts.get(key) is self:  # it was alone
-                del cohorts[key]
-        if tenure is not None:
-            tenure.succeed(port, self)  # type: ignore[arg-type]  # one of the two
-
-    def undo_owed(self, port: Port) -> None:
-        """Undo what may still come of its requests, once it has ended in any way.
-
-        If a silent connection may still deliver one, its grant or place in line is undone after it.
-        If the connection broke, a grant is released as soon as the client is notified of it.
-        """
-        strays, self.owed = self.owed, ()  # type: ignore[misc]  # each has a slot for it
-        if strays:
-            with port.mutex:
-                port.lines.give_up(self)
-        for stray in strays:
-            if stray.undo_connection is not None:
-                undo = self.terms.abandon(self, stray.channel)
-                port.run_in_background(*undo, stray.undo_connection)
 
 
 class Terms:
@@ -195,6 +145,10 @@ class Terms:
         self._far = handoff_ms, far
         return far
 
+    def renamed(self, own_id: bytes) -> bytes:
+        """Return another id for an acquisition whose old one was given up."""
+        return own_id + b"'"
+
     def lasting(self, now: float) -> Self:
         """Return those of a lease that is requested now: until a fixed end there is less left."""
         if self.ends == inf:
@@ -206,7 +160,7 @@ class Terms:
         left._ttl, left._ttl_ms = _ttl_words(left.ttl), b"%d" % milliseconds(left.ttl)  # noqa: SLF001 - as in far
         return left
 
-    def acquire(self, one: Asked, channel: bytes) -> bytes:
+    def acquire(self, one: Attempt, channel: bytes) -> bytes:
         """Return a call of ``acquire.lua``; the channel is empty for a try."""
         own_id, info, ttl = one.id, one.info, self._ttl
         for_channel, of, lasts, length, parts = self._asked
@@ -229,7 +183,7 @@ class Terms:
         return packed
 
     def acquire_next(
-        self, one: Asked, channel: bytes, before: Asked | None, waited: float
+        self, one: Attempt, channel: bytes, before: Attempt | None, waited: float
     ) -> bytes:
         """Return a call of ``acquire_next.lua``, for one that ``waited`` for its cohort.
 
@@ -242,7 +196,7 @@ class Terms:
         asks = head(ACQUIRE_NEXT, self.keys.all, 9), bulk(one.holder_id), bulk(place), self._ttl
         return b"".join((*asks, *map(bulk, (self.words + one.info, b"", *tenure))))
 
-    def vote(self, one: Asked, ttl: float, fence: int) -> bytes:
+    def vote(self, one: Attempt, ttl: float, fence: int) -> bytes:
         """Return a call of ``quorum_vote.lua``, for a fence that is not below this one."""
         if not self._vote:  # most handles are of no quorum
             self._ttl_ms = b"%d" % milliseconds(self.ttl)  # first: another thread looks at the next
@@ -254,11 +208,11 @@ class Terms:
             len(words) + len(info), words, info, len(least), least,
         )  # fmt: skip
 
-    def entry(self, one: Asked, channel: bytes) -> bytes:
+    def entry(self, one: Attempt, channel: bytes) -> bytes:
         """Return the waiter's entry in the lock's line; see ``_lock.lua``."""
         return b"%b %b %b " % (one.id, one.holder_id, channel) + self.words + one.info
 
-    def abandon(self, one: Asked, channel: bytes = b"") -> Call:
+    def abandon(self, one: Attempt, channel: bytes = b"") -> Call:
         """Return the request that undoes an acquire with this channel."""
         if self.plain:
             return self.release(one)
@@ -267,11 +221,11 @@ class Terms:
         args = (one.id, one.holder_id, owned, entry, self.client_channel)
         return ABANDON, self.keys.grant, args
 
-    def probe(self, one: Asked, holder: bytes, text: bytes) -> Call:  # noqa: ARG002 - shares need it
+    def probe(self, one: Attempt, holder: bytes, text: bytes) -> Call:  # noqa: ARG002 - shares need it
         """Return the request that sends a probe to the clients that hold it; see unit_waits.py."""
         return PROBE, self.keys.renew, (holder, text)
 
-    def release(self, one: Asked, asker: bytes = b"") -> Call:
+    def release(self, one: Attempt, asker: bytes = b"") -> Call:
         """Return the request that releases what was granted, with its fence if known.
 
         ``asker``: the id of another acquisition of the same owner, which was granted it.
@@ -285,7 +239,7 @@ class Terms:
         keys = self.keys.all if self.owned or one.turn else self.keys.derive()
         return RELEASE, keys, (one.holder_id, self.client_channel, *last)
 
-    def packed_release(self, one: Asked) -> bytes:
+    def packed_release(self, one: Attempt) -> bytes:
         """Return the same, packed; that of most from the one before."""
         holder, (length, before, after) = one.holder_id, self._freed
         if length == len(holder) and not one.turn:

@@ -24,12 +24,12 @@ from __future__ import annotations
 from fencelock._core.deadlines import validity
 from fencelock._core.deadlock.unit_waits import entered, error_of, look, own_cycle, waits_for_itself
 from fencelock._core.lock.acknowledge import confirm
-from fencelock._core.lock.acquire import FOR_EVER, begin, line_up, queue, try_once
+from fencelock._core.lock.acquire import FOR_EVER, begin, enter, line_up, queue, try_once
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.long_waits import first_line_at, tell
-from fencelock._core.lock.release import ELSEWHERE, judge, release_for_owner, verdict_of
-from fencelock._core.lock.tenure import Spare, Tenure, found, join, left_behind, try_kept
+from fencelock._core.lock.release import ELSEWHERE, end_lease, judge, release_for_owner, verdict_of
+from fencelock._core.lock.tenure import Spare, Tenure, found, left_behind, passed, try_kept
 from fencelock._core.lock.terms import milliseconds, too_late
 from fencelock._core.port import Port
 from fencelock._core.retry import again, answer_by, ask, command, persist
@@ -39,25 +39,18 @@ from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.scripts import POLL_RENEW
 
 
-async def take(port: Port, attempt: Attempt) -> Hold | None:
+async def take(port: Port, attempt: Hold) -> Hold | None:
     """Acquire a lock of one server, in line unless it is one try or the plain form.
 
     Nearly always no other attempt of this client wants it, and the first question is granted;
     ``queue`` goes on from any other answer.
     """
     terms = attempt.terms
-    if attempt.at_once or attempt.under is not None or terms.plain:
-        return await _try(port, attempt)
-    key, cohorts = terms.cohort, port.lines.cohorts
-    if key is not None:
-        stands: object = None
-        if not terms.linger:
-            with port.mutex:
-                stands = cohorts.setdefault(key, attempt)
-        if stands is not attempt:
-            return await _in_turn(port, attempt, join(port, attempt))
-    attempt.asks = attempt
-    grant = await line_up(port, attempt, attempt.give_up_at, listen=not attempt.topic)
+    if attempt.asks is None and attempt.tenure is None:
+        enter(port, attempt)
+    if attempt.asks is None:
+        return await (_try if attempt.tenure is None else _in_turn)(port, attempt)
+    grant = await line_up(port, attempt, attempt.give_up_at, listen=not terms.topic)
     if grant is None or not grant.deadline > port.now() < terms.ends:
         grant = await queue(port, attempt, grant)
     if grant is None:
@@ -66,7 +59,7 @@ async def take(port: Port, attempt: Attempt) -> Hold | None:
     return begin(port, attempt, grant)
 
 
-async def _try(port: Port, attempt: Attempt) -> Hold | None:
+async def _try(port: Port, attempt: Hold) -> Hold | None:
     """Acquire without a place in line: by a kept lease, or else by one try or the plain form.
 
     The lease of a try may be kept, too.
@@ -76,7 +69,7 @@ async def _try(port: Port, attempt: Attempt) -> Hold | None:
     if may_keep:
         tenure = try_kept(port, attempt)
         if tenure is not None:
-            hold = await _in_turn(port, attempt, tenure)
+            hold = await _in_turn(port, attempt)
             if hold is not None:
                 return hold
         attempt.tenure = None
@@ -155,11 +148,12 @@ async def poll(port: Port, attempt: Attempt) -> Grant | None:
     return None
 
 
-async def _in_turn(port: Port, attempt: Attempt, tenure: Tenure) -> Hold | None:
+async def _in_turn(port: Port, attempt: Hold) -> Hold | None:
     """Wait for the attempt's turn and begin it; None when the time is up or nothing is granted.
 
     A try has a kept lease or none: see ``_try``.
     """
+    tenure: Tenure = attempt.tenure  # type: ignore[assignment]  # it has joined one
     if tenure.front is not attempt:
         if not await _become_front(port, tenure, attempt):
             return None
@@ -198,7 +192,7 @@ def _continued(port: Port, attempt: Attempt, asks: Attempt) -> Attempt:
 
 
 async def _become_front(  # noqa: C901 - one turn of the wait looks at all that may end it
-    port: Port, tenure: Tenure, attempt: Attempt
+    port: Port, tenure: Tenure, attempt: Hold
 ) -> bool:
     """Wait for the cohort; False when the time is up."""
     give_up_at = attempt.give_up_at
@@ -220,7 +214,7 @@ async def _become_front(  # noqa: C901 - one turn of the wait looks at all that 
         if now >= tells_at:
             tells_at = tell(port, attempt, now, front)
         until = min(give_up_at, wait.due, tells_at)
-        if isinstance(front, Hold):
+        if front is not None and front.held:
             if now >= front.deadline:
                 tenure.succeed(port, front)
                 continue
@@ -256,33 +250,33 @@ def _hand_on(port: Port, giver: Hold, asks: Attempt, spare: Spare | None = None)
     tenure = giver.tenure
     if tenure is not None and tenure.succeed(port, giver, asks, spare, keeps=True):
         return
-    asks.drop(port)
+    asks.withdraw(port)
     if tenure is not None:
         tenure.succeed(port, giver)
 
 
-async def give_back(port: Port, hold: Hold, log: Seat) -> int:
-    """Release a hold of one server: to the next of its cohort, or to the line."""
-    tenure: Tenure | None = hold.tenure
-    if tenure is not None and (tenure.waiting or tenure.linger) and not hold.forked:
-        left = await _give_to_next(port, hold, tenure, log)
-        if left is not None:
-            return left
-    terms, lost = hold.terms, hold.lost
-    offered = hold.released  # by a hand-over that is under way: it may have released
-    hold.retire(port)
-    tenure = hold.tenure  # read again: others may have come meanwhile
-    if tenure is not None and tenure.front is hold:
-        tenure.succeed(port, hold)
-    if lost:
-        if not (hold.forked or hold.closed):  # the server may still hold our key: release it
-            port.run_in_background(*hold.terms.release(hold))
-        raise hold.lost_error()
-    packed, until = terms.packed_release(hold), port.now() + port.server_timeout
-    try:
-        reply = await port.run(packed, terms.keys.lock, until)
-    except (NoReply, ServerError) as trouble:
-        await again(port, trouble, until, log)
+async def give_back(port: Port, hold: Hold, log: Seat, reply: Reply = None) -> int:
+    """Release a hold of one server: to the next of its cohort, or to the line.
+
+    ``reply`` is what was answered, or the error, if the request was sent: see ``end_lease``.
+    """
+    offered, until = False, port.now() + port.server_timeout
+    if reply is None:
+        tenure: Tenure | None = hold.tenure
+        if tenure is not None and (tenure.waiting or tenure.linger) and not hold.forked:
+            if passed(port, hold):
+                return 0
+            left = await _ask_for_next(port, hold, tenure, log)
+            if left is not None:
+                return left
+        offered = hold.released  # by a hand-over that is under way: it may have released
+        request = end_lease(port, hold)
+        try:
+            reply = await port.run(request, hold.terms.keys.lock, until)
+        except (NoReply, ServerError) as trouble:
+            reply = trouble
+    if isinstance(reply, (NoReply, ServerError)):
+        await again(port, reply, until, log)
         reply = await ask(port, *hold.terms.release(hold), until, asked=log)
     if reply == 1:
         return 0
@@ -293,15 +287,11 @@ async def give_back(port: Port, hold: Hold, log: Seat) -> int:
     return judge(port, hold, reply, repeated=log.sent or offered)
 
 
-async def _give_to_next(port: Port, hold: Hold, tenure: Tenure, log: Seat) -> int | None:
-    """Pass the turn on, or keep the lease, or have the command that releases ask for the next one.
+async def _ask_for_next(port: Port, hold: Hold, tenure: Tenure, log: Seat) -> int | None:
+    """Have the command that releases ask for the next waiter of this client.
 
     None when the hold is to be released alone.
     """
-    if tenure.waiting and tenure.pass_on(port, hold):
-        return 0
-    if tenure.linger and tenure.keep(port, hold):
-        return 0
     asks = None if hold.lost or hold.terms.topic else tenure.for_next(port, hold)
     if asks is None:
         return None

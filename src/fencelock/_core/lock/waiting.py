@@ -24,7 +24,6 @@ from fencelock._core.deadlines import (
     HEARTBEAT_SECONDS_MAX,
 )
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.terms import Asked
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call
 from fencelock._runtime.typed import TYPE_CHECKING, Any, TypeAlias
@@ -173,7 +172,7 @@ class Lines:
         self.revoked: dict[bytes, str | None] = {}
         self.watches: dict[bytes, Line] = {}  # by the key of a state
         # What of this client holds or wants a lock: one that is alone, or a tenure; see tenure.py.
-        self.cohorts: dict[Hashable, Tenure | Attempt | Hold] = {}
+        self.cohorts: dict[Hashable, Tenure | Hold] = {}
         # What a message is about, by the holder id that it names: a hold, all those of an explicit
         # owner, or the tenure of a lease that may be kept. For new holds see ``held_as``.
         self.holders: dict[bytes, Known] = {}
@@ -219,7 +218,7 @@ class Lines:
             later = min(now + HEARTBEAT_SECONDS, line.proved_at + HEARTBEAT_SECONDS_MAX)
             line.heartbeat_at = max(line.heartbeat_at, later)
 
-    def give_up(self, one: Asked) -> None:
+    def give_up(self, one: Attempt) -> None:
         """Remember what undoes a request that was given up: a frozen server may still grant it."""
         self.gone[one.id] = one.terms.abandon(one)
         _shorten(self.gone)

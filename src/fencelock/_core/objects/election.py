@@ -88,7 +88,7 @@ def announce(port: Port, keys: ElectionKeys) -> None:
 
 def give_up(port: Port, hold: Hold) -> None:
     """Release a lease that was lost here and may still be held on the server; never blocks."""
-    hold.undo(port)
+    hold.release_in_background(port)
 
 
 @describes_errors
@@ -140,7 +140,7 @@ async def _offer(port: Port, hold: Hold, registry: Registry, offer: Call, asked:
         resigned = not registry.keeps(hold)
         if reply is None:  # it may have run
             registry.remove(hold)
-            hold.undo(port)
+            hold.release_in_background(port)
         elif reply[0] == 0:
             _resume(port, hold, registry)
         else:

@@ -31,7 +31,7 @@ from fencelock._core.lock.acquire import FOR_EVER, LEAVING_SECONDS, acquire, beg
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, joined
 from fencelock._core.lock.release import lost_as, settled
-from fencelock._core.lock.terms import LOCKS, Asked, Terms, milliseconds, too_late
+from fencelock._core.lock.terms import LOCKS, Terms, milliseconds, too_late
 from fencelock._core.objects.semaphore_rwlock import lost_nested
 from fencelock._core.port import Port
 from fencelock._core.retry import Together, answer_by, ask, persist
@@ -41,7 +41,7 @@ from fencelock.errors import FencelockError, OutcomeUnknown, ServerError
 from fencelock.scripts import MULTI_ACQUIRE, MULTI_RELEASE
 
 # Makes fresh attempts, one for each lock, in the order of their keys.
-Attempts = Callable[[], Sequence[Attempt]]
+Attempts = Callable[[], Sequence[Hold]]
 APART = "CROSSSLOT"  # the server's answer when the locks lie in several slots
 # A multi that timed out may take this long to leave a line and release its parts: I13 allows 0.1 s.
 DROPPING_SECONDS = 0.09
@@ -64,7 +64,7 @@ async def acquire_all(port: Port, attempts: Attempts, timeout: float | None) -> 
                 group: int | None = None  # that of the first one
                 for attempt in asked:
                     event = events.requested(
-                        port, attempt, attempt.who, waits=not at_once, group=group
+                        port, attempt, attempt.unit, waits=not at_once, group=group
                     )
                     group = event.group
             granted = await _acquire_once(port, asked, seat, timeout, give_up_at)
@@ -85,12 +85,12 @@ async def acquire_all(port: Port, attempts: Attempts, timeout: float | None) -> 
             return None
 
 
-def _held(attempts: Sequence[Attempt]) -> list[Hold]:
+def _held(attempts: Sequence[Hold]) -> list[Hold]:
     """Return the holds of the parts that were granted and not given back."""
-    return [attempt.hold for attempt in attempts if attempt.hold is not None]
+    return [attempt for attempt in attempts if attempt.held]
 
 
-def _undo(port: Port, attempts: Sequence[Attempt], seat: Seat) -> None:
+def _undo(port: Port, attempts: Sequence[Hold], seat: Seat) -> None:
     """Undo what was asked for and granted, the last part first.
 
     Each step notes that it is done, so a second call finishes one that was interrupted. A part
@@ -100,14 +100,15 @@ def _undo(port: Port, attempts: Sequence[Attempt], seat: Seat) -> None:
         port.run_in_background(*_release(attempts), seat.path)
         seat.began = False
     for attempt in reversed(attempts):
-        if attempt.hold is not None:
-            attempt.hold.undo(port)
-            attempt.registry.remove(attempt.hold)
-            attempt.hold = None
+        if attempt.held:
+            attempt.release_in_background(port)
+            if attempt.registry is not None:
+                attempt.registry.remove(attempt)
+            attempt.held = False
 
 
 async def _acquire_once(
-    port: Port, attempts: Sequence[Attempt], seat: Seat, timeout: float | None, give_up_at: float
+    port: Port, attempts: Sequence[Hold], seat: Seat, timeout: float | None, give_up_at: float
 ) -> bool:
     """Acquire all by one script if they are free, else one after the other; report how it ends."""
     at_once, granted = attempts[0].at_once, None
@@ -118,12 +119,12 @@ async def _acquire_once(
     for attempt in attempts:
         attempt.at_once, attempt.give_up_at = at_once, give_up_at  # those of all together
         if attempt.event is not None:
-            tell(port, attempt, attempt.hold)
+            tell(port, attempt, granted=attempt.held)
     return granted
 
 
 async def _together(
-    port: Port, attempts: Sequence[Attempt], seat: Seat, give_up_at: float
+    port: Port, attempts: Sequence[Hold], seat: Seat, give_up_at: float
 ) -> bool | None:
     """Request all at once; None when each may still be free."""
     until, ttl = answer_by(port, port.now(), give_up_at), min(each.ttl for each in attempts)
@@ -160,7 +161,7 @@ async def _together(
     return granted or _refused(attempts, reply)
 
 
-def _refused(attempts: Sequence[Attempt], reply: Reply) -> bool | None:
+def _refused(attempts: Sequence[Hold], reply: Reply) -> bool | None:
     """Note which client holds the lock that is not free; None when each may still be free."""
     number, *whose = reply
     if not whose:
@@ -169,7 +170,7 @@ def _refused(attempts: Sequence[Attempt], reply: Reply) -> bool | None:
     return False
 
 
-async def _in_order(port: Port, attempts: Sequence[Attempt], limit: float | None) -> bool:
+async def _in_order(port: Port, attempts: Sequence[Hold], limit: float | None) -> bool:
     """Acquire one after the other, until the instant ``limit``; below 0: one try each."""
     for attempt in attempts:
         timeout = limit if limit is None or limit < 0 else max(0.0, limit - port.now())
@@ -181,11 +182,12 @@ async def _in_order(port: Port, attempts: Sequence[Attempt], limit: float | None
     return True
 
 
-async def _drop(port: Port, attempts: Sequence[Attempt], give_up_at: float) -> None:
+async def _drop(port: Port, attempts: Sequence[Hold], give_up_at: float) -> None:
     """Release the parts of a multi that was not granted; takes a short time, whatever happens."""
     holds, given, now = _held(attempts), Together[Hold](), port.now()
-    for hold, attempt in zip(holds, attempts, strict=False):
-        attempt.registry.remove(hold)
+    for hold in holds:
+        if hold.registry is not None:
+            hold.registry.remove(hold)
         hold.retire(port)
     _end(holds)
     until = min(now + LEAVING_SECONDS, max(now, give_up_at + DROPPING_SECONDS))
@@ -194,12 +196,12 @@ async def _drop(port: Port, attempts: Sequence[Attempt], give_up_at: float) -> N
             await _give_back(port, holds, given, until)
     except (OutcomeUnknown, ServerError) as error:
         _post_rest(port, holds, given, error)
-    for hold, attempt in zip(holds, attempts, strict=False):
+    for hold in holds:
         hold.undo_owed(port)
-        attempt.hold = None
+        hold.held = False
 
 
-def _request(attempts: Sequence[Attempt]) -> Call:
+def _request(attempts: Sequence[Hold]) -> Call:
     keys, words = list[bytes](), list[bytes | int]()
     for one in attempts:
         keys += one.keys.grant
@@ -207,7 +209,7 @@ def _request(attempts: Sequence[Attempt]) -> Call:
     return MULTI_ACQUIRE, keys, words
 
 
-def _release(parts: Sequence[Asked]) -> Call:
+def _release(parts: Sequence[Attempt]) -> Call:
     keys = [key for part in parts for key in part.terms.keys.all]
     words = (parts[0].terms.client_channel, *[part.holder_id for part in parts])
     return MULTI_RELEASE, keys, words

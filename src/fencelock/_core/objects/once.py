@@ -21,7 +21,6 @@ from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import ONCE_KINDS, LockKeys, derived
 from fencelock._core.lock.acknowledge import confirmed
 from fencelock._core.lock.acquire import FOR_EVER, acquire, begin, queue, try_once
-from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, Registry
 from fencelock._core.lock.release import lost_as, settled
 from fencelock._core.lock.terms import milliseconds
@@ -70,7 +69,7 @@ class OnceKeys(LockKeys):
         self.finish: tuple[bytes, ...] = (*self.all, self.once)
 
 
-async def start(port: Port, attempt: Attempt, timeout: float | None) -> Hold | FinishedOnce | None:
+async def start(port: Port, attempt: Hold, timeout: float | None) -> Hold | FinishedOnce | None:
     """Start the run, or return its result; None when another client runs it and time is up.
 
     ``timeout`` as in ``acquire``. Raises as ``acquire``.
@@ -79,7 +78,7 @@ async def start(port: Port, attempt: Attempt, timeout: float | None) -> Hold | F
     return found  # type: ignore[no-any-return]  # as ``_start`` returned it
 
 
-async def _start(port: Port, attempt: Attempt) -> Hold | FinishedOnce | None:
+async def _start(port: Port, attempt: Hold) -> Hold | FinishedOnce | None:
     """Ask until the run is started here, is done, or time is up."""
     while True:
         grant = await (try_once if attempt.at_once else queue)(port, attempt)

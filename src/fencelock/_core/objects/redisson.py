@@ -24,7 +24,7 @@ from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import REVOKED_MS, LockKeys, slot
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, lose
-from fencelock._core.lock.terms import REDISSON, Asked, Terms, milliseconds
+from fencelock._core.lock.terms import REDISSON, Terms, milliseconds
 from fencelock._core.port import Port
 from fencelock._core.retry import ask, command, persist
 from fencelock._core.types import Call
@@ -115,52 +115,43 @@ class RedissonTerms(Terms):
         self._ttl = bulk(b"%d" % milliseconds(self.lease))
 
     def field(self) -> bytes:
-        """Return the field of a new acquisition."""
+        """Return the field of a new acquisition: its id."""
         return f"{self._client()}:{next(self._numbers)}".encode()
 
-    def acquire(self, one: Asked, channel: bytes) -> bytes:  # noqa: ARG002 - as Terms
+    def renamed(self, own_id: bytes) -> bytes:  # noqa: ARG002 - as Terms
+        """Return the field of another acquisition, as which one goes on whose id was given up."""
+        return self.field()
+
+    def acquire(self, one: Attempt, channel: bytes) -> bytes:  # noqa: ARG002 - as Terms
         """Return a call of ``redisson_acquire.lua``."""
         return b"%b%b%b" % (self._ask, bulk(one.holder_id), self._ttl)
 
-    def entry(self, one: Asked, channel: bytes) -> bytes:  # noqa: ARG002 - as Terms
+    def entry(self, one: Attempt, channel: bytes) -> bytes:  # noqa: ARG002 - as Terms
         """Return the word that stands for a waiter in ``redisson_look.lua``."""
         return one.id
 
-    def counting(self, one: Asked, count: int, *undo: bytes) -> Call:
+    def counting(self, one: Attempt, count: int, *undo: bytes) -> Call:
         """Return the request that says how often the holder has entered; 0: it has released."""
         keys = (self.keys.lock, self.topic, self.keys.revoked)
         return REDISSON_COUNT, keys, (one.holder_id, b"%d" % count, self._publishes, *undo)
 
-    def release(self, one: Asked, asker: bytes = b"") -> Call:  # noqa: ARG002 - as Terms
+    def release(self, one: Attempt, asker: bytes = b"") -> Call:  # noqa: ARG002 - as Terms
         """Return the request that releases it."""
         return self.counting(one, 0)
 
-    def packed_release(self, one: Asked) -> bytes:
+    def packed_release(self, one: Attempt) -> bytes:
         """Return the same, packed."""
         script, keys, args = self.release(one)
         return head(script, keys, len(args)) + b"".join(map(bulk, args))  # type: ignore[arg-type]  # none is a number
 
-    def abandon(self, one: Asked, channel: bytes = b"") -> Call:  # noqa: ARG002 - as Terms
+    def abandon(self, one: Attempt, channel: bytes = b"") -> Call:  # noqa: ARG002 - as Terms
         """Return the request that undoes an acquire."""
         return self.counting(one, 0, b"1")
 
 
-class Contender(Attempt):
-    """An attempt at a lock in Redisson's layout; its id is its field."""
-
-    terms: RedissonTerms
-
-    def __init__(self, terms: RedissonTerms, info: bytes) -> None:
-        super().__init__(terms, terms.field(), info)
-
-    def rename(self, own_id: bytes = b"") -> None:
-        """Continue as another acquisition, once the old one was given up."""
-        Attempt.rename(self, own_id or self.terms.field())
-
-
 def tell_count(port: Port, hold: Hold) -> None:
     """Write how often the holder has entered, for those that look."""
-    terms: RedissonTerms = hold.terms  # type: ignore[assignment]  # a contender's
+    terms: RedissonTerms = hold.terms  # type: ignore[assignment]  # a handle of this layout made it
     port.run_in_background(*terms.counting(hold, hold.count))
 
 

@@ -20,7 +20,7 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, lose
 from fencelock._core.lock.release import judge, release, settled
-from fencelock._core.lock.terms import SHARES, Asked, Terms
+from fencelock._core.lock.terms import SHARES, Terms
 from fencelock._core.port import Port
 from fencelock._core.retry import ask
 from fencelock._core.seat import Seat
@@ -64,29 +64,28 @@ class ShareTerms(Terms):
         self.batch = SHARES
         self._ask = head(SHARES_ACQUIRE, self.keys.derive()[:5], 6)
 
-    def acquire(self, one: Asked, channel: bytes) -> bytes:
+    def acquire(self, one: Attempt, channel: bytes) -> bytes:
         """Return a call of ``shares_acquire.lua``; in order of arrival unless it is nested."""
         holder = one.holder_id
         place = b"%b %b %b " % (one.id, holder, channel) if channel else b""
-        other = one.under if isinstance(one, Attempt) else None
-        nested_under = b"" if other is None else other.holder_id
+        nested_under = b"" if one.under is None else one.under.holder_id
         args = (holder, place, self.words + one.info, self.kind, b"%d" % self.limit, nested_under)
         return self._ask + b"".join(map(bulk, args))
 
-    def abandon(self, one: Asked, channel: bytes = b"") -> Call:
+    def abandon(self, one: Attempt, channel: bytes = b"") -> Call:
         """Return the request that undoes an acquire with this channel."""
         entry = self.entry(one, channel) if channel else b""
         return SHARES_ABANDON, self.keys.grant, (one.holder_id, entry, self.client_channel)
 
-    def probe(self, one: Asked, holder: bytes, text: bytes) -> Call:
+    def probe(self, one: Attempt, holder: bytes, text: bytes) -> Call:
         """Return the request that sends a probe on to the clients that hold too many permits."""
         return SHARES_PROBE, self.keys.grant, (holder, text, self.permits, one.id)
 
-    def release(self, one: Asked, asker: bytes = b"") -> Call:  # noqa: ARG002 - as Terms
+    def release(self, one: Attempt, asker: bytes = b"") -> Call:  # noqa: ARG002 - as Terms
         """Return the request that releases all its permits."""
         return self.keeping(one, 0)
 
-    def keeping(self, one: Asked, permits: int) -> Call:
+    def keeping(self, one: Attempt, permits: int) -> Call:
         """Return the request that releases all permits except the given number."""
         words = one.holder_id, self.client_channel, b"%d" % permits
         return SHARES_RELEASE, self.keys.derive(), words
@@ -174,7 +173,7 @@ async def release_permits(port: Port, take: Callable[[list[tuple[Hold, int]]], o
             if keep:
                 port.run_in_background(*cast("ShareTerms", hold.terms).keeping(hold, keep))
             else:
-                hold.undo(port)
+                hold.release_in_background(port)
     if troubles:
         raise troubles.pop()
 

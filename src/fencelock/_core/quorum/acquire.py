@@ -14,7 +14,7 @@ Rules of this file:
 - An id that was given up is never used again: its undo may reach a node late, on another
   connection, and would release what was granted there meanwhile.
 - What ends an acquisition by an error or an interrupt is undone by the ladder of one server,
-  ``Attempt.undo``. What it has at the nodes is in the place of its tenure there: ``leave``.
+  ``undo``. What it has at the nodes is in the place of its tenure there: ``leave``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fencelock._core.deadlock.unit_waits import left
 from fencelock._core.lock.acquire import queue, try_once
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.terms import Asked, Terms, too_late
+from fencelock._core.lock.terms import Terms, too_late
 from fencelock._core.lock.waiting import EXPIRY_SLACK
 from fencelock._core.port import Port
 from fencelock._core.quorum.broadcast import (
@@ -60,30 +60,30 @@ from fencelock.scripts import RAISE_FENCE
 STAY_SECONDS = 0.1
 
 
-async def take(port: QuorumPort, attempt: Attempt) -> Hold | None:
+async def take(port: QuorumPort, attempt: Hold) -> Hold | None:
     """Acquire on a majority; None when others hold it, QuorumNotReached on errors."""
-    whole = attempt.whole = QuorumAttempt(port, attempt)
-    claim(port, whole, whole.longest)
-    hold = await whole.acquire()
-    whole.succeed()
-    return hold
+    votes = attempt.votes = QuorumAttempt(port, attempt)
+    claim(port, votes, votes.longest)
+    granted = await votes.acquire()
+    votes.succeed()
+    return attempt if granted else None
 
 
 class QuorumAttempt(Claimant):
     """One acquisition: the attempt at its first node, that at all others, and what came of them.
 
-    ``Attempt.undo`` asks it to undo what it has. No other of the client waits in it.
+    ``undo`` asks it to undo what it has. No other of the client waits in it.
     """
 
     node: int = -1  # its first node, in whose line it may stand
-    first: Attempt | None = None  # what it asked that node for
-    vote: Attempt  # what it asked all others for
+    first: Hold | None = None  # what it asked that node for: its lease there, once it is held
+    vote: Hold  # what it asked all others for
     grants: dict[int, Grant]  # that of the first node comes first
     rounds: int = 0
     stood: bool = False  # we were in a node's line before it failed
     stand_at: int | None = None  # where a majority's holder is waited for
 
-    def __init__(self, port: QuorumPort, attempt: Attempt) -> None:
+    def __init__(self, port: QuorumPort, attempt: Hold) -> None:
         self.port = port
         self.attempt = attempt
         self.terms: Terms = part_terms(attempt.terms)
@@ -114,11 +114,11 @@ class QuorumAttempt(Claimant):
         """Give its connections back, and its claim up: no other of the client comes next."""
         self.port.put_back(self.asks)
         give_up_claim(self.port, self)
-        self.attempt.whole = None
+        self.attempt.votes = None
 
     # -- its rounds ---------------------------------------------------------------------------
 
-    async def acquire(self) -> Hold | None:
+    async def acquire(self) -> bool:
         """Ask in rounds until a majority has granted, others hold it, or too many nodes fail."""
         port, at_once, give_up_at = self.port, self.attempt.at_once, self.attempt.give_up_at
         failing_since: float | None = None
@@ -134,9 +134,8 @@ class QuorumAttempt(Claimant):
             self.before = self.failures or self.before
             self.failures, self.refused = {}, []
             if failed is None:
-                hold = await self._round()
-                if hold is not None:
-                    return hold
+                if await self._round():
+                    return True
                 # While a majority of the nodes answers, one that refuses is worth waiting for.
                 few = len(port.nodes) - len(self.failures) < port.needed
                 if self.failures and (few or not self.refused):  # errors prevented a majority
@@ -148,7 +147,7 @@ class QuorumAttempt(Claimant):
             fails = failing_since is not None and now >= failing_since + port.server_timeout
             if at_once or fails or now >= give_up_at:
                 if failed is None:
-                    return None
+                    return False
                 try:
                     raise failed
                 finally:
@@ -157,16 +156,16 @@ class QuorumAttempt(Claimant):
             pause = retry_delay(self.rounds, port.jitter())
             await port.sleep(min(give_up_at, port.now() + pause))
 
-    async def _round(self) -> Hold | None:
+    async def _round(self) -> bool:
         """Acquire on the first healthy node, in its line if we may wait; then ask the others."""
         port = self.port
         for node in self.candidates():
             if len(self.failures) > len(port.nodes) - port.needed:
-                return None
+                return False
             if self.failures and not self.attempt.at_once and port.now() >= self.attempt.give_up_at:
                 if self.stood:  # time ran out because of other holders
                     self.refused = [each for each in self.order if each not in self.failures]
-                return None
+                return False
             began = port.now()
             self.node, self.first = node, (first := self._asked())
             try:
@@ -183,15 +182,15 @@ class QuorumAttempt(Claimant):
             if grant is None:
                 first.asks = None
                 self.refused = list(range(len(port.nodes)))
-                return None
+                return False
             return await self._ask_others(first, grant)
-        return None
+        return False
 
-    def _asked(self) -> Attempt:
+    def _asked(self) -> Hold:
         """Return what nodes are asked for by the present id."""
-        return Attempt(self.terms, self.attempt.id, self.attempt.info)
+        return Hold(self.terms, self.attempt.id, self.attempt.info)
 
-    def _at(self, node: int) -> Attempt:
+    def _at(self, node: int) -> Hold:
         """Return what a node was asked for."""
         return self.first if self.first is not None and node == self.node else self.vote
 
@@ -235,7 +234,7 @@ class QuorumAttempt(Claimant):
             if attempt.wait is not None:
                 left(port, attempt)
 
-    async def _ask_others(self, first: Attempt, grant: Grant) -> Hold | None:
+    async def _ask_others(self, first: Hold, grant: Grant) -> bool:
         port, grants, now = self.port, {self.node: grant}, self.port.now()
         self.grants = grants
         self.vote = vote = self._asked()
@@ -259,19 +258,18 @@ class QuorumAttempt(Claimant):
                 if first.stood:  # that release may be under way to some node
                     more = await self._repeat(more, latest)
                 await self._stay(more, latest)
-        hold = await self._begin()
-        if hold is not None:
+        if await self._begin():
             if len(self.asks) >= len(grants):  # some of the votes were refused
                 self.asks.undo(all_of_them=True, but=grants)
-            return hold
+            return True
         self.asks.undo()
         port.put_back(self.asks)
         await self._give_back()
         self.asks, first.asks = Ballots(port), None
         self.stand_at = self.refused[0] if len(self.refused) >= port.needed else None
-        return None
+        return False
 
-    def count(self, asks: Iterable[Ballot], vote: Asked) -> None:
+    def count(self, asks: Iterable[Ballot], vote: Attempt) -> None:
         """Sort the answers of further nodes into grants, refusals and failures."""
         grants, ttl, lasts = self.grants, vote.ttl, vote.terms.valid
         for ask in asks:
@@ -351,29 +349,28 @@ class QuorumAttempt(Claimant):
         self.failures |= asks.failures
         return good >= lacking
 
-    async def _begin(self) -> Hold | None:
-        """Make each grant an ordinary hold of its node, and of all one; None without a majority."""
+    async def _begin(self) -> bool:
+        """Make each grant an ordinary hold of its node, and of all one; False without enough."""
         port, attempt, grants = self.port, self.attempt, self.grants.values()
         fence = max(grants).fence  # which a grant begins with
         if not self._voting() or (min(grants).fence < fence and not await self._written(fence)):
-            return None
+            return False
         if proved_until([each.deadline for each in grants], port.needed) <= port.now():
             raise too_late(attempt.ttl)
-        registry = attempt.registry
-        hold = registry.hold_type(port, attempt, fence, -inf, attempt.who)
-        parts = hold.parts = Majority(port, hold, first=self.node)
-        attempt.hold = hold  # from here on ``undo`` finds it, and its parts
+        parts = Majority(port, attempt, first=self.node)
+        attempt.start_lease(port, fence, -inf, parts)  # from here on ``undo`` finds them
         parts.cover(self.longest)
         parts.begin(self.grants, self.vote, self.first)
-        if hold.deadline <= port.now() and not port.closing:  # parts were lost before that
+        if attempt.deadline <= port.now() and not port.closing:  # parts were lost before that
             raise too_late(attempt.ttl)
-        registry.add(hold)
+        if attempt.registry is not None:
+            attempt.registry.add(attempt)
         if len(self.grants) < len(port.nodes):
             parts.plan_reacquire(port.now())
-        port.track(hold, parts.next_due())
+        port.track(attempt, parts.next_due())
         if port.closing:  # while it was granted: nothing would give it back
             raise closed()
-        return hold
+        return True
 
 
 def _refused(ask: Ballot) -> bool:

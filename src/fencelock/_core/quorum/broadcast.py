@@ -18,7 +18,7 @@ from math import ceil, inf
 
 from fencelock._core.deadlines import DRIFT_RATE
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.terms import Asked
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.port import Port
 from fencelock._core.quorum.membership import (
     CLAIMED_TTLS,
@@ -33,7 +33,7 @@ from fencelock._core.quorum.membership import (
 from fencelock._core.seat import Question
 from fencelock._core.types import Args, Call, NoReply, Reply, closed
 from fencelock._runtime.log import log
-from fencelock._runtime.typed import Any, Protocol, TypeVar
+from fencelock._runtime.typed import Protocol, TypeVar
 from fencelock.errors import (
     ClientClosed,
     FencelockError,
@@ -60,13 +60,18 @@ class Ballot(Question):
     undone = False
     followed = False  # an undo or a repetition was sent behind it, on its connection
 
-    about: Asked
+    about: Attempt
 
     def __init__(
-        self, node: int, about: Any, requests: Packed, wanted: Good | None, ends: list[bool]
+        self,
+        node: int,
+        about: Attempt | None,
+        requests: Packed,
+        wanted: Good | None,
+        ends: list[bool],
     ) -> None:
-        self.node, self.about, self.requests = node, about, requests
-        self.wanted, self.ends = wanted, ends
+        self.about = about  # type: ignore[assignment]  # who only reads does not look at it
+        self.node, self.requests, self.wanted, self.ends = node, requests, wanted, ends
 
     def answer(self, reply: Reply, now: float) -> None:
         """Take the answer."""
@@ -150,7 +155,7 @@ class Ballots(list[Ballot]):
     def put(
         self,
         nodes: Iterable[int],
-        about: Asked | None,
+        about: Attempt | None,
         requests: Packed,
         wanted: Good | None = None,
     ) -> None:
@@ -243,7 +248,7 @@ class Ballots(list[Ballot]):
             ask.undone = True
 
     async def first_node_last(
-        self, needed: int, repeated: Callable[[Asked], Call], span: float = inf
+        self, needed: int, repeated: Callable[[Attempt], Call], span: float = inf
     ) -> int:
         """Release all at once, the last one last: its next waiter then finds the others free.
 
@@ -259,7 +264,7 @@ class Ballots(list[Ballot]):
             port.put_back(self)
         return good
 
-    def retry_in_background(self, repeated: Callable[[Asked], Call]) -> None:
+    def retry_in_background(self, repeated: Callable[[Attempt], Call]) -> None:
         """Repeat in the background what has no answer, behind the request where that is known."""
         for ask in self:
             if isinstance(ask.error, (NoReply, ServerUnreachable, ClientClosed)):
@@ -298,7 +303,7 @@ def not_reached(port: QuorumPort, what: str, failures: dict[int, Exception]) -> 
 # -- its members; the rules are in membership.py ---------------------------------------------------
 
 
-def longest_of(one: Asked) -> float:
+def longest_of(one: Attempt) -> float:
     """Return the longest lease that an attempt or a hold may bring, in seconds."""
     options = one.terms.options
     return max(one.ttl, options.ttl if options.renew else 0.0)
@@ -332,7 +337,7 @@ def _words(ttl: float, client: bytes, number: int, claimed: float, lasts: float)
 
 async def refresh(
     port: QuorumPort,
-    one: Asked,
+    one: Attempt,
     latest: float,
     renewed: float = 0.0,
     *,
@@ -372,7 +377,7 @@ async def refresh(
 
 
 async def _ask(
-    port: QuorumPort, one: Asked, ttl: float, voters: Collection[bytes] | None, latest: float
+    port: QuorumPort, one: Attempt, ttl: float, voters: Collection[bytes] | None, latest: float
 ) -> None:
     """Ask the nodes, and write the voters to them; with None, only ask.
 
@@ -412,7 +417,7 @@ async def _ask(
         raise not_reached(port, f"{one.terms.keys.name!r} was not asked for", asks.failures)
 
 
-async def refresh_while_held(port: QuorumPort, one: Asked) -> None:
+async def refresh_while_held(port: QuorumPort, one: Attempt) -> None:
     """Keep the membership records alive while leases are held; retry a failure with the next."""
     now, ttl = port.now(), longest_of(one)
     again = ttl > LONG_SECONDS and port.membership.claim_until < now + (CLAIMED_TTLS - 0.5) * ttl

@@ -53,7 +53,7 @@ from fencelock._core.quorum.membership import (
     proved_until,
 )
 from fencelock._core.seat import Seat
-from fencelock._core.types import NoReply
+from fencelock._core.types import NoReply, Reply
 from fencelock.errors import ServerError
 
 # How many leases are re-acquired in one go: a node that forgot many gets them back gradually.
@@ -81,13 +81,12 @@ class Majority(list[Hold | None], Observer, Claimant):
         # of a long lease: relied on as long as it is claimed
         self._claims: Membership | None = None
 
-    def begin(
-        self, grants: Mapping[int, Grant], vote: Attempt, first: Attempt | None = None
-    ) -> None:
+    def begin(self, grants: Mapping[int, Grant], vote: Attempt, first: Hold | None = None) -> None:
         """Make grants of nodes parts of the lease, and track them; not once it is over.
 
         They were granted to a ``vote``, that of the node in whose line the caller was to its
-        ``first``. Parts of one length are due together. A later one is due no later than the first.
+        ``first``, which is held there from here on. Parts of one length are due together. A later
+        one is due no later than the first.
         """
         port, hold, nodes = self.port, self.hold, self.port.nodes
         fence, granted_at, over, now = hold.fence, hold.granted_at, vote.terms.ends, port.now()
@@ -98,11 +97,15 @@ class Majority(list[Hold | None], Observer, Claimant):
                 return
             for node, grant in grants.items():
                 at, deadline = nodes[node], grant.deadline
-                one = first if first is not None and node == self.first else vote
                 deadline = over if over < deadline else deadline  # noqa: FURB136 - quicker
-                part = self[node] = Hold(at, one, fence, deadline)
+                if first is not None and node == self.first:
+                    part, lasts = first, first.ttl
+                else:
+                    part, lasts = Hold(vote.terms, vote.id, vote.info), vote.ttl
+                part.start_lease(at, fence, deadline)
                 part.granted_at, part.observer = granted_at, self
-                if grant.lease < one.ttl - ROUNDING_SECONDS:
+                self[node] = part
+                if grant.lease < lasts - ROUNDING_SECONDS:
                     part.short = True
                 if grant.lease != lease or deadline < ends or when >= ends:
                     lease, ends = grant.lease, deadline
@@ -260,23 +263,22 @@ def part_terms(terms: Terms) -> Terms:
     return made
 
 
-def adopted(port: Port, attempt: Attempt, ttl: float, hold_type: type[Hold]) -> Hold:
-    """Return the hold of another process, known by its id, with a part at every node.
+def adopted(port: Port, hold: Hold, ttl: float) -> None:
+    """Make an attempt the hold of another process, known by its id, with a part at every node.
 
     Which of them granted it is not known. A node that did not grant it does no harm: it refuses,
     and a majority decides.
     """
     many = cast("QuorumPort", port)
-    first = order(attempt.keys.lock, many.labels)[0]
-    hold = hold_type(many, attempt, 0, -inf)
-    parts = hold.parts = Majority(many, hold, first=first)
-    one = Attempt(part_terms(attempt.terms), attempt.holder_id, attempt.info)
+    first = order(hold.keys.lock, many.labels)[0]
+    parts = Majority(many, hold, first=first)
+    hold.start_lease(many, 0, -inf, parts)
     for node in range(len(parts)):
-        part = parts[node] = Hold(port, one, 0, port.now() + ttl)
+        part = parts[node] = Hold(part_terms(hold.terms), hold.holder_id, hold.info)
+        part.start_lease(port, 0, port.now() + ttl)
         part.observer, part.port = parts, None  # nothing renews it
     with many.mutex:
         parts.settle()
-    return hold
 
 
 def end_node_leases(port: QuorumPort, hold: Hold, *, drops: bool) -> None:
@@ -343,7 +345,7 @@ async def _reacquire(port: QuorumPort, hold: Hold) -> None:
             for ask in asks.good:
                 grant = Grant(hold.fence, ask.asked_at + validity(ttl), ttl)
                 parts.check_gap(port.now())
-                parts.begin({ask.node: grant}, cast("Attempt", ask.about))
+                parts.begin({ask.node: grant}, ask.about)
     finally:  # what is no part of the hold is undone, also after an interrupt
         joined = {part.id for part in parts if part is not None}
         asks.undo(all_of_them=True, but={ask.node for ask in asks if ask.about.id in joined})
@@ -351,7 +353,7 @@ async def _reacquire(port: QuorumPort, hold: Hold) -> None:
         parts.plan_reacquire(port.now())
 
 
-async def give_back(port: QuorumPort, hold: Hold, log: Seat) -> int:  # noqa: ARG001 - each node's request has its own
+async def give_back(port: QuorumPort, hold: Hold, log: Seat, reply: Reply = None) -> int:  # noqa: ARG001 - as of one server
     """Release a hold on all its nodes.
 
     Raises when no majority confirmed it: LeaseLost if the nodes say so, and QuorumNotReached if too

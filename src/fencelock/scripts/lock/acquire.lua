@@ -113,8 +113,10 @@ end
 
 if current == holder then return reenter() end
 if not current then
-  -- Free: those that came before go first. This client is granted when no waiter lives.
-  if entry ~= '' and call('EXISTS', KEYS[3]) == 1 then enqueue(KEYS[3], entry, now, arrival) end
+  -- Free, and no client waits: the grant is the first write, which a server without memory refuses.
+  if call('EXISTS', KEYS[3]) == 0 then return take_lock() end
+  -- Those that came before go first. This client is granted when no waiter lives.
+  if entry ~= '' then enqueue(KEYS[3], entry, now, arrival) end
   local in_line_ms, client_channel = string.match(ARGV[5], '<options: ttl client>')
   local next_waiter, fence = grant_next(1, waiter, client_channel)
   if not next_waiter then return take_lock() end
