@@ -27,9 +27,9 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "terms.tenure_key": "_core.lock.terms:_cohort_key",
     # One acquisition: what went out, what came, what must be undone.
     "attempt.answered_by": "_core.retry:answer_by",
-    "attempt.begin": "_core.lock.acquire:begin",
     "attempt.counts": "_core.lock.acquire:counts",
     "attempt.deadline_of_push": "_core.deadlines:handoff_deadline",
+    "attempt.made": "_core.lock.attempt:Attempt.__init__",
     "attempt.leave": "_core.lock.acquire:_leave",
     "attempt.pushed_counts": "_core.lock.acquire:_counted",
     "attempt.question": "_core.lock.acquire:line_up",
@@ -42,6 +42,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "attempt.wait": "_core.lock.acquire:_wait",
     "redisson.rename": "_core.objects.redisson:RedissonTerms.renamed",
     # A granted acquisition.
+    "hold.start_lease": "_core.lock.hold:Hold.start_lease",
     "hold.lose": "_core.lock.hold:Hold.lose",
     "hold.tell": "_core.lock.hold:Hold._tell",
     "hold.renewable": "_core.lock.hold:Hold.renewable",
@@ -88,7 +89,6 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     # Acquire, release and close.
     "engine.acquire": "_core.lock.acquire:acquire",
     "engine.failed": "_core.lock.acquire:failed",
-    "engine.start": "_core.lock.acquire:start",
     "engine.close_hold": "_core.lock.release:_cut_off",
     "engine.enough_replicas": "_core.lock.acknowledge:confirm",
     "engine.hand_back": "_core.lock.release:hand_back",

@@ -225,8 +225,7 @@ def test_a_loop_that_ends_right_after_a_cancellation(world):
         client = fencelock.AsyncClient(world.server.url, key_prefix=world.prefix)
         async with client.lock("b"):
             task = asyncio.create_task(client.lock("a", ttl=20).acquire())
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # it has asked, and nothing was read since
             task.cancel()
             await asyncio.wait({task})
 

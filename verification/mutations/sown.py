@@ -31,14 +31,14 @@ SOWN = (
         Statement(
             "connection.received",
             """
-            if not slot.done():
-                slot.set_result(message)
+            if not slot.done() and slot.set_result(message):
+                read = (*read, slot)
             """,
             """
             while slot.done() and self._slots:
                 slot, _, _ = self._slots.popleft()
-            if not slot.done():
-                slot.set_result(message)
+            if not slot.done() and slot.set_result(message):
+                read = (*read, slot)
             """,
         ),
         "tests/tasks/test_cancellation.py::test_gathered_cancellations_do_not_mix_up_answers",

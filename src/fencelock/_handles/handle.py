@@ -249,13 +249,11 @@ class Holds:
         if not process.mark[0]:
             process.notice()
         terms, chosen = self._terms, self.options
-        if (
-            terms is None
-            or terms.client_channel is not port.client_channel
-            or chosen.instant is not None
-        ):
-            terms = self._terms = self.new_terms(Terms, port, owned=chosen.owner is not None)
-        own_id, info = terms.mark + port.new_id(), describe(caller, chosen.label)
+        if terms is None or terms.client_channel is not port.client_channel:
+            terms = self.new_terms(Terms, port, owned=chosen.owner is not None)
+            self._terms = terms if chosen.instant is None else None  # then each lasts otherwise
+        own_id = terms.mark + port.new_id()
+        info = describe(caller, chosen.label)
         return self.hold_type(terms, own_id, info, chosen.owner, registry=self, unit=caller)
 
     def attempt_on(self, terms: Terms, port: Port, caller: Caller, info: bytes = b"") -> Hold:

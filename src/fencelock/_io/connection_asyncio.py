@@ -45,7 +45,7 @@ from fencelock._io.connect import (
     worked,
 )
 from fencelock._io.poll import POLLIN, poller
-from fencelock._io.prompt_asyncio import AtOnce, Resume
+from fencelock._io.prompt_asyncio import Answer
 from fencelock._io.sources.kinds import Bridged, Cloned, Direct, One, instead_of, silence
 from fencelock._io.sources.url import GREETING
 from fencelock._io.wire import (
@@ -78,13 +78,13 @@ UNREAD_SECONDS = 0.001
 
 
 class Slot(Protocol):
-    """Takes the reply to one request, or its NoReply: a future, or what is quicker than one."""
+    """Takes the reply to one request, or its NoReply: a future, or what goes on at once."""
 
     def done(self) -> bool:
         """Return True if nothing is to be set any more."""
 
-    def set_result(self, result: Any, /) -> None:
-        """Take the reply, also one that is an error."""
+    def set_result(self, result: Any, /) -> Any:
+        """Take the reply, also one that is an error; True: as an ``Answer`` it is to be woken."""
 
     def set_exception(self, exception: Any, /) -> None:
         """Take the NoReply."""
@@ -174,16 +174,9 @@ class AsyncConnection(asyncio.BufferedProtocol):
             self._watch_until(due)
         return answer
 
-    # Ends with a reply that counts, or a ReplyError for ``refused``; with one server, each counts.
-    run: Callable[..., Awaitable[Any]] = request
-
-    def resumes(self, answer: asyncio.Future[Any], resume: Resume) -> bool:
-        """Call ``resume`` in the turn that reads the last request's answer; or say False."""
-        if not self._slots or self._slots[-1][0] is not answer:
-            return False
-        _, until, asked_at = self._slots.pop()
-        self._slots.append((AtOnce(answer, resume), until, asked_at))
-        return True
+    def run(self, packed: bytes, until: float) -> Awaitable[Any]:
+        """Return what ends with a reply that counts, or a ReplyError; here each counts."""
+        return self.request(packed, until, Answer(self.loop))  # type: ignore[no-any-return]  # that slot
 
     def behind(self, packed: bytes, until: float) -> asyncio.Future[Any] | None:
         """Send a clean-up after all earlier requests, even when retired; None when closed."""
@@ -333,6 +326,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Hand out every complete answer and push."""
         self.heard_at = asked_at = heard_at = now()
+        read: tuple[Any, ...] = ()
         try:
             self._reader.feed(self._buffer, 0, nbytes)
             while (message := self._reader.gets()) is not INCOMPLETE:
@@ -341,8 +335,8 @@ class AsyncConnection(asyncio.BufferedProtocol):
                         self._pushed(message)
                     continue
                 slot, _, asked_at = self._slots.popleft()
-                if not slot.done():
-                    slot.set_result(message)
+                if not slot.done() and slot.set_result(message):
+                    read = (*read, slot)
             self.fresh = False
             took = heard_at - asked_at  # 0.0: it was no answer
             if took > NOTED_SECONDS or (self.trips.watched and took):
@@ -352,6 +346,11 @@ class AsyncConnection(asyncio.BufferedProtocol):
         except (ConnectionError, IndexError) as error:  # bytes that are not a valid answer
             self.close()
             log.warning("connection given up: %r", error)
+        finally:
+            if len(read) == 1:
+                read[0].wake()
+            for answer in read if len(read) > 1 else ():  # none waits for what another does
+                answer.wake_soon()
 
     def _saw(self, seconds: float) -> None:
         """Note how long an answer took, and expect the next ones accordingly."""

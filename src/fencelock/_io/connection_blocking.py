@@ -25,6 +25,7 @@ from fencelock._io.sources.kinds import Bridged, Cloned, Direct, One, instead_of
 from fencelock._io.sources.url import GREETING
 from fencelock._io.threads import run_inline
 from fencelock._io.wire import (
+    ANSWERS,
     INCOMPLETE,
     Push,
     ReplyError,
@@ -82,21 +83,21 @@ class Connection:
 
     def command(self, args: Sequence[bytes | int], until: float) -> Reply:
         """Run a plain command and return its reply."""
-        return self.run(pack(args), until)
+        return self.run(pack(args), until, now())
 
     async def ask(self, args: Sequence[bytes | int], until: float) -> Reply:
         """Run a plain command, for a flow of both faces."""
         return self.command(args, until)
 
-    def run(self, request: bytes, until: float, at: float = 0.0) -> Reply:
+    def run(self, request: bytes, until: float, at: float) -> Reply:
         """Run a packed script call, or a command; see ``Port.call`` for how it ends.
 
         It sends and receives in one frame: nearly always the answer is there in this moment. Any
         exception but a ServerError, even a signal handler's, leaves the connection unsound. ``at``
-        is what the clock said just before, if it was read.
+        is what the clock said just before.
         """
         try:
-            self.asked_at = at = at or now()
+            self.asked_at = at
             self.owed += 1
             try:
                 self._sock.sendall(request)
@@ -108,12 +109,12 @@ class Connection:
                 except OSError:  # nothing yet; or it is lost, which ``answer`` finds, too
                     pass
             reply = self._reader.gets()
-            if reply is INCOMPLETE or type(reply) is Push:
-                reply = self._late(reply, until, at)
-            else:
+            if type(reply) in ANSWERS:
                 self.owed -= 1
                 if self.trips.watched:
                     self.trips.saw(now() - at)
+                return reply
+            reply = self._late(reply, until, at)
         except ConnectionError as error:
             raise self._foreign(error) from error
         except BaseException:
@@ -122,7 +123,7 @@ class Connection:
         if type(reply) is not ReplyError:
             return reply
         if unknown_script(reply) and b"EVALSHA" in request[:24]:
-            return self.run(with_source(request), until)
+            return self.run(with_source(request), until, now())
         raise refusal(self.error_of(reply), mastered=self.mastered)
 
     def error_of(self, reply: ReplyError) -> ServerError:
@@ -149,7 +150,7 @@ class Connection:
         return self._awaited(INCOMPLETE, until, confirms=confirms)
 
     def _late(self, reply: Any, until: float, at: float) -> Reply:
-        """Return an answer that was not there at once, and note how long it took."""
+        """Return an answer that was not there at once, or a refusal; note how long it took."""
         if not self.fresh:
             until = min(until, at + self.trips.silence)
         reply = self._awaited(reply, until)

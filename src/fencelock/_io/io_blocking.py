@@ -74,7 +74,7 @@ class BlockingIo:
         if asking:
             connection.command(ASKING, until)
             packed = with_source(packed)
-        return connection.run(packed, until)
+        return connection.run(packed, until, now())
 
     async def subscribe(
         self,

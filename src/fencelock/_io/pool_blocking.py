@@ -73,7 +73,7 @@ class Pool:
         return connection
 
     def idle(self, at: float = 0.0) -> Connection | None:
-        """Return an idle connection that the server has not closed; ``at`` is as in its ``run``.
+        """Return an idle connection that the server has not closed; ``at`` is now, if it is known.
 
         One that was used just before is not checked: in a loop of calls that would cost more than
         the rare second try.

@@ -146,11 +146,9 @@ class AioPort(ProcessPort):
 
     async def _asked(self, attempt: Hold) -> Reply | Exception:
         """Return what a first question was answered, or the error; None: no connection is ready."""
-        mux, at = self._seated(attempt, listen=True), attempt.arrived_at
-        if mux is None:
-            return None
+        at = attempt.arrived_at
         try:
-            return await self._ask(attempt, mux, at, at + self.server_timeout, listen=True)
+            return await self._ask(attempt, at, at + self.server_timeout, listen=True)
         except (NoReply, ServerError) as trouble:
             return trouble
 
@@ -169,7 +167,7 @@ class AioPort(ProcessPort):
                     return 0
             elif not hold.released:
                 reply = await self._sent(end_lease(self, hold))
-                if type(reply) is int and reply == 1:
+                if reply == 1:
                     finish(self, taken)
                     return 0
             return await take_and_release(self, take, taken=taken, reply=reply)
@@ -188,36 +186,45 @@ class AioPort(ProcessPort):
 
     async def ask_for(self, attempt: Attempt, at: float, until: float, /, *, listen: bool) -> Reply:
         """Ask on the connection, registered under the loop's channel for a place in line."""
-        mux = self._seated(attempt, listen=listen)
-        if mux is None:
+        reply = await self._ask(attempt, at, until, listen=listen)
+        if reply is None:
             await self.open(attempt, until, listen=listen)
             mux = await self.link.connected(until)
-            at = now()
-        return await self._ask(attempt, mux, at, until, listen=listen)
-
-    def _seated(self, attempt: Attempt, *, listen: bool) -> AsyncConnection | None:
-        """Register an attempt at the loop's connection; None if that is not ready for it."""
-        mux = self.link.mux
-        if self.closing or mux is None or not mux.sound:
-            return None
-        if listen:
-            if attempt.terms.topic or not self.link.listening:
-                return None
-            attempt.channel = self.client_channel
-            self._waiters[attempt.id] = attempt
-        return mux
+            reply = await self._ask(attempt, now(), until, listen=listen, opened=mux)
+        return reply
 
     async def _ask(
-        self, attempt: Attempt, mux: AsyncConnection, at: float, until: float, *, listen: bool
+        self,
+        attempt: Attempt,
+        at: float,
+        until: float,
+        *,
+        listen: bool,
+        opened: AsyncConnection | None = None,
     ) -> Reply:
-        """Send the question of an attempt that is seated; it leaves its seat at a grant."""
+        """Send a question on the loop's connection; None if that is not ready for it.
+
+        Until a grant it is registered there.
+        """
+        mux = opened
+        if mux is None:
+            link = self.link
+            mux = link.mux
+            if mux is None or not mux.sound or self.closing:
+                return None
+            if listen:
+                if not link.listening or attempt.terms.topic:
+                    return None
+                attempt.channel = self.client_channel
+                self._waiters[attempt.id] = attempt
         if mux.trips.watched:
             attempt.reckon(mux.trips)
-        attempt.origin, request = mux, attempt.question(at)
+        attempt.origin = mux
+        request = attempt.question(at)
         reply = await mux.run(request, until)
         if type(reply) is ReplyError:
             reply = await mux.refused(reply, request, until)
-        if listen and type(reply) is bytes and self.replicas is None:
+        if type(reply) is bytes and listen and self.replicas is None:
             if attempt.terms.topic:
                 self.close(attempt)
             else:

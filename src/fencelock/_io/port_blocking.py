@@ -37,11 +37,12 @@ from fencelock._io.pool_places import lend_place
 from fencelock._io.process_ports import CLOSE_SECONDS, ProcessPort, note_dropped
 from fencelock._io.renewal_thread import RenewalThread
 from fencelock._io.sources.kinds import One, silence
-from fencelock._io.threads import RepeatingThread, is_free, run_blocking, run_release
+from fencelock._io.threads import RepeatingThread, is_free, run_blocking, run_inline, run_release
 from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import catch_up, put_off_work, started
+from fencelock._runtime.process import mark
 from fencelock._runtime.typed import Any
 from fencelock.errors import NotRenewable, ServerError
 from fencelock.scripts import Script
@@ -107,7 +108,7 @@ class BlockingPort(ProcessPort):
     ) -> Reply:
         """Run a packed script call on any connection, or on the waiter's."""
         if waiter is not None:
-            return self._connect(waiter).run(request, until)
+            return self._connect(waiter).run(request, until, now())
         return self._exchange(request, now(), until)
 
     def _exchange(self, request: bytes, at: float, until: float) -> Reply:
@@ -124,25 +125,24 @@ class BlockingPort(ProcessPort):
 
     def acquire(self, attempt: Hold, timeout: float | None) -> Hold | None:
         """Acquire for a thread; see ``acquire`` of the core, which goes on where need be."""
-        if self.direct and is_free():
-            try:
-                start(self, attempt, timeout)
-                enter(self, attempt)
-                if attempt.asks is None:
-                    if has_turn(self, attempt):
-                        return attempt
-                elif answered(self, attempt, self._asked(attempt)):
+        if not (self.direct and is_free()):
+            return run_blocking(acquire(self, attempt, timeout))
+        try:
+            start(self, attempt, timeout)
+            enter(self, attempt)
+            if attempt.asks is None:
+                if has_turn(self, attempt):
                     return attempt
-            except BaseException as error:
-                failed(self, attempt, error)
-                raise
-        return run_blocking(acquire(self, attempt, timeout))
+            elif answered(self, attempt, self._asked(attempt)):
+                return attempt
+        except BaseException as error:
+            failed(self, attempt, error)
+            raise
+        return run_inline(acquire(self, attempt, timeout))
 
     def _asked(self, attempt: Hold) -> Reply | Exception:
         """Return what a first question was answered, or the error; None: no connection is ready."""
         at = attempt.arrived_at
-        if not self._is_seated(attempt, at, listen=True):
-            return None
         try:
             return self._ask(attempt, at, at + self.server_timeout, listen=True)
         except (NoReply, ServerError) as trouble:
@@ -150,7 +150,7 @@ class BlockingPort(ProcessPort):
 
     def release(self, handle: object, take: Take, *of: object) -> int | None:
         """Release for a thread; see ``take_and_release`` of the core, which goes on if need be."""
-        if not (self.direct and is_free()):
+        if not self.direct or not mark[0] or put_off_work or mutexes.owned():
             return run_release(take_and_release(self, take, *of), handle, self)
         taken: list[Hold] = []
         reply: Reply = None
@@ -163,10 +163,10 @@ class BlockingPort(ProcessPort):
                     return 0
             elif not hold.released:
                 reply = self._sent(end_lease(self, hold))
-                if type(reply) is int and reply == 1:
+                if reply == 1:
                     finish(self, taken)
                     return 0
-            return run_release(take_and_release(self, take, taken=taken, reply=reply), handle, self)
+            return run_inline(take_and_release(self, take, taken=taken, reply=reply))
         except BaseException as error:
             not_released(self, taken, error)
             raise
@@ -183,29 +183,32 @@ class BlockingPort(ProcessPort):
 
     async def ask_for(self, attempt: Attempt, at: float, until: float, /, *, listen: bool) -> Reply:
         """Ask on an idle connection, for a place in line on one that listens already."""
-        if not self._is_seated(attempt, at, listen=listen):
+        reply = self._ask(attempt, at, until, listen=listen)
+        if reply is None:
             await self.open(attempt, until, listen=listen)
-            at = now()
-        return self._ask(attempt, at, until, listen=listen)
+            reply = self._ask(attempt, now(), until, listen=listen, opened=True)
+        return reply
 
-    def _is_seated(self, attempt: Attempt, at: float, *, listen: bool) -> bool:
-        """Give an attempt an idle connection; False if that is not ready for its question.
+    def _ask(
+        self, attempt: Attempt, at: float, until: float, *, listen: bool, opened: bool = False
+    ) -> Reply:
+        """Send a question on an idle connection; None if that is not ready for it.
 
-        It is the attempt's own while it asks: an interrupt leaves it there, for the undo.
+        It is the attempt's own while it asks: an interrupt leaves it there, for the undo. A grant
+        takes it back.
         """
-        connection: Any = attempt.connection or self.pool.idle(at)
-        attempt.connection = connection
-        if connection is None or not connection.sound or self.closing:
-            return False
-        connection.waiter = attempt
-        if not listen:
-            return True
-        attempt.channel = channel = attempt.channel or connection.channel
-        return bool(channel) and connection.channel == channel and not attempt.terms.topic
-
-    def _ask(self, attempt: Attempt, at: float, until: float, *, listen: bool) -> Reply:
-        """Send the question of an attempt that is seated; take its connection back at a grant."""
-        connection = attempt.connection
+        connection: Any = attempt.connection
+        if not opened:
+            if connection is None:
+                attempt.connection = connection = self.pool.idle(at)
+            if connection is None or not connection.sound or self.closing:
+                return None
+            connection.waiter = attempt
+            if listen:
+                channel, own = connection.channel, attempt.channel
+                if not channel or (own and own != channel) or attempt.terms.topic:
+                    return None
+                attempt.channel = channel
         if connection.trips.watched:
             attempt.reckon(connection.trips)
         reply = connection.run(attempt.question(at), until, at)
@@ -373,11 +376,11 @@ class BlockingPort(ProcessPort):
         """Make sure that the renewal thread runs for a new hold."""
         thread = self._renewal_thread
         trouble = None if when >= thread.wakes_at else thread.mind(when)
-        options = hold.terms.options
-        if trouble is not None and (options.renew or options.on_lost is not None):
-            name = hold.name
-            text = f"{name!r} is given back: no thread can be started to renew it: {trouble}"
-            raise NotRenewable(text, name=name, server=self.label) from trouble
+        if trouble is not None:
+            options, name = hold.terms.options, hold.name
+            if options.renew or options.on_lost is not None:
+                text = f"{name!r} is given back: no thread can be started to renew it: {trouble}"
+                raise NotRenewable(text, name=name, server=self.label) from trouble
         if self.pool.closed:  # while the lock was granted: nothing renews it
             lose_all(self, "closed")
 

@@ -1,65 +1,122 @@
-"""Runs a flow without waiting for turns of the loop, as long as it only waits for answers.
+"""What goes on in the turn of the loop that reads an answer: a task, or a flow without a task.
 
-A task needs a turn to begin, and one more to go on after each answer. A loop that gives way only
-between long blocks has few turns, and renewals must not wait for them.
+A future has its task wait for the next turn, and the loop look at all its sockets once more before:
+for a pair that takes longer than all else that the client does.
 
 Rules of this file:
 
-- The flow begins in the turn that starts it, and goes on in the turn that reads an answer.
-- When it waits for anything else, a task runs the rest of it, and so does one that is cancelled.
-- It goes on in a callback of the loop: there is no current task until then.
+- A task goes on once all that came with its answer is read, so that it sees the pushes, too, and
+  may close the connection. What tells of an error lets it go on in a turn of its own: it may be
+  going through a table.
+- A flow begins in the turn that starts it, and goes on in the turn that reads an answer, in a
+  callback of the loop: there is no current task until then. A loop that gives way only between long
+  blocks has few turns, and renewals must not wait for them.
+- When a flow waits for anything else, or is cancelled, a task runs the rest of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context
 from types import coroutine
 from typing import Any
 
-Resume = Callable[[], None]
+_WAITED: Any = object()  # in place of an answer that has not come
 
 
-def answers_of(link: Any) -> Callable[[Any, Resume], bool]:
-    """Return what lets a flow go on with the answers of a link's connection, if it has one."""
-    return lambda answer, resume: link.mux is not None and link.mux.resumes(answer, resume)
+class Answer:
+    """The answer to one request, for the one task or flow that awaits it; to it a future.
 
+    What reads it calls ``set_result``, and then ``wake``.
+    """
 
-class AtOnce:
-    """Takes an answer for a future and lets the flow that waits for it go on in the same turn."""
+    __slots__ = ("_asyncio_future_blocking", "_context", "_error", "_loop", "_reply", "_wake")
 
-    __slots__ = ("_future", "_resume", "done")
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop  # as tasks and asyncio call them, which look at both
+        self._asyncio_future_blocking = True
+        self._reply = _WAITED
+        self._error: BaseException | None = None
+        self._wake: Callable[[Any], object] | None = None
 
-    def __init__(self, future: asyncio.Future[Any], resume: Resume) -> None:
-        self._future, self._resume = future, resume
-        self.done = future.done
+    def __await__(self) -> Generator[Any, None, Any]:
+        """Return the answer, or raise what came instead."""
+        if self._reply is _WAITED:
+            yield self
+            if self._error is None:
+                return self._reply
+        return self.result()
 
-    def set_result(self, result: Any, /) -> None:
-        """Take the answer."""
-        self._future.set_result(result)
-        self._resume()
+    def result(self) -> Any:
+        """Return the answer, or raise what came instead."""
+        if self._error is None:
+            return self._reply
+        try:
+            raise self._error
+        finally:
+            del self
 
-    def set_exception(self, exception: Any, /) -> None:
-        """Take the NoReply; who tells it may not be able to let a flow run in between."""
-        self._future.set_exception(exception)
-        self._future.get_loop().call_soon(self._resume)
+    def done(self) -> bool:
+        """Return True if nothing is to be set any more."""
+        return self._reply is not _WAITED
+
+    def set_result(self, reply: Any, /) -> bool:
+        """Take the answer; return True if ``wake`` is to be called."""
+        self._reply = reply
+        return self._wake is not None
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """Take what came instead, and wake the task in a turn of its own."""
+        self._reply, self._error = None, error
+        self.wake_soon()
+
+    def cancel(self, msg: Any = None) -> bool:
+        """Take the cancellation of the task."""
+        if self._reply is not _WAITED:
+            return False
+        self.set_exception(asyncio.CancelledError() if msg is None else asyncio.CancelledError(msg))
+        return True
+
+    def add_done_callback(
+        self, wake: Callable[[Any], object], *, context: Context | None = None
+    ) -> None:
+        """Have the task, or the flow, called once it is done; asyncio's tasks call it so."""
+        self._wake, self._context = wake, context
+        if self._reply is not _WAITED:
+            self.wake_soon()
+
+    def wake(self) -> None:
+        """Let the task go on now: nothing else of the loop runs."""
+        wake, context = self._wake, self._context
+        if wake is None:
+            return
+        self._wake = None
+        try:
+            if context is None:
+                wake(self)
+            else:
+                context.run(wake, self)
+        except RuntimeError:  # another task runs, of a loop in a loop: it has not begun
+            self._loop.call_soon(wake, self, context=context)
+
+    def wake_soon(self) -> None:
+        """Let the task go on in a turn of its own."""
+        if self._wake is not None:
+            self._loop.call_soon(self._wake, self, context=self._context)
+            self._wake = None
 
 
 class PromptFlow:
-    """A flow that runs at once. ``attach`` lets it go on when an answer is read, if it is one."""
+    """A flow that runs at once."""
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        flow: Coroutine[Any, Any, None],
-        attach: Callable[[Any, Resume], bool],
-    ) -> None:
-        self._flow, self._attach = flow, attach
+    def __init__(self, loop: asyncio.AbstractEventLoop, flow: Coroutine[Any, Any, None]) -> None:
+        self._flow = flow
         self._over = False
         self._answer: Any = None  # that it waits for
         self._left: asyncio.Future[Any] = loop.create_future()  # what the task is to wait for first
 
-    def go_on(self) -> None:
+    def go_on(self, _answer: object = None) -> None:
         """Run the flow until it waits."""
         if self._left.done():  # it was cancelled
             return
@@ -73,7 +130,9 @@ class PromptFlow:
             if not isinstance(error, Exception):
                 raise
         else:
-            if not self._attach(self._answer, self.go_on):
+            if isinstance(self._answer, Answer):
+                self._answer.add_done_callback(self.go_on)
+            else:
                 self._left.set_result(self._answer)
 
     async def rest(self) -> None:

@@ -19,7 +19,7 @@ from fencelock._core.deadlines import PING_SECONDS, PONG_SECONDS, QUIET_SECONDS,
 from fencelock._core.lock.maintain import recheck
 from fencelock._core.types import NoReply
 from fencelock._io.connection_asyncio import PING, AsyncConnection
-from fencelock._io.prompt_asyncio import PromptFlow, answers_of
+from fencelock._io.prompt_asyncio import PromptFlow
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 
@@ -110,7 +110,7 @@ class RenewalTimer:
     def _due(self) -> None:
         self.renewing, port = None, self._port
         try:
-            flow = PromptFlow(port.loop, self._maintain(), answers_of(port.link))
+            flow = PromptFlow(port.loop, self._maintain())
             flow.go_on()
             port.spawn(flow.rest(), "fencelock-leases").add_done_callback(flow.end)
         finally:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import warnings
+from asyncio import get_running_loop
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ class LoopPorts:
         self._found, self._given = chosen(source, asynchronous=True, **options)
         self._recorder = recorder
         self._ports: dict[int, AioPort] = {}
+        self._last: AioPort | None = None  # that was asked for
         self._closers: dict[int, AsyncGenerator[None, None]] = {}
         self.label: str = self._found.label
         self.quorum: bool = is_quorum(self._found)
@@ -58,11 +60,18 @@ class LoopPorts:
     def here(self) -> AioPort:
         """Return the running loop's port, made when the loop first asks."""
         try:
-            loop = asyncio.get_running_loop()
+            loop = get_running_loop()
         except RuntimeError:  # none runs, or trio's
             raise RuntimeError("AsyncClient needs asyncio: it has no running loop here") from None
         if not mark[0]:
             notice()
+        port = self._last
+        if port is None or port.loop is not loop:
+            port = self._last = self._of(loop)
+        return port
+
+    def _of(self, loop: asyncio.AbstractEventLoop) -> AioPort:
+        """Return a loop's port, made when it first asks."""
         port = self._ports.get(id(loop))
         if port is None or port.loop is not loop:
             port = self._made()

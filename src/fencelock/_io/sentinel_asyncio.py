@@ -8,7 +8,7 @@ that looks for late answers runs only while answers are owed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from fencelock._core.types import NoReply, Reply
 from fencelock._io.connection_asyncio import AsyncConnection, Pushed, Slot, dial
 from fencelock._io.io_asyncio import AsyncioIo
+from fencelock._io.prompt_asyncio import Answer
 from fencelock._io.wire import ReplyError, server_error, unknown_script
 from fencelock._runtime.clock import now
 from fencelock._topology.sentinel import FRESH_SECONDS
@@ -49,8 +50,8 @@ class AsyncMasterConnection(AsyncConnection):
     async def run(self, packed: bytes, until: float) -> Reply:
         """Send a request; NoReply also when there is another master now."""
         asked_at = now()
-        slot = self.request(packed, until)
-        reply = await slot
+        slot = Answer(self.loop)
+        reply = await self.request(packed, until, slot)
         if type(reply) is ReplyError or not self._guard.counts(asked_at):
             await self._guarded(slot, asked_at, until)
         return reply
@@ -72,7 +73,7 @@ class AsyncMasterConnection(AsyncConnection):
             return None
         return self._io.task(self._guarded(slot, now(), until), TASK)
 
-    async def _guarded(self, slot: asyncio.Future[Any], asked_at: float, until: float) -> Reply:
+    async def _guarded(self, slot: Awaitable[Any], asked_at: float, until: float) -> Reply:
         """Return an answer when it is proved that it counts; a refusal, too."""
         reply = await slot
         if isinstance(reply, ReplyError) and unknown_script(reply):

@@ -45,6 +45,8 @@ Push: Final[type[list[Any]]] = _parser.PushNotification
 CONFIRMS: Final = (b"subscribe", b"ssubscribe")  # pushes that answer a request
 _pack: Final[Callable[[tuple[bytes, ...]], bytes]] = _parser.pack_command
 _BYTES: Final = {bytes}
+# What the parser returns of these types is an answer, and no refusal.
+ANSWERS: Final = frozenset({bytes, int, list, type(None)})
 
 
 class ReplyError(Exception):

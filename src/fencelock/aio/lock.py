@@ -226,8 +226,9 @@ class AsyncLock(AsyncLockBase):
         """
         if other:
             refuse_options(self, other, "blocking", "timeout")
-        usual = blocking is True and timeout == -1
-        seconds = None if usual else options.acquire_timeout(timeout, blocking=blocking)
+        seconds = None
+        if blocking is not True or timeout != -1:
+            seconds = options.acquire_timeout(timeout, blocking=blocking)
         if self._holds.options.lone_timeout:
             self._holds.doubt_timeout()
         port, holds, unit = self._port(), self._holds, caller()

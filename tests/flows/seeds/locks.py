@@ -305,13 +305,13 @@ SEEDS = (
     ),
     seed(
         "a lease until an instant, and the time in line on top",
-        Statement("attempt.begin", "deadline < terms.ends", "True"),
+        Statement("hold.start_lease", "terms.ends < deadline", "False"),
         worlds.INSTANTS[1],
         "instant",
     ),
     seed(
         "a grant after the instant at which its lease was to end",
-        Statement("engine.start", "attempt.give_up_at > terms.ends", "False"),
+        Statement("attempt.made", "terms.ends", "inf"),
         worlds.INSTANTS[2],
         "instant I12",
     ),

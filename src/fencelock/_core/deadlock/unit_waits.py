@@ -91,13 +91,19 @@ class UnitWait:
     cycle: Sequence[Step] | None = None  # the cycle for which it is refused
     suspected: bool = False  # it is in a cycle that may end by itself, which was reported
     _frames: AbstractSet[object] | None = None
+    _id: bytes = b""
 
     def __init__(self, port: Port, attempt: Attempt, asks: Attempt, due: float) -> None:
         self.port: Port = port
         self.attempt: Attempt = attempt
         self.asks: Attempt = asks  # what waits at the server, or for the cohort
         self.due: float = due  # when it looks for a cycle
-        self.id: bytes = port.new_id()
+
+    @property
+    def id(self) -> bytes:
+        """Return what names it in probes, drawn when it is first asked for."""
+        known = self._id  # another thread may draw one, too: ``setdefault`` is one step
+        return known or self.__dict__.setdefault("_id", self.port.new_id())
 
     def frames(self, *, own: bool) -> AbstractSet[object]:
         """Return the frames that wait until it ends; ``own``: its own thread or task asks.

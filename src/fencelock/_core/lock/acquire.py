@@ -404,12 +404,10 @@ async def acquire(
 def start(port: Port, attempt: Hold, timeout: float | None) -> None:
     """Begin a call, which hooks are notified of; it waits until an instant."""
     attempt.arrived_at = now = port.now()
-    terms = attempt.terms
     if timeout is not None:
         attempt.at_once = timeout <= 0
-        attempt.give_up_at = FOR_EVER if timeout < 0 else now + timeout
-    if attempt.give_up_at > terms.ends:  # noqa: PLR1730 - as in line_up; nothing is granted after its end
-        attempt.give_up_at = terms.ends
+        if timeout >= 0:
+            attempt.give_up_at = min(now + timeout, attempt.terms.ends)
     if events.hooks and attempt.event is None:
         events.requested(port, attempt, attempt.unit, waits=not attempt.at_once)
 
@@ -438,7 +436,7 @@ def answered(port: Port, attempt: Hold, answer: Any) -> bool:
     if type(answer) is bytes:
         attempt.asking = False
         grant = attempt.grant_of(answer)
-        if grant.deadline > port.now() < attempt.terms.ends:
+        if grant.deadline > port.now():
             begin(port, attempt, grant)
             if attempt.event is not None:
                 tell(port, attempt, granted=True)
@@ -499,17 +497,15 @@ def begin(port: Port, hold: Hold, grant: Grant, spare: Spare | None = None) -> H
     """
     terms, lines = hold.terms, port.lines
     fence, deadline, lease = grant
-    deadline = deadline if deadline < terms.ends else terms.ends  # noqa: FURB136 - as above
-    fresh, asks = spare is None or spare.fresh, hold.asks
-    hold.grant = grant
+    hold.grant, asks, fresh = grant, hold.asks, True
     hold.start_lease(port, fence, deadline)
-    if asks is not hold or spare is not None:
-        _take_over(hold, asks, spare)
+    if spare is not None or asks is not hold:
+        fresh = _take_over(hold, asks, spare)
     now = hold.granted_at
     if lease < hold.ttl - ROUNDING_SECONDS:
         hold.short = True  # it was handed over, and is to grow
     length, end, when, until = terms.due
-    if now >= until or length != lease or deadline < end or not hold.steady:
+    if now >= until or length != lease or hold.deadline < end:
         when = _newly_due(port, hold, lease)
     with port.mutex:
         port.renewals.young[hold] = when
@@ -529,20 +525,26 @@ def begin(port: Port, hold: Hold, grant: Grant, spare: Spare | None = None) -> H
     return hold
 
 
-def _take_over(hold: Hold, asks: Attempt | None, spare: Spare | None) -> None:
-    """Have a new hold go on under the ids by which the server knows its lease."""
+def _take_over(hold: Hold, asks: Attempt | None, spare: Spare | None) -> bool:
+    """Have a new hold go on under the ids by which the server knows its lease.
+
+    Return True if the server granted that just now.
+    """
     if spare is not None:
         hold.continues(spare.source)
         hold.unchanged, hold.turn = spare.unchanged, 0 if spare.fresh else hold.fence
-    elif asks is not None:
+        return spare.fresh
+    if asks is not None:
         hold.continues(asks)
+    return True
 
 
 def _newly_due(port: Port, hold: Hold, lease: float) -> float:
     """Return when a hold is due, and have those of its handle that follow it be due together."""
     now, deadline = hold.granted_at, hold.deadline
     when = first_due(hold, lease, port.jitter(), now)
-    hold.terms.due = lease, deadline, when, now + lease / BATCHES
+    if hold.steady:
+        hold.terms.due = lease, deadline, when, now + lease / BATCHES
     return when
 
 

@@ -141,7 +141,7 @@ class Attempt(Seat, BaseLease):
         self.registry: Registry | None = registry  # where it is kept while it is held
         self.unit: Any = unit  # the thread or task that acquires
         self.arrived_at: float = 0.0
-        self.give_up_at: float = inf
+        self.give_up_at: float = terms.ends
         self.tenure: Tenure | None = None  # of its client, once others wait; see tenure.py
         self.asks: Attempt | None = None  # its question, or one that it continues, until it is over
         # The question, and what of its seat each pair looks at.

@@ -126,7 +126,9 @@ class Hold(Attempt):
         self, port: Port, fence: int, deadline: float, parts: Majority | tuple[()] = ()
     ) -> None:
         """Begin the lease that it was granted; see ``acquire.begin``."""
-        self.fence = fence
+        terms, self.fence = self.terms, fence
+        if terms.ends < deadline:  # noqa: PLR1730 - min() takes ten times as long
+            deadline = terms.ends
         self.deadline: float = deadline
         self.port: Port | None = port  # that renews it; None once it was given back
         self.server: str = port.label  # as a person calls it
@@ -144,9 +146,10 @@ class Hold(Attempt):
         self.reported: list[events.Acquisition] | None = None
         self.bucket: Bucket | None = None  # where the renewal schedule keeps it
         # Those of its form: with very many leases each object that a renewal looks at costs.
-        self.kind: int = self.terms.batch
-        self.steady: float = self.terms.steady
-        self.asks, self.held = None, True  # last: it is a lease from here on
+        self.kind: int = terms.batch
+        self.steady: float = terms.steady
+        self.asks = None
+        self.held = True  # last: it is a lease from here on
 
     def continues(self, source: Attempt) -> None:
         """Go on under the ids of another of its client, by which the server knows its lease."""
@@ -359,7 +362,6 @@ class Hold(Attempt):
         """
         renewing = self.port or port
         with renewing.mutex:
-            cohorts = renewing.lines.cohorts
             tenure = self.tenure  # read here: another thread may begin its turn
             self.open = False
             self.released = True
@@ -368,8 +370,9 @@ class Hold(Attempt):
             else:
                 renewing.renewals.discard(self)
             if tenure is None:
-                if cohorts.get(self.terms.cohort) is self:  # it is alone
-                    del cohorts[self.terms.cohort]
+                cohorts, key = renewing.lines.cohorts, self.terms.cohort
+                if cohorts.get(key) is self:  # it is alone
+                    del cohorts[key]
             elif tenure.front is self and not tenure.waiting:
                 tenure.end()
         self.port = None

@@ -156,7 +156,7 @@ class Terms:
         left = copy(self)  # other threads may ask on the same terms
         left.ttl = max(LEAST_SECONDS, min(self.options.first_ttl(), self.ends - now))
         left.lease = min(left.ttl, self.most_at_once)
-        left.valid = validity(left.lease)
+        left.valid = min(validity(left.lease), self.ends - now)
         left._ttl, left._ttl_ms = _ttl_words(left.ttl), b"%d" % milliseconds(left.ttl)  # noqa: SLF001 - as in far
         return left
 

@@ -51,7 +51,7 @@ async def take(port: Port, attempt: Hold) -> Hold | None:
     if attempt.asks is None:
         return await (_try if attempt.tenure is None else _in_turn)(port, attempt)
     grant = await line_up(port, attempt, attempt.give_up_at, listen=not terms.topic)
-    if grant is None or not grant.deadline > port.now() < terms.ends:
+    if grant is None or grant.deadline <= port.now():
         grant = await queue(port, attempt, grant)
     if grant is None:
         attempt.step_down(port)

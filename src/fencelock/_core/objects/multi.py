@@ -58,7 +58,8 @@ async def acquire_all(port: Port, attempts: Attempts, timeout: float | None) -> 
         asked = attempts()
         seat = Seat.of(asked[0].keys, asked[0].id)
         for attempt in asked:
-            attempt.at_once, attempt.give_up_at = at_once, give_up_at
+            attempt.at_once = at_once
+            attempt.give_up_at = min(give_up_at, attempt.terms.ends)
         try:
             if events.hooks:
                 group: int | None = None  # that of the first one
@@ -117,7 +118,8 @@ async def _acquire_once(
     if granted is None or not (granted or at_once):
         granted = await _in_order(port, attempts, timeout if at_once else give_up_at)
     for attempt in attempts:
-        attempt.at_once, attempt.give_up_at = at_once, give_up_at  # those of all together
+        attempt.at_once = at_once  # as all together are asked
+        attempt.give_up_at = min(give_up_at, attempt.terms.ends)
         if attempt.event is not None:
             tell(port, attempt, granted=attempt.held)
     return granted

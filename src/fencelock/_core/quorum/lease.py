@@ -89,21 +89,20 @@ class Majority(list[Hold | None], Observer, Claimant):
         one is due no later than the first.
         """
         port, hold, nodes = self.port, self.hold, self.port.nodes
-        fence, granted_at, over, now = hold.fence, hold.granted_at, vote.terms.ends, port.now()
+        fence, granted_at, now = hold.fence, hold.granted_at, port.now()
         lease, ends, when = 0.0, inf, inf
         begun: list[tuple[Port, Hold, float]] = []
         with port.mutex:
             if not hold.open or hold.notified or hold.loss is not None:
                 return
             for node, grant in grants.items():
-                at, deadline = nodes[node], grant.deadline
-                deadline = over if over < deadline else deadline  # noqa: FURB136 - quicker
+                at = nodes[node]
                 if first is not None and node == self.first:
                     part, lasts = first, first.ttl
                 else:
                     part, lasts = Hold(vote.terms, vote.id, vote.info), vote.ttl
-                part.start_lease(at, fence, deadline)
-                part.granted_at, part.observer = granted_at, self
+                part.start_lease(at, fence, grant.deadline)
+                part.granted_at, part.observer, deadline = granted_at, self, part.deadline
                 self[node] = part
                 if grant.lease < lasts - ROUNDING_SECONDS:
                     part.short = True
