@@ -25,7 +25,7 @@ def allowed_seconds():
     return 0.1 + machine_seconds()
 
 
-WORST_SECONDS = 1.0
+WORST_SECONDS = 0.6  # a near connection is given up as silent after a second
 TIMES = 3
 TROUBLE = (OutcomeUnknown, ServerError)
 
@@ -52,12 +52,13 @@ def frozen(own_server):
 @pytest.mark.parametrize("over", ["tcp", pytest.param("unix", marks=pytest.mark.slow)])
 def test_acquire_on_a_frozen_server(connect, frozen, own_view, over, used):
     url = frozen.tcp_url if over == "tcp" else frozen.url
+    patient = connect(url, server_timeout=30).lock(own_view.name, ttl=60)
     lock = connect(url, server_timeout=TIMEOUT).lock(own_view.name, ttl=60)
-    if used:
-        lock.acquire()
-        lock.release()
+    for each in (patient, lock) if used else ():
+        each.acquire()
+        each.release()
     frozen.pause()
-    measured(lambda: lock.acquire(timeout=TIMEOUT))
+    measured(lambda: patient.acquire(timeout=TIMEOUT))
     measured(lambda: lock.acquire(blocking=False))
     frozen.resume()
     own_view.until_free()
@@ -69,15 +70,6 @@ def test_a_timeout_of_nothing_on_a_frozen_server(connect, frozen, own_view, name
     lock.release()
     frozen.pause()
     measured(lambda: lock.acquire(timeout=0), 0.0)
-    frozen.resume()
-    own_view.until_free()
-
-
-@pytest.mark.slow
-def test_acquire_is_bounded_by_its_timeout_and_not_by_the_servers(connect, frozen, own_view, name):
-    lock = connect(frozen.url, server_timeout=30).lock(name, ttl=60)
-    frozen.pause()
-    measured(lambda: lock.acquire(timeout=TIMEOUT))
     frozen.resume()
     own_view.until_free()
 

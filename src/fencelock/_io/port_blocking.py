@@ -27,6 +27,7 @@ from fencelock._core.lock.maintain import lose_all
 from fencelock._core.lock.release import Take, end_lease, finish, not_released, take_and_release
 from fencelock._core.lock.tenure import give_up_all, passed
 from fencelock._core.pushes import dispatch
+from fencelock._core.retry import answer_by
 from fencelock._core.round_trips import DIAL_SECONDS, RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
@@ -143,8 +144,11 @@ class BlockingPort(ProcessPort):
     def _asked(self, attempt: Hold) -> Reply | Exception:
         """Return what a first question was answered, or the error; None: no connection is ready."""
         at = attempt.arrived_at
+        until = at + self.server_timeout
+        if attempt.give_up_at < until:
+            until = answer_by(self, at, attempt.give_up_at)
         try:
-            return self._ask(attempt, at, at + self.server_timeout, listen=True)
+            return self._ask(attempt, at, until, listen=True)
         except (NoReply, ServerError) as trouble:
             return trouble
 
