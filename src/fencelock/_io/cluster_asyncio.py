@@ -13,10 +13,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.pushes import dispatch
 from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Question, Seat
-from fencelock._core.types import NoReply
+from fencelock._core.types import NoReply, Reply
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.io_asyncio import AsyncioIo, AsyncioSeveral
 from fencelock._io.link_asyncio import Link
@@ -158,6 +159,19 @@ class AsyncioClusterPort(ClusterPort, AioPort):
     def _mux_for(self, key: bytes) -> AsyncConnection | None:
         link = self.link.at.get(self.slots.sure(key))
         return None if link is None else link.idle()
+
+    async def _ask(
+        self,
+        attempt: Attempt,
+        at: float,
+        until: float,
+        *,
+        listen: bool,
+        opened: AsyncConnection | None = None,
+    ) -> Reply:
+        del opened  # ``ask_for`` is another here, which does not come back to this
+        topic = attempt.terms.topic
+        return await self.ask_for(attempt, at, until, listen=listen and not topic)
 
     # -- waiting --------------------------------------------------------------------------------
 

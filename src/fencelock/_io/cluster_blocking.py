@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import count
 
+from fencelock._core.lock.attempt import Attempt
 from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Seat
+from fencelock._core.types import Reply
 from fencelock._io.connection_blocking import Connection, Pushed, dial
 from fencelock._io.io_blocking import BlockingIo, BlockingSeveral
 from fencelock._io.pool_blocking import Pool
 from fencelock._io.port_blocking import BlockingPort
-from fencelock._io.threads import run_blocking
+from fencelock._io.threads import run_blocking, run_inline
 from fencelock._topology import cluster
 from fencelock._topology.cluster import ClusterPort
 from fencelock._topology.slots import ClusterSource, NodeAddress
@@ -89,6 +91,17 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
         nodes = BlockingNodes(self.source, self._ear, self.client_channel, self.server_timeout)
         self._use(self.source, nodes)
         return nodes
+
+    def _exchange(self, request: bytes, key: bytes, at: float, until: float) -> Reply:
+        del at  # each node's answer has a time of its own
+        return run_inline(self.run(request, key, until))
+
+    def _ask(
+        self, attempt: Attempt, at: float, until: float, *, listen: bool, opened: bool = False
+    ) -> Reply:
+        del opened  # ``ask_for`` is another here, which does not come back to this
+        topic = attempt.terms.topic
+        return run_inline(self.ask_for(attempt, at, until, listen=listen and not topic))
 
     def take_any(self, until: float) -> Connection:
         """Return a connection to any master: revocations go to all nodes."""

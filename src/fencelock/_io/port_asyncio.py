@@ -67,7 +67,7 @@ class AioPort(ProcessPort):
 
     def _start(self) -> None:
         super()._start()
-        self.direct: bool = type(self) is AioPort and self.given.replicas is None
+        self.direct: bool = self.halves and self.given.replicas is None
         self.loop = asyncio.get_running_loop()
         self._hearing: asyncio.TimerHandle | None = None
         self._eager = False  # listening does not wait until a lease lasts
@@ -170,7 +170,7 @@ class AioPort(ProcessPort):
                     finish(self, taken)
                     return 0
             elif not hold.released:
-                reply = await self._sent(end_lease(self, hold))
+                reply = await self._sent(end_lease(self, hold), hold.terms.keys.lock)
                 if reply == 1:
                     finish(self, taken)
                     return 0
@@ -179,10 +179,10 @@ class AioPort(ProcessPort):
             not_released(self, taken, error)
             raise
 
-    async def _sent(self, request: bytes) -> Reply | Exception:
+    async def _sent(self, request: bytes, key: bytes) -> Reply | Exception:
         """Return what a request was answered, or the error."""
         try:
-            return await self.run(request, b"", now() + self.server_timeout)
+            return await self.run(request, key, now() + self.server_timeout)
         except (NoReply, ServerError) as trouble:
             return trouble
 

@@ -62,7 +62,7 @@ class BlockingPort(ProcessPort):
                 port.pushed(connection, message)
 
         self._ear = hear
-        self.direct: bool = type(self) is BlockingPort and self.given.replicas is None
+        self.direct: bool = self.halves and self.given.replicas is None
         # Waiters without a connection: they lent it, or the server accepted no other.
         self._lent: set[Seat] = set()
         self.pool: Pool = self._new_pool()
@@ -110,9 +110,10 @@ class BlockingPort(ProcessPort):
         """Run a packed script call on any connection, or on the waiter's."""
         if waiter is not None:
             return self._connect(waiter).run(request, until, now())
-        return self._exchange(request, now(), until)
+        return self._exchange(request, key, now(), until)
 
-    def _exchange(self, request: bytes, at: float, until: float) -> Reply:
+    def _exchange(self, request: bytes, _key: bytes, at: float, until: float) -> Reply:
+        """Run a packed script call on an idle connection, or a new one."""
         connection = self.pool.idle(at) or self.pool.take(until)
         try:
             reply = connection.run(request, until, at)
@@ -166,7 +167,7 @@ class BlockingPort(ProcessPort):
                     finish(self, taken)
                     return 0
             elif not hold.released:
-                reply = self._sent(end_lease(self, hold))
+                reply = self._sent(end_lease(self, hold), hold.terms.keys.lock)
                 if reply == 1:
                     finish(self, taken)
                     return 0
@@ -175,11 +176,11 @@ class BlockingPort(ProcessPort):
             not_released(self, taken, error)
             raise
 
-    def _sent(self, request: bytes) -> Reply | Exception:
+    def _sent(self, request: bytes, key: bytes) -> Reply | Exception:
         """Return what a request was answered, or the error."""
         at = now()
         try:
-            return self._exchange(request, at, at + self.server_timeout)
+            return self._exchange(request, key, at, at + self.server_timeout)
         except (NoReply, ServerError) as trouble:
             return trouble
 

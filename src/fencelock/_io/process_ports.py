@@ -77,6 +77,7 @@ class ProcessPort(Whole):
     """The common part of the ports for threads and for tasks."""
 
     needed = 1
+    halves = True  # it connects the two of the usual operations itself
     nodes: Sequence[Any] = ()  # of a quorum only
     is_node = False  # of a quorum, whose port closes it
     recorder: Any = None  # of the client's history

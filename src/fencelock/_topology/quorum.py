@@ -69,6 +69,7 @@ class QuorumPortRules(Engine):
     What a quorum refuses (see ``options.py``) is left as on one server, and never called.
     """
 
+    halves = False  # an acquisition has several questions
     take = take
     maintain = maintain
     renew = renew
