@@ -40,8 +40,8 @@ SEEDS = (
         "a result that a waiter gets once replicas have acknowledged it",
         Statement(
             "attempt.pushed_counts",
-            "grant is None or not grant.fence or grant.deadline <= port.now()",
-            "grant is None or grant.deadline <= port.now()",
+            "not grant.fence or grant.deadline <= port.now()",
+            "grant.deadline <= port.now()",
         ),
         worlds.ONCE_SHORT.under(unacked=1),
         "I12",

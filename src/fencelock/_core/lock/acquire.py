@@ -111,7 +111,8 @@ async def queue(port: Port, attempt: Attempt, grant: Grant | None = None) -> Gra
         if grant is None:
             grant = await _wait(port, attempt, asks)
             attempt.saw(asks.seen)
-            grant = await _counted(port, asks, grant, give_up_at)
+            if grant is not None and port.replicas is not None:
+                grant = await _counted(port, asks, grant, give_up_at)
         now = port.now()
         if grant is not None and min(grant.deadline, asks.terms.ends) > now:
             if asks.stood:
@@ -248,11 +249,9 @@ async def _wait(port: Port, attempt: Attempt, asks: Attempt) -> Grant | None:
             return None
 
 
-async def _counted(
-    port: Port, asks: Attempt, grant: Grant | None, give_up_at: float
-) -> Grant | None:
+async def _counted(port: Port, asks: Attempt, grant: Grant, give_up_at: float) -> Grant | None:
     """Have replicas acknowledge a handed-over grant; None when it must be requested again."""
-    if grant is None or not grant.fence or grant.deadline <= port.now():
+    if not grant.fence or grant.deadline <= port.now():
         return grant
     try:
         await confirm(port, asks, grant.deadline, give_up_at)

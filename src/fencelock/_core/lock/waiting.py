@@ -199,7 +199,10 @@ class Lines:
         """Add a waiter; call under the mutex."""
         # First: after an interrupt the waiter must still leave its line.
         waiter.stood = waiter.placed = True
-        line = self.by_key.setdefault(waiter.terms.keys.lock, Line(waiter.asked_at))
+        key = waiter.terms.keys.lock
+        line = self.by_key.get(key)
+        if line is None:
+            line = self.by_key[key] = Line(waiter.asked_at)
         line.waiters[waiter] = None
         return line
 
