@@ -79,15 +79,6 @@ async def test_a_stack_releases_its_own_among_bodies_that_run(world, kind):
     assert not fine(kept)
 
 
-@pytest.mark.parametrize("kind", [*SHARED, *ALONE])
-async def test_a_stack_may_be_closed_by_another_task(world, kind):
-    """It is the handle's only open body."""
-    stack = contextlib.AsyncExitStack()
-    lease = await stack.enter_async_context((SHARED | ALONE)[kind](world.client()))
-    await in_task(stack.aclose())
-    assert not fine(lease)
-
-
 @pytest.mark.parametrize("kind", SHARED)
 async def test_an_end_that_may_be_of_several_bodies_is_an_error_and_releases_nothing(world, kind):
     handle = SHARED[kind](world.client())
