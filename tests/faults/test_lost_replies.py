@@ -14,7 +14,6 @@ from tests.waiting import machine_seconds
 
 TTL = 60.0
 TIMEOUT = 0.4
-LEAVE = 0.1  # long enough to line up, and then to leave
 UNDONE_SECONDS = 8.0  # of this an undo may need to find another way than a silent connection
 UNKNOWN = (OutcomeUnknown, ServerUnreachable)
 
@@ -167,20 +166,4 @@ def test_release_to_the_next_in_line(client, other, proxy, view, how):
     assert view.holder() == waiting.lease.holder, "a repeated release freed the next one's lock"
     assert not waiting.lease.lost
     waiting.release()
-    assert view.free()
-
-
-@every_loss
-def test_leaving_the_line(client, other, proxy, view, how):
-    holding, lock = other.lock(view.name, ttl=TTL), client.lock(view.name, ttl=TTL)
-    holding.acquire()
-    outcome(lock.acquire, timeout=LEAVE)  # to connect may take that long by itself
-    fault = proxy.on("abandon", how.action, then=how.then)
-    result, took = outcome(lock.acquire, timeout=LEAVE)
-    fault.wait()
-    assert result is False or isinstance(result, UNKNOWN)
-    assert took < LEAVE + 0.1 + machine_seconds()
-    view.until_waiting(0, UNDONE_SECONDS)
-    assert view.holder() == holding.lease.holder
-    holding.release()
     assert view.free()

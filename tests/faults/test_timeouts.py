@@ -73,15 +73,6 @@ def test_a_timeout_of_nothing_on_a_frozen_server(connect, frozen, own_view, name
     own_view.until_free()
 
 
-@pytest.mark.slow
-def test_acquire_is_bounded_by_its_timeout_and_not_by_the_servers(connect, frozen, own_view, name):
-    lock = connect(frozen.url, server_timeout=30).lock(name, ttl=60)
-    frozen.pause()
-    measured(lambda: lock.acquire(timeout=TIMEOUT))
-    frozen.resume()
-    own_view.until_free()
-
-
 @pytest.mark.parametrize(
     "timeout", [pytest.param(0.5, id="soon"), pytest.param(3.0, id="late", marks=pytest.mark.slow)]
 )

@@ -150,6 +150,14 @@ def test_a_renewal_shortens_no_lease(space, holds):
     assert space.ttls(LOCK, LAST) == [9000, RECORD + 9000]
 
 
+def test_a_record_that_was_lost_is_written_anew_for_its_holder(space):
+    acquire(space, b"h")
+    space.command(b"DEL", LAST)
+    assert int(acquire(space, b"h")) == space.now
+    assert space.ttls(*A) == [9000, RECORD + 9000, -2, -2, -2, -2]
+    assert space.command(b"GET", LAST) == b"%d h %s" % (space.now, options())
+
+
 @pytest.mark.parametrize("left", [4000, 20_000])
 def test_a_lock_that_is_released_later_ends_then_whatever_renews_it(space, left):
     """A renewal under way finds another id there, and people the client that held."""
