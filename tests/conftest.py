@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.bystanders import shared_by_all
-from tests.faces import has_turn
+from tests.faces import FACE, has_turn
 from tests.topologies import TOPOLOGIES, Topology
 from tests.waiting import stalls
 
@@ -49,12 +49,15 @@ def _process(request):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """Give a file to one process, and all of a topology: its servers are started once."""
+    """Give a file to one process, of conformance one face of it, and all of a topology.
+
+    So a topology's servers are started once, and no process ends up alone with a file that waits.
+    """
     from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415  # only a spread run needs it
 
     class ByServers(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return topology_of(nodeid) or super()._split_scope(nodeid)
+            return topology_of(nodeid) or super()._split_scope(nodeid) + face_of(nodeid)
 
     return ByServers(config, log) if config.getoption("dist") == "loadfile" else None
 
@@ -65,6 +68,12 @@ def topology_of(nodeid: str) -> str:
     if not file.startswith("tests/conformance/"):
         return ""
     return next((each.name for each in TOPOLOGIES if each.name in case.rstrip("]").split("-")), "")
+
+
+def face_of(nodeid: str) -> str:
+    """Return the face that a conformance test's id names; empty if it names none."""
+    found = FACE.search(nodeid.partition("[")[2])
+    return found[0] if found and nodeid.startswith("tests/conformance/") else ""
 
 
 def pytest_collection_finish() -> None:

@@ -27,7 +27,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -74,7 +74,24 @@ class Refused(Exception):
     """The server's error reply."""
 
 
-class Server:
+class Runs:
+    """What starts with a block and is ended with it, also if it cannot start."""
+
+    start: Callable[[], Self]
+    close: Callable[[], None]
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Server(Runs):
     """One server process in a private directory, on a Unix socket and on a TCP port of 127.0.0.1.
 
     ``persistent``: keep an append-only log, so that a restart brings the data back. ``args``: more
@@ -172,16 +189,6 @@ class Server:
             self._reserved = None
         shutil.rmtree(self.directory, ignore_errors=True)
         _guard().forget(self.directory)
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # questions, each on a connection of its own
 

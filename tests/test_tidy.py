@@ -5,14 +5,15 @@ example at the end of this file. ``python -m tests.test_tidy`` prints the longes
 """
 
 import ast
+import contextlib
 import functools
-import io
 import re
 import subprocess
 import tokenize
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from tokenize import COMMENT
 
 import pytest
 
@@ -56,6 +57,8 @@ WORDING = {
     r"\b(?:nobody|somebody|anybody|everybody|whoever)\b": "name the role, or 'no client'",
     r"\b(?:by|of|to|for|from|but)\s+who\b": "name the role: 'by the client that …'",
 }
+# A file with none of these words has none of that wording.
+STUMBLES = re.compile(r"\b(tells?|told|shall|who|whoever|(no|some|any|every)body)\b", re.IGNORECASE)
 
 
 # --- which files ----------------------------------------------------------------------------------
@@ -90,9 +93,27 @@ def inside(path: Path) -> str:
 
 
 @functools.lru_cache(maxsize=1)
+def module(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+@functools.lru_cache(maxsize=1)
 def nodes(text: str) -> list[ast.AST]:
     """Return a module and all its nodes, which the rules read one after the other."""
-    return list(ast.walk(ast.parse(text)))
+    return list(ast.walk(module(text)))
+
+
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements right inside a node, and no expression: of those there are far more."""
+    for part in ("body", "handlers", "orelse", "finalbody", "cases"):
+        yield from getattr(node, part, ())
+
+
+def functions(node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for each in statements(node):
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield each
+        yield from functions(each)
 
 
 @functools.cache
@@ -146,11 +167,10 @@ def long_functions(_path: Path, text: str) -> Iterator[str]:
 
 def function_lengths(text: str) -> Iterator[tuple[str, int, int]]:
     lines = text.splitlines()
-    for node in nodes(text):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-            first = body[0].lineno if body else node.end_lineno + 1
-            yield node.name, node.lineno, sum(map(is_code, lines[first - 1 : node.end_lineno]))
+    for node in functions(module(text)):
+        body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+        first = body[0].lineno if body else node.end_lineno + 1
+        yield node.name, node.lineno, sum(map(is_code, lines[first - 1 : node.end_lineno]))
 
 
 def is_code(line: str) -> bool:
@@ -213,7 +233,7 @@ def banned_words(path: Path, text: str) -> Iterator[str]:
 def undocumented(path: Path, text: str) -> Iterator[str]:
     """Complain of a public name without docstring; in private modules methods are free."""
     private_module = any(re.match(r"_[^_]", part) for part in path.relative_to(ROOT).parts)
-    tree = nodes(text)[0]
+    tree = module(text)
     if ast.get_docstring(tree) is None:
         yield "1: the module has no docstring"
     for node in public(tree):
@@ -251,10 +271,13 @@ def unreasoned(_path: Path, text: str) -> Iterator[str]:
                 yield f"{line}: {comment!r} gives no reason: # noqa: CODE  # why it is right here"
 
 
-@functools.lru_cache(maxsize=1)
-def comments(text: str) -> list[tuple[int, str]]:
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    return [(each.start[0], each.string) for each in tokens if each.type == tokenize.COMMENT]
+def comments(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the comments, line by line; what looks like one in a text of several lines, too."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if "#" in line:
+            with contextlib.suppress(tokenize.TokenError):
+                tokens = tokenize.generate_tokens(iter([line.strip()]).__next__)
+                yield from ((number, each.string) for each in tokens if each.type == COMMENT)
 
 
 # --- wording --------------------------------------------------------------------------------------
@@ -262,7 +285,7 @@ def comments(text: str) -> list[tuple[int, str]]:
 
 def hard_wording(path: Path, text: str) -> Iterator[str]:
     """Complain of wording at which a native reader stumbles: in pages, docstrings and comments."""
-    prose = PROSE[path.suffix](text)
+    prose = PROSE[path.suffix](text) if STUMBLES.search(text) else ""
     for form, instead in WORDING.items():
         for match in re.finditer(form, prose, re.MULTILINE | (0 if "^" in form else re.IGNORECASE)):
             words = " ".join(match.group().split())
@@ -348,7 +371,7 @@ def raised_and_kept(_path: Path, text: str) -> Iterator[str]:
     The error has this frame, by its traceback, and the frame the error: a circle, which holds all
     that the frames below have, such as the caller's handle, until Python's collector runs.
     """
-    yield from _raised_and_kept(nodes(text)[0], frozenset())
+    yield from _raised_and_kept(module(text), frozenset())
 
 
 def _raised_and_kept(node: ast.AST, let_go: frozenset[str]) -> Iterator[str]:
@@ -359,7 +382,7 @@ def _raised_and_kept(node: ast.AST, let_go: frozenset[str]) -> Iterator[str]:
         let_go |= {ast.unparse(name) for each in ends for name in each.targets}
     if isinstance(node, ast.Raise) and (name := _kept_in(node.exc)) and name not in let_go:
         yield f"{node.lineno}: raises what {name} keeps; try: raise …, finally: del {name}"
-    for child in ast.iter_child_nodes(node):
+    for child in statements(node):
         yield from _raised_and_kept(child, let_go)
 
 

@@ -134,19 +134,6 @@ def in_order(world) -> list[str]:
     return world.server.command("ZRANGE", world.keys("a").grant[2], 0, -1)
 
 
-async def test_a_waiter_in_another_process_is_handed_the_lock(world):
-    """A handoff goes over processes as within one."""
-    holder = world.client().lock("a")
-    await holder.acquire()
-    with world.process(WAITER) as process:
-        assert process.stdout.readline() == b"asks\n"
-        await world.in_line("a", 1)
-        await holder.release()
-        assert process.stdout.readline() == b"granted\n"
-        assert world.holder("a")
-        process.kill()
-
-
 @pytest.mark.one_server
 async def test_a_waiter_outlives_its_connection(world):
     """I6, I7: it comes back to its place; those behind it stay behind it."""

@@ -444,46 +444,44 @@ Job = ThreadJob | TaskJob
 # --- the blocking face, awaitable -----------------------------------------------------------------
 
 
-class StraightClient:
-    """``Client`` with the methods of ``AsyncClient``."""
+class Straight:
+    """A handle of threads with the methods of its asyncio twin: all of them send."""
 
-    def __init__(self, inner: fencelock.Client) -> None:
+    def __init__(self, inner: Any) -> None:
         self.inner = inner
 
-    def lock(self, name: str, **options: Any) -> StraightLock:
-        return StraightLock(self.inner.lock(name, **options))
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.inner, name)
 
-    def rlock(self, name: str, **options: Any) -> StraightLock:
-        return StraightLock(self.inner.rlock(name, **options))
+        async def sent(*args: Any, **options: Any) -> Any:
+            return found(*args, **options)
 
-    def election(self, name: str, **options: Any) -> StraightElection:
-        return StraightElection(self.inner.election(name, **options))
+        return sent if callable(found) else found
+
+    async def __aenter__(self) -> Any:
+        entered = self.inner.__enter__()
+        return StraightLease(entered) if hasattr(entered, "renew") else entered
+
+    async def __aexit__(self, *error: object) -> None:
+        return self.inner.__exit__(*error)
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
+
+class StraightClient(Straight):
+    """``Client`` with the methods of ``AsyncClient``."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in MADE:
+            return super().__getattr__(name)
+        make = getattr(self.inner, name)
+        return lambda *args, **options: MADE[name](make(*args, **options))
 
     def multi(self, names: Any, **options: Any) -> StraightLock:
         if isinstance(names, list):
             names = [getattr(each, "inner", each) for each in names]
         return StraightLock(self.inner.multi(names, **options))
-
-    def locked(self, name: str, **options: Any) -> Any:
-        return decorating(self.inner.locked(name, **options))
-
-    def once(self, name: str, **options: Any) -> StraightOnce:
-        return StraightOnce(self.inner.once(name, **options))
-
-    def event(self, name: str, **options: Any) -> Straight:
-        return Straight(self.inner.event(name, **options))
-
-    def latch(self, name: str, count: int, **options: Any) -> Straight:
-        return Straight(self.inner.latch(name, count, **options))
-
-    def barrier(self, name: str, *args: Any, **options: Any) -> StraightBarrier:
-        return StraightBarrier(self.inner.barrier(name, *args, **options))
-
-    def semaphore(self, name: str, limit: int, **options: Any) -> StraightLock:
-        return StraightLock(self.inner.semaphore(name, limit, **options))
-
-    def bounded_semaphore(self, name: str, limit: int, **options: Any) -> StraightLock:
-        return StraightLock(self.inner.bounded_semaphore(name, limit, **options))
 
     def rwlock(self, name: str, **options: Any) -> SimpleNamespace:
         made = self.inner.rwlock(name, **options)
@@ -492,30 +490,9 @@ class StraightClient:
     async def aclose(self, **options: Any) -> None:
         self.inner.close(**options)
 
-    async def locks(self, *args: Any, **options: Any) -> Any:
-        return self.inner.locks(*args, **options)
-
-    async def status(self, name: str, **options: Any) -> Any:
-        return self.inner.status(name, **options)
-
-    async def revoke(self, name: str, **options: Any) -> Any:
-        return self.inner.revoke(name, **options)
-
-    async def history(self, *args: Any, **options: Any) -> Any:
-        return self.inner.history(*args, **options)
-
-    async def signals(self, *args: Any, **options: Any) -> Any:
-        return self.inner.signals(*args, **options)
-
     async def __aenter__(self) -> Self:
         self.inner.__enter__()
         return self
-
-    async def __aexit__(self, *error: object) -> None:
-        self.inner.__exit__(*error)
-
-    def __repr__(self) -> str:
-        return repr(self.inner)
 
 
 def decorating(decorate: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -537,43 +514,16 @@ def decorating(decorate: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return outer
 
 
-class StraightElection:
+class StraightElection(Straight):
     """``Election`` with the methods of ``AsyncElection``."""
-
-    SENDS = frozenset({"campaign", "resign", "hand_over", "leader", "candidates"})
-
-    def __init__(self, inner: fencelock.Election) -> None:
-        self.inner = inner
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self.inner, name)
-        if name not in self.SENDS:
-            return found
-
-        async def sends(*args: Any, **options: Any) -> Any:
-            return found(*args, **options)
-
-        return sends
 
     async def changes(self, **options: Any) -> AsyncIterator[Any]:
         for leader in self.inner.changes(**options):
             yield leader
 
-    async def __aenter__(self) -> StraightLease:
-        return StraightLease(self.inner.__enter__())
 
-    async def __aexit__(self, *error: object) -> None:
-        return self.inner.__exit__(*error)
-
-    def __repr__(self) -> str:
-        return repr(self.inner)
-
-
-class StraightOnce:
+class StraightOnce(Straight):
     """``Once`` with the methods of ``AsyncOnce``."""
-
-    def __init__(self, inner: fencelock.Once) -> None:
-        self.inner = inner
 
     def __call__(self, function: Any) -> Any:
         return decorating(self.inner)(function)
@@ -582,30 +532,6 @@ class StraightOnce:
         return await decorating(lambda plain: functools.partial(self.inner.run, plain))(function)(
             *args, **options
         )
-
-    async def outcome(self) -> fencelock.Outcome:
-        return self.inner.outcome()
-
-    async def forget(self) -> bool:
-        return self.inner.forget()
-
-
-class Straight:
-    """A handle whose public methods all send, with the methods of its asyncio twin."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self.inner, name)
-
-        async def sent(*args: Any, **options: Any) -> Any:
-            return found(*args, **options)
-
-        return sent if callable(found) else found
-
-    def __repr__(self) -> str:
-        return repr(self.inner)
 
 
 class StraightBarrier(Straight):
@@ -622,80 +548,16 @@ class StraightBarrier(Straight):
     async def _asked(self, name: str) -> Any:
         return getattr(self.inner, name)
 
-    async def __aenter__(self) -> int:
-        return self.inner.__enter__()
 
-    async def __aexit__(self, *error: object) -> None:
-        self.inner.__exit__(*error)
-
-
-class StraightPermits:
-    """What ``Semaphore.permits`` returns, with the methods of its asyncio twin."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-
-    async def __aenter__(self) -> StraightLease:
-        return StraightLease(self.inner.__enter__())
-
-    async def __aexit__(self, *error: object) -> None:
-        self.inner.__exit__(*error)
-
-
-class StraightLock:
+class StraightLock(Straight):
     """``Lock``, ``RLock`` or ``Semaphore`` with the methods of their asyncio twins."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.inner.names
-
-    @property
-    def limit(self) -> int:
-        return self.inner.limit
 
     @property
     def lease(self) -> StraightLease | None:
         return None if self.inner.lease is None else StraightLease(self.inner.lease)
 
-    async def acquire(self, *args: Any, **options: Any) -> bool:
-        return self.inner.acquire(*args, **options)
-
-    async def release(self, *args: Any) -> int | None:
-        return self.inner.release(*args)
-
-    def permits(self, n: int) -> StraightPermits:
-        return StraightPermits(self.inner.permits(n))
-
-    async def available(self) -> int:
-        return self.inner.available()
-
-    async def set_limit(self, limit: int) -> None:
-        self.inner.set_limit(limit)
-
-    async def force_unlock(self) -> bool:
-        return self.inner.force_unlock()
-
-    async def locked(self) -> bool:
-        return self.inner.locked()
-
-    async def owned(self) -> bool:
-        return self.inner.owned()
-
-    async def __aenter__(self) -> StraightLease:
-        return StraightLease(self.inner.__enter__())
-
-    async def __aexit__(self, *error: object) -> None:
-        return self.inner.__exit__(*error)
-
-    def __repr__(self) -> str:
-        return repr(self.inner)
+    def permits(self, n: int) -> Straight:
+        return Straight(self.inner.permits(n))
 
 
 class StraightLease:
@@ -709,3 +571,14 @@ class StraightLease:
 
     async def renew(self, *args: Any) -> None:
         self.inner.renew(*args)
+
+
+# What a client makes, and what of it has the methods of its asyncio twin.
+MADE = {
+    **dict.fromkeys(("lock", "rlock", "semaphore", "bounded_semaphore"), StraightLock),
+    **dict.fromkeys(("event", "latch"), Straight),
+    "barrier": StraightBarrier,
+    "election": StraightElection,
+    "once": StraightOnce,
+    "locked": decorating,
+}

@@ -36,32 +36,6 @@ def lined_up(children, server, name, **options):
     return asked
 
 
-def test_the_next_is_granted_when_a_killed_holders_lease_ends(server, start, name):
-    holder, waiter = start(server.url, count=2)
-    holder.lock(name, ttl=1)
-    holder.acquire(name)
-    (asked,) = lined_up([waiter], server, name)
-    died = now()
-    holder.kill()
-    waited = asked.result(20)["returned"] - died
-    assert waited < 1 + slack()
-
-
-@pytest.mark.parametrize("renew", [True, False])
-def test_killed_waiters_are_skipped_at_once(server, start, connect, name, renew):
-    dead, alive = start(server.url, count=2), start(server.url)
-    lock = connect(server.url).lock(name)
-    lock.acquire()
-    *_, asked = lined_up([*dead, alive], server, name, renew=renew)
-    for child in dead:
-        child.kill()
-    released = now()
-    lock.release()
-    assert asked.result(20)["returned"] - released < machine_seconds()
-    alive.tell("release", name)
-    assert View(server, name).free()
-
-
 @pytest.mark.slow
 def test_a_frozen_head_costs_its_claim(server, start, connect, name):
     frozen, alive = start(server.url, count=2)

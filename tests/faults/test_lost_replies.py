@@ -8,13 +8,12 @@ from typing import NamedTuple
 
 import pytest
 
-from fencelock import NotHeld, OutcomeUnknown, Poll, ServerUnreachable
-from tests.faults.world import outcome, spawn, wait_until
+from fencelock import NotHeld, OutcomeUnknown, ServerUnreachable
+from tests.faults.world import outcome, spawn
 from tests.waiting import machine_seconds
 
 TTL = 60.0
 TIMEOUT = 0.4
-LEAVE = 0.1  # long enough to line up, and then to leave
 UNDONE_SECONDS = 8.0  # of this an undo may need to find another way than a silent connection
 UNKNOWN = (OutcomeUnknown, ServerUnreachable)
 
@@ -168,39 +167,3 @@ def test_release_to_the_next_in_line(client, other, proxy, view, how):
     assert not waiting.lease.lost
     waiting.release()
     assert view.free()
-
-
-@every_loss
-def test_leaving_the_line(client, other, proxy, view, how):
-    holding, lock = other.lock(view.name, ttl=TTL), client.lock(view.name, ttl=TTL)
-    holding.acquire()
-    outcome(lock.acquire, timeout=LEAVE)  # to connect may take that long by itself
-    fault = proxy.on("abandon", how.action, then=how.then)
-    result, took = outcome(lock.acquire, timeout=LEAVE)
-    fault.wait()
-    assert result is False or isinstance(result, UNKNOWN)
-    assert took < LEAVE + 0.1 + machine_seconds()
-    view.until_waiting(0, UNDONE_SECONDS)
-    assert view.holder() == holding.lease.holder
-    holding.release()
-    assert view.free()
-
-
-@every_loss
-@pytest.mark.parametrize("request_", ["set", "poll_renew", "poll_release"])
-def test_the_plain_form(client, proxy, view, how, request_):
-    lock = client.lock(
-        view.name, ttl=4 if request_ == "poll_renew" else TTL, wait=Poll(interval=0.05)
-    )
-    fault = proxy.on(request_, how.action, then=how.then)
-    result, _ = outcome(lock.acquire, timeout=time_for(how))
-    if not told_the_truth(result, lock, view, how.then):
-        return
-    if request_ == "poll_renew":
-        fault.wait()
-        before = lock.lease.deadline
-        wait_until(lambda: lock.lease.deadline > before, what="another renewal")
-    result, _ = outcome(lock.release)
-    fault.wait()
-    assert result is None or isinstance(result, UNKNOWN)
-    view.until_free(UNDONE_SECONDS)

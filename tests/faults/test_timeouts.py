@@ -107,12 +107,6 @@ def test_release_and_renew_on_a_frozen_server(connect, frozen, own_view, name):
         View(frozen, f"{name}-{number}").until_free()
 
 
-def test_questions_to_a_frozen_server(connect, frozen, name):
-    lock = connect(frozen.url, server_timeout=TIMEOUT).lock(name)
-    frozen.pause()
-    measured(lock.locked)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["blackhole", "requests", "answers"])
 def test_a_network_that_swallows(connect, proxy, view, name, way):

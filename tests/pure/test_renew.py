@@ -161,17 +161,6 @@ def test_a_renewal_that_fails_again_and_again_is_said_now_and_then(monkeypatch, 
     assert len(caplog.records) == 1, "the first failure of a lease is always said"
 
 
-def test_a_renewal_for_less_than_is_left_changes_nothing_and_puts_off_no_usual_one():
-    """It is renewed by what is left of it, and not just before that ends (I15)."""
-    one, schedule = hold(deadline=NOW + 20), RenewalSchedule()
-    port = SimpleNamespace(
-        mutex=nullcontext(), renewals=schedule, now=lambda: NOW + 0.1, jitter=lambda: 0.0
-    )
-    maintain.apply_renewal(port, [one], [0.5], NOW, {})
-    assert one.deadline == NOW + 20
-    assert schedule.due(NOW + 20 / 3) == [one]
-
-
 @pytest.mark.parametrize("begins", [False, True])
 def test_a_refusal_is_told_to_the_turn_to_which_the_lease_was_passed_on(begins):
     """The answer to a renewal of the turn before comes late, and is about the holder id of both."""

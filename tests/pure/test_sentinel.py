@@ -4,8 +4,6 @@ import re
 from types import SimpleNamespace
 
 import pytest
-from redis import sentinel as redis_sentinel
-from valkey import sentinel as valkey_sentinel
 
 from fencelock import ServerDenied, ServerUnreachable, ServerUnsuitable
 from fencelock._core.types import NoReply
@@ -33,12 +31,6 @@ def known(*words, began=0.0):
     found = MasterState(from_url("redis+sentinel://a,b,c/s", asynchronous=False))
     found.learn(words, began)
     return found
-
-
-# --- whom to believe ------------------------------------------------------------------------------
-
-
-# --- how old an answer may be ---------------------------------------------------------------------
 
 
 # --- what is said ---------------------------------------------------------------------------------
@@ -116,13 +108,6 @@ def test_only_a_master_is_check_role():
         check_role(source, {b"role": b"replica"})
 
 
-def test_a_plain_server_in_the_place_of_sentinels_is_told():
-    text = "ERR unknown command 'SENTINEL', with args beginning with: 'MASTER' 's' "
-    answers = [None, server_error(ReplyError(text)), ServerUnreachable("no route")]
-    with pytest.raises(ServerUnsuitable, match=r"this is no Sentinel: use redis://$"):
-        known().master(answers)
-
-
 # --- the URL --------------------------------------------------------------------------------------
 
 
@@ -197,30 +182,6 @@ def test_a_bad_url_is_refused_and_shows_no_password(url):
 def test_an_address_may_be_forced():
     at = reaching(Direct(lambda _: Address(db=1), "x"), "x", "10.9.9.9")
     assert at(OLD).locate(0.0) == Address("10.9.9.9", 6379, db=1)
-
-
-# --- a client -------------------------------------------------------------------------------------
-
-LIBRARIES = {"redis-py": redis_sentinel, "valkey-py": valkey_sentinel}
-
-
-@pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)
-def test_a_client_that_asks_sentinels_names_sentinels_service_and_master(library):
-    client = library.Sentinel([("h1", 1), ("h2", 2)]).master_for("s", db=3)
-    source = resolve(client, asynchronous=False)
-    assert isinstance(source, SentinelService)
-    sentinels, master = addresses(source)
-    assert sentinels == [Address("h1", 1), Address("h2", 2)]
-    assert (source.name, master) == ("s", Address("10.0.0.1", 6379, db=3))
-
-
-@pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)
-def test_a_connection_class_of_the_users_goes_on_finding_the_master_itself(library):
-    kind = type("Tunnelled", (library.SentinelManagedConnection,), {})
-    client = library.Sentinel([("h1", 1)]).master_for("s", connection_class=kind)
-    source = resolve(client, asynchronous=False)
-    assert isinstance(source, Cloned)
-    assert source.connection_class is kind
 
 
 # --- what the doctor says of them -----------------------------------------------------------------

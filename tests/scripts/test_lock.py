@@ -6,7 +6,7 @@ from fencelock import scripts
 from fencelock._core.look.show import Shown, describe
 from fencelock.scripts.constants import FENCE_ROOM
 from tests.scripts import shares
-from tests.scripts.calls import HOME, MINUTE, RECORD, keys
+from tests.scripts.calls import HOME, RECORD, keys
 from tests.scripts.lock import (
     acquire,
     alive,
@@ -36,20 +36,6 @@ def test_a_free_lock_is_granted_at_once(space, microseconds, owner):
 def test_a_held_lock_that_nobody_waits_for_has_two_keys(space):
     acquire(space, b"h")
     assert space.ttls(*A) == [9000, RECORD + 9000, -2, -2, -2, -2]
-
-
-def test_who_waits_learns_its_place_and_how_long_the_lease_is(space):
-    acquire(space, b"h")
-    space.wait(1)
-    for place, who in enumerate((b"z", b"y", b"x")):
-        assert acquire(space, who) == [space.now, 8000, place, 0, whose(space)]
-        assert space.score(QUEUE, entry(who)) == space.now + place
-    assert acquire(space, b"t", line=False) == [space.now, 8000, -1, 0, whose(space)]
-    assert space.ttls(*A) == [8000, RECORD + 8000, MINUTE, -2, -2, -2]
-    space.wait(2)
-    assert acquire(space, b"y") == [space.now, 6000, 1, 0, whose(space)]
-    assert space.line(QUEUE) == [entry(each) for each in (b"z", b"y", b"x")]
-    assert space.ttls(QUEUE) == [MINUTE]
 
 
 def test_a_holder_of_another_program_is_told_apart(space):
@@ -93,59 +79,6 @@ def test_a_re_entry_prolongs_all_that_the_owner_has_and_shortens_nothing(space):
     assert space.ttls(LOCK, HOLDS) == [-2, -2]
 
 
-def test_an_owner_whose_other_request_is_in_line_holds_and_waits_no_more(space):
-    acquire(space, b"h")
-    acquire(space, b"x", owner=b"me")
-    acquire(space, b"y", owner=b"me")
-    release(space, b"h")
-    assert space.command(b"SMEMBERS", HOLDS) == [b"x"]
-    acquire(space, b"y", owner=b"me")
-    assert space.line(QUEUE) == []
-
-
-def test_what_an_earlier_tenure_of_an_owner_left_counts_no_more(space):
-    acquire(space, b"x", owner=b"me")
-    space.command(b"PEXPIRE", HOLDS, 20_000)
-    space.wait(10)
-    acquire(space, b"y", owner=b"me")
-    assert space.command(b"SMEMBERS", HOLDS) == [b"y"]
-    assert space.ttls(HOLDS) == [9000]
-
-
-def test_a_record_that_was_lost_is_written_anew_for_its_holder(space):
-    acquire(space, b"h")
-    space.command(b"DEL", LAST)
-    assert int(acquire(space, b"h")) == space.now
-    assert space.ttls(*A) == [9000, RECORD + 9000, -2, -2, -2, -2]
-    assert space.command(b"GET", LAST) == b"%d h %s" % (space.now, options())
-
-
-def test_a_record_that_was_lost_lets_nobody_overtake_the_line(space):
-    acquire(space, b"h")
-    acquire(space, b"x")
-    space.command(b"DEL", LOCK, LAST)
-    assert acquire(space, b"y") == [space.now, 9000, 0, 0, whose(space)]
-    assert space.command(b"GET", LOCK) == b"x"
-
-
-@pytest.mark.parametrize("client_channel", [HOME, b"other"])
-@pytest.mark.parametrize("owner", [None, b"me"])
-def test_a_waiter_of_another_client_than_the_releasing_one_starts_with_a_short_lease(
-    space, client_channel, owner
-):
-    acquire(space, b"h")
-    acquire(space, b"x", owner=owner)
-    space.wait(1)
-    assert space.run(scripts.RELEASE, A, b"h", client_channel) == 1
-    lease = 9000 if client_channel == HOME else 7000
-    assert space.ttls(LOCK, LAST) == [lease, RECORD + lease]
-    assert space.ttls(HOLDS) == [lease if owner else -2]
-    assert space.command(b"GET", LOCK) == (owner or b"x")
-    assert space.heard == [(b"c-x", b"granted x %d %d %d" % (space.now, space.now, lease))]
-    said = b"%s %s" % (owner or b"x", options(owned=int(owner is not None)))
-    assert space.command(b"GET", LAST) == b"%d %s" % (space.now, said)
-
-
 @pytest.mark.parametrize("mark", [b"", b"!", b"+"])
 def test_a_grant_that_nobody_would_hear_here_is_published_on_no_kind_of_channel(space, mark):
     """Replicas and other nodes would pass it on, to a client that listens there."""
@@ -159,32 +92,6 @@ def test_a_grant_that_nobody_would_hear_here_is_published_on_no_kind_of_channel(
     assert space.command(b"GET", LOCK) == b"y"
     assert space.heard == [(channels[1], b"granted y %d %d 9000" % (fence(space), space.now))]
     assert space.unheard == []
-
-
-def test_a_look_treats_each_name_by_its_own_arguments(space):
-    for name, ttl in ((A, 5000), (B, 6000)):
-        acquire(space, b"h-" + name[0], name, ttl=ttl)
-    for who in (b"w", b"x", b"y"):
-        acquire(space, who)
-    acquire(space, b"v", B)
-    space.wait(1)
-    c = keys(b"c")
-    reply = alive(
-        space,
-        (A, [entry(b"x"), entry(b"w"), entry(b"gone")]),
-        (c, []),
-        (B, [entry(b"v")]),
-    )
-    assert reply == [
-        space.now,
-        [b"h-a~lock", whose(space), 4000, 0, [1, 0, -1]],
-        [b"", b"", -2, 0, []],
-        [b"h-b~lock", whose(space, B), 5000, 0, [0]],
-    ]
-    for name in (A, B):
-        assert space.ttls(name[2], name[3]) == [MINUTE, MINUTE]
-    for name in (A, B, c):
-        assert space.score(name[3], HOME) == space.now
 
 
 def test_a_look_moves_a_line_whose_holder_is_gone(space):
@@ -243,6 +150,14 @@ def test_a_renewal_shortens_no_lease(space, holds):
     assert space.ttls(LOCK, LAST) == [9000, RECORD + 9000]
 
 
+def test_a_record_that_was_lost_is_written_anew_for_its_holder(space):
+    acquire(space, b"h")
+    space.command(b"DEL", LAST)
+    assert int(acquire(space, b"h")) == space.now
+    assert space.ttls(*A) == [9000, RECORD + 9000, -2, -2, -2, -2]
+    assert space.command(b"GET", LAST) == b"%d h %s" % (space.now, options())
+
+
 @pytest.mark.parametrize("left", [4000, 20_000])
 def test_a_lock_that_is_released_later_ends_then_whatever_renews_it(space, left):
     """A renewal under way finds another id there, and people the client that held."""
@@ -281,23 +196,6 @@ def test_the_plain_form_touches_its_key_only_while_it_is_its_own(space):
     ] == [
         0,
         0,
-    ]
-
-
-@pytest.mark.parametrize("most", [0, 1, 2, 3, 9])
-def test_as_many_waiters_are_shown_as_are_asked_for(space, most):
-    acquire(space, b"h")
-    for who in (b"x", b"y", b"z"):
-        acquire(space, who)
-        space.wait(0.001)
-    now, shown = space.run(scripts.SHOW, A[:5], most)
-    kind, holder, left, record, count, waiters, *_ = shown
-    assert (now, kind, holder, count) == (space.now, b"string", b"h", 3)
-    assert left == 9000 - 3
-    assert record == space.command(b"GET", LAST)
-    assert waiters[::2] == [entry(each) for each in (b"x", b"y", b"z")[:most]]
-    assert [int(each) for each in waiters[1::2]] == [
-        space.score(QUEUE, each) for each in waiters[::2]
     ]
 
 
@@ -361,44 +259,6 @@ def test_an_acquire_that_is_given_up_leaves_the_line_or_gives_back(space, owner)
     assert space.ttls(LOCK) == [-2]
 
 
-@pytest.mark.parametrize("ended", [False, True])
-@pytest.mark.parametrize(("client_channel", "lease"), [(HOME, 9000), (b"other", 7000)])
-def test_a_waiter_of_another_client_than_one_that_gives_up_starts_with_a_short_lease(
-    space, ended, client_channel, lease
-):
-    acquire(space, b"h", ttl=1000)
-    acquire(space, b"x")
-    space.wait(2 if ended else 0)
-    space.run(scripts.ABANDON, A[:5], b"h", b"h", b"0", b"", client_channel)
-    assert space.command(b"GET", LOCK) == b"x"
-    assert space.ttls(LOCK) == [lease]
-
-
-def test_giving_up_moves_a_line_whose_holder_is_gone(space):
-    acquire(space, b"h", ttl=1000)
-    acquire(space, b"x")
-    acquire(space, b"y")
-    space.wait(2)
-    args = (b"x", b"x", b"0", entry(b"x"), HOME)
-    assert space.run(scripts.ABANDON, A[:5], *args)[:2] == [1, 0]
-    assert space.command(b"GET", LOCK) == b"y"
-
-
-def test_an_operator_takes_the_lock_from_its_holder(space):
-    assert take_away(space, A) == [0, b"", b""]
-    acquire(space, b"h")
-    assert take_away(space, A) == [1, b"h", b"{}"]
-    assert space.ttls(LOCK, REVOKED) == [-2, 5000]
-    assert space.heard == [(HOME, b"revoked h a word")]
-    assert space.run(scripts.REVOKED, [B[5], REVOKED]) == [b"", b"h a word"]
-    assert release(space, b"h") == [-1, b"a word"]
-    assert release(space, b"other") == [-1, None]
-    acquire(space, b"x")
-    assert release(space, b"h") == [-1, b"a word"]
-    assert release(space, b"other") == [-1, b""]
-    assert space.command(b"GET", LOCK) == b"x"
-
-
 def test_a_holder_of_another_program_has_no_record_and_no_client(space):
     acquire(space, b"h")
     acquire(space, b"x")
@@ -407,15 +267,6 @@ def test_a_holder_of_another_program_has_no_record_and_no_client(space):
     assert [channel for channel, _ in space.heard] == [b"c-x"]
     assert space.command(b"GET", LOCK) == b"x"
     assert space.ttls(LOCK) == [7000]
-
-
-def test_an_operator_who_finds_no_holder_moves_the_line(space):
-    acquire(space, b"h", ttl=1000)
-    acquire(space, b"x")
-    space.wait(2)
-    assert take_away(space, A) == [0, b"", b""]
-    assert space.command(b"GET", LOCK) == b"x"
-    assert space.ttls(REVOKED) == [-2]
 
 
 GIVEN_BACK = {

@@ -48,22 +48,6 @@ def test_each_holder_has_a_lease_of_its_own_and_the_keys_stay_as_long_as_the_las
         assert taken(space) == (fence, LIMIT, number + 1)
 
 
-def test_holds_are_moved_out_of_the_record_where_it_is_not_the_usual_case(space):
-    """Whoever looks there then finds them all, and they stay as long as the last lease."""
-    first = acquire(space, b"x", ttl=5000)
-    acquire(space, b"y")
-    assert release(space, b"x", keep=1) == 1
-    assert space.command(b"HGET", HOLDS, b"x") == b"1 %s %s" % (first, options(ttl=5000))
-    assert space.command(b"HLEN", HOLDS) == 2
-    acquire(space, b"z", ttl=20_000)
-    assert space.command(b"HLEN", HOLDS) == 2
-    assert space.ttls(*A) == [20_000, RECORD + 20_000, -2, -2, 20_000, -2]
-    assert holders(space) == [b"x", b"y", b"z"]
-    space.wait(9)
-    assert acquire(space, b"v", permits=3, line=False)[2:4] == [-1, 0]
-    assert taken(space)[2] == 1
-
-
 def test_permits_that_are_released_later_end_then_whatever_renews_them(space):
     fences = [acquire(space, who, ttl=5000) for who in (b"x", b"y")]
     for _ in range(2):
@@ -113,14 +97,6 @@ def test_a_free_name_keeps_the_limit_that_was_set(space):
     assert taken(space)[1:] == (5, 1)
 
 
-@pytest.mark.parametrize("ahead", [0, 1, 5_000_000])
-def test_fences_grow_though_the_clock_does_not(space, ahead):
-    last = b"%d =semaphore %d %d 0" % (space.now + ahead, LIMIT, LIMIT)
-    space.command(b"SET", LAST, last, b"PX", RECORD)
-    fences = [int(acquire(space, who)) for who in (b"x", b"y", b"z")]
-    assert fences == [space.now + ahead + number * FENCE_ROOM for number in (1, 2, 3)]
-
-
 def test_who_waits_learns_its_place_and_when_its_permits_may_be_back(space):
     first, _, _ = (acquire(space, b"h%d" % each, ttl=each * 10_000) for each in (1, 2, 3))
     space.wait(1)
@@ -134,37 +110,6 @@ def test_who_waits_learns_its_place_and_when_its_permits_may_be_back(space):
     assert acquire(space, b"y") == [space.now, 17_000, 1, 0, whose]
     assert space.ttls(QUEUE) == [MINUTE]
     assert holders(space) == [b"h1", b"h2", b"h3"]
-
-
-@pytest.mark.parametrize(("permits", "ends"), [(1, 10_000), (2, 20_000), (3, 30_000)])
-def test_the_head_of_the_line_looks_again_when_enough_leases_may_have_ended(space, permits, ends):
-    for number in (1, 2, 3):
-        acquire(space, b"h%d" % number, ttl=number * 10_000)
-    assert acquire(space, b"x", permits)[1] == ends
-    assert acquire(space, b"t", permits, line=False)[1] == ends
-    release(space, b"h1")
-    least = 20_000 if permits == 2 else 30_000
-    if permits > 1:
-        assert alive(space, (A, [entry(b"x", permits)]))[1][2:] == [least, 0, [0]]
-
-
-def test_a_look_comes_not_later_than_the_end_that_it_waits_for(space):
-    for number in range(1, 16):
-        acquire(space, b"h%d" % number, ttl=number * 1000, limit=15)
-    assert 1000 <= acquire(space, b"x", permits=15, limit=15)[1] <= 15_000
-    assert acquire(space, b"y", permits=15, limit=15)[1] >= 9000
-
-
-@pytest.mark.parametrize("client_channel", [HOME, b"other"])
-def test_a_waiter_of_another_client_than_the_releasing_one_starts_with_a_short_lease(
-    space, client_channel
-):
-    acquire(space, b"h", LIMIT)
-    acquire(space, b"x")
-    release(space, b"h", client_channel=client_channel)
-    lease = 9000 if client_channel == HOME else SHORT
-    assert space.ttls(LOCK, LAST, HOLDS) == [lease, RECORD + lease, lease]
-    assert space.heard == [(b"c-x", b"granted x %d %d %d" % (taken(space)[0], space.now, lease))]
 
 
 def test_a_dead_waiter_holds_up_no_other_where_the_user_may_not_count_subscribers(space):
@@ -215,21 +160,6 @@ def test_so_many_are_granted_by_one_script_that_it_holds_up_nobody_and_the_next_
     assert holders(space) == crowd
 
 
-def test_a_limit_is_named_by_all_who_use_it(space):
-    acquire(space, b"h")
-    with pytest.raises(CommandError, match="OTHERLIMIT it has 3, not 4"):
-        acquire(space, b"x", limit=4)
-    with pytest.raises(CommandError, match="OVERLIMIT it has 3: nobody can have 4"):
-        acquire(space, b"x", permits=4)
-    with pytest.raises(CommandError, match="WRONGTYPE the name holds a semaphore"):
-        acquire(space, b"x", kind=b"rwlock")
-    release(space, b"h")
-    assert int(acquire(space, b"x", limit=4, permits=4))
-    assert taken(space)[1:] == (4, 4)
-    release(space, b"x")
-    assert int(acquire(space, b"x", kind=b"rwlock"))
-
-
 def limited(space, limit, named=LIMIT, number=None):
     space.wait(0.001)
     number = b"%d" % space.now if number is None else number
@@ -266,13 +196,6 @@ def test_the_first_limit_and_the_last_seven_may_be_named(space):
             acquire(space, b"y", limit=limit)
 
 
-def test_a_limit_that_is_in_force_again_is_remembered_once(space):
-    acquire(space, b"h")
-    for limit in (5, 3, 5, 3, 5):
-        limited(space, limit)
-    assert space.command(b"GET", LAST).split()[2] == b"3,5"
-
-
 def test_leases_are_renewed_each_with_its_own_ttl(space):
     """Two leases of one name, one of another, one that has ended and one of another kind."""
     c, d = keys(b"c"), keys(b"d")
@@ -294,15 +217,6 @@ def test_leases_are_renewed_each_with_its_own_ttl(space):
     assert space.ttls(*d) == [8000, -2, -2, -2, -2, -2]
     for name, who, ttl in ((A, b"x", 20_000), (A, b"y", 30_000), (B, b"z", 40_000)):
         assert space.score(name[0], who) == space.now + ttl * 1000
-
-
-@pytest.mark.parametrize("first", [20_000, 30_000])
-def test_the_keys_of_a_name_stay_as_long_as_the_longest_renewal_in_any_order(space, first):
-    acquire(space, b"x", ttl=5000)
-    acquire(space, b"y", ttl=5000)
-    words = (b"x", first, b"y", 50_000 - first)
-    assert space.run(scripts.SHARES_RENEW, [LOCK, LAST, HOLDS] * 2, 3, *words) == []
-    assert space.ttls(*A) == [30_000, RECORD + 30_000, -2, -2, -2, -2]
 
 
 def test_a_renewal_shortens_no_lease(space):
@@ -440,25 +354,6 @@ def test_an_operator_takes_permits_from_some_or_all(space):
     assert [release(space, who) for who in (b"x", b"w")] == [[-1, b"a word"]] * 2
 
 
-@pytest.mark.parametrize("most", [0, 1, 2, 3, 9])
-def test_as_many_holders_and_waiters_are_shown_as_are_asked_for(space, most):
-    acquire(space, b"gone", ttl=1000)
-    for who in (b"f", b"g"):
-        acquire(space, who)
-    space.wait(1)
-    acquire(space, b"h")
-    for who in (b"x", b"y", b"z"):
-        acquire(space, who)
-    out, count, listed, waiting, line, holds = show(space, most, b"h", b"gone", b"x", b"g")
-    assert (out, count, waiting) == (LIMIT, 3, 3)
-    assert holds == [1, 0, 0, 1]
-    wanted = (b"f", b"g", b"h")[: max(1, most)]
-    assert listed[::2] == [holds_of(space)[each] for each in wanted]
-    assert [int(end) for end in listed[1::2]] == [space.score(LOCK, each) for each in wanted]
-    assert line[::2] == [entry(each) for each in (b"x", b"y", b"z")[:most]]
-    assert [int(each) for each in line[1::2]] == [space.score(QUEUE, each) for each in line[::2]]
-
-
 def test_leases_that_have_ended_are_not_shown(space):
     assert show(space, 9, b"x") == (0, 0, [], 0, [], [0])
     acquire(space, b"x", 2, ttl=1000)
@@ -494,18 +389,6 @@ def test_a_waiter_is_awaited_as_long_as_it_lives_and_listens(space):
 
 def probe(space, waiter, permits, holder=b""):
     return space.run(scripts.SHARES_PROBE, A[:5], holder, b"probe", permits, waiter)
-
-
-def test_a_probe_goes_to_each_holder_without_which_the_waiter_would_be_granted(space):
-    acquire(space, b"h", 2)
-    acquire(space, b"g", client_channel=b"far")
-    acquire(space, b"w", 2)
-    assert probe(space, b"w", 2) == 1, "g has one permit: the others are enough"
-    assert space.heard[-1] == (HOME, b"probe h probe")
-    assert probe(space, b"w", LIMIT) == 2
-    assert {*space.heard[-2:]} == {(HOME, b"probe h probe"), (b"far", b"probe g probe")}
-    assert probe(space, b"w", LIMIT, holder=b"g") == 1
-    assert probe(space, b"w", 1) == 0
 
 
 def test_a_probe_counts_the_waiters_before_it_and_none_behind_it(space):

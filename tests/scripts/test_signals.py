@@ -129,40 +129,6 @@ def test_requests_that_were_answered_are_forgotten(space):
     assert sorted(latch_space.line(IDS)) == [b"b", b"d"]
 
 
-def test_each_waiter_learns_its_generation_and_hears_its_end_once(space):
-    first = space.now
-    assert gate(space, (b"c1", b"", 0)) == [[0, number(first), 1]]
-    assert space.ttls(*A) == [IDLE, MINUTE, -2, -2]
-    space.wait(1)
-    assert gate(space, (b"c2", b"", 0)) == [[0, number(first), 1]]
-    event(space, b"set", b"s")
-    told = b"signal %d open a~state" % first
-    assert space.heard == [(b"c1", told), (b"c2", told)]
-    assert space.ttls(WATCH) == [-2]
-    event(space, b"set", b"again")
-    assert len(space.heard) == 2
-    event(space, b"clear", b"c")
-    second = space.now
-    assert gate(space, (b"c1", number(first), 0)) == [[1, number(second), 0]]
-    assert gate(space, (b"c1", number(second), 0)) == [[0, number(second), 1]]
-
-
-def test_generations_grow_though_the_clock_does_not_and_the_state_was_lost(space):
-    seen = []
-    for count in range(4):
-        seen.append(int(gate(space, (b"c", b"", 0))[0][1]))
-        event(space, b"set", b"s%d" % count)
-        event(space, b"clear", b"c%d" % count)
-        if count == 1:
-            space.wait(1)
-        if count == 2:
-            space.wait(1)
-            space.command(b"DEL", STATE)
-    assert seen == sorted(set(seen))
-    assert seen[0] == space.now - 2_000_000
-    assert seen[3] == space.now
-
-
 def test_a_look_keeps_only_those_on_the_list_who_are_there(space):
     for each in (b"c1", b"c2", b"c3"):
         gate(space, (each, b"", 0))
@@ -176,51 +142,6 @@ def test_a_look_keeps_only_those_on_the_list_who_are_there(space):
     assert gate(space, (b"c2", gen, 0), (b"c9", gen, 0))[0][2] == 1
     assert space.line(WATCH) == [b"c1", b"c2", b"c3"]
     assert shown(space)[5] == 3
-
-
-def test_who_did_not_look_for_a_minute_is_on_the_list_no_more(space):
-    gate(space, (b"gone", b"", 0))
-    space.wait(59)
-    gate(space, (b"c1", b"", 0))
-    assert space.line(WATCH) == [b"gone", b"c1"]
-    assert space.ttls(WATCH) == [MINUTE]
-    space.wait(1.001)
-    gate(space, (b"c1", b"", 0))
-    assert space.line(WATCH) == [b"c1"]
-
-
-def test_each_waiter_of_a_look_is_answered_for_its_own_generation(space):
-    gens = []
-    for count in range(3):
-        gens.append(gate(space, (b"c", b"", 0))[0][1])
-        if count < 2:
-            event(space, b"set", b"s%d" % count)
-            event(space, b"clear", b"c%d" % count)
-            space.wait(1)
-    reply = gate(space, *((b"c", gen, 0) for gen in gens), (b"", gens[2], 0))
-    assert [each[0] for each in reply] == [1, 1, 0, 0]
-    assert {each[1] for each in reply} == {gens[2]}
-
-
-@pytest.mark.parametrize(("asked", "passed"), [(0, 0), (1_999_999, 0), (2_000_000, 1), (9**9, 1)])
-def test_who_had_no_answer_passes_if_it_was_open_since_it_asked(space, asked, passed):
-    event(space, b"set", b"s")
-    event(space, b"clear", b"c")
-    space.wait(2)
-    assert gate(space, (b"c", b"", asked))[0][0] == passed
-
-
-def test_who_waits_no_more_leaves_the_list_and_hears_nothing(space):
-    gen = gate(space, (b"c1", b"", 0))[0][1]
-    gate(space, (b"c2", b"", 0))
-    assert gate(space, (b"c1", gen, 0), what=b"leave") == [[0, gen, 1]]
-    assert gate(space, (b"c1", gen, 0), what=b"leave") == [[0, gen, 0]]
-    event(space, b"set", b"s")
-    assert [channel for channel, _ in space.heard] == [b"c2"]
-    assert gate(space, (b"c1", gen, 0), what=b"leave")[0][0] == 1
-    other = Space()
-    assert gate(other, (b"c1", b"", 0), what=b"leave")[0][0] == 0
-    assert other.ttls(*A) == [-2] * 4
 
 
 # --- latches --------------------------------------------------------------------------------------
@@ -250,45 +171,7 @@ def test_a_latch_is_counted_down_to_nothing(space):
     assert latch(space, b"look") == 2
 
 
-@pytest.mark.parametrize("first", ["wait", "count_down", "reset"])
-def test_the_first_use_of_a_latch_gives_it_its_count(space, first):
-    if first == "wait":
-        gate(space, (b"c", b"", 0), kind=b"latch", of=5)
-    else:
-        latch(space, first.encode(), b"1", of=5, by=1)
-    left = 4 if first == "count_down" else 5
-    assert latch(space, b"look", of=5) == left
-    assert space.ttls(STATE) == [IDLE]
-    if first == "count_down":
-        with pytest.raises(CommandError, match="holds a latch of 5, not of 3"):
-            latch(space, b"count_down", b"2")
-        with pytest.raises(CommandError, match="holds a latch of 5, not of 3"):
-            gate(space, (b"c", b"", 0), kind=b"latch", of=3)
-
-
 # --- barriers -------------------------------------------------------------------------------------
-
-
-def test_all_parties_pass_together(space):
-    first = number(space.now)
-    assert arrive(space, b"x", 3) == [b"wait", first, b"0"]
-    assert space.ttls(*A) == [IDLE, MINUTE, REPEATS, REPEATS]
-    assert shown(space) == [b"barrier", 0, 1, 3, b"", 1, IDLE]
-    assert arrive(space, b"x", 3) == [b"wait", first, b"0"]
-    assert arrive(space, b"y", 3) == [b"wait", first, b"1"]
-    assert change(space, b"look", of=3) == [2, b""]
-    space.wait(1)
-    assert arrive(space, b"z", 3) == [b"passed", first, b"2"]
-    told = b"signal %s passed a~state" % first
-    assert space.heard == [(b"c-x", told), (b"c-y", told)]
-    for count, each in enumerate((b"x", b"y", b"z")):
-        assert arrive(space, each, 3) == [b"passed", first, number(count)]
-    second = number(space.now)
-    assert arrive(space, b"v", 3) == [b"wait", second, b"0"]
-    assert look(space, (b"x", b""), (b"v", b""), of=3) == [
-        [b"passed", first, b"0"],
-        [b"wait", second, b"0"],
-    ]
 
 
 @pytest.mark.parametrize("why", ["timeout", "abort", "reset"])
@@ -332,20 +215,6 @@ def test_parties_that_wait_are_told_when_the_barrier_is_deleted(space):
     arrive(space, b"y")
     assert change(space, b"delete")[0] == 1
     assert change(space, b"look") == [1, b""]
-
-
-@pytest.mark.parametrize("how", ["passed", "reset", "deleted"])
-def test_parties_that_share_a_channel_are_told_by_one_message(space, how):
-    for who in (b"x", b"y", b"z"):
-        args = (5, IDLE, ASKS, who, b"shared", 0)
-        gen = space.run(scripts.BARRIER_ARRIVE, A, *args)[0][1]
-    arrive(space, b"v", 5)
-    if how == "passed":
-        arrive(space, b"w", 5)
-    else:
-        change(space, {"reset": b"reset", "deleted": b"delete"}[how], b"r", of=5)
-    told = b"signal %s %s a~state" % (gen, how.encode())
-    assert sorted(space.heard) == [(b"c-v", told), (b"shared", told)]
 
 
 def test_a_look_proves_each_party_by_its_own_name_and_channel(space):
@@ -405,42 +274,6 @@ def test_after_a_silence_of_all_each_party_has_as_long_as_ever(space):
     assert arrive(space, b"z", 3) == [b"passed", gen, b"2"]
 
 
-def test_an_action_runs_while_all_others_wait_and_who_comes_waits_for_its_end(space):
-    gen = arrive(space, b"x")[1]
-    assert arrive(space, b"y", acts=True) == [b"act", gen, b"1"]
-    day = 86_400_000
-    assert space.ttls(*A) == [day] * 4
-    assert arrive(space, b"y", acts=True) == [b"act", gen, b"1"]
-    assert arrive(space, b"z") == [b"full", gen, b""]
-    assert look(space, (b"x", b""), (b"z", gen), (b"y", b"")) == [
-        [b"wait", gen, b"0"], [b"full", gen, b""], [b"act", gen, b"1"],
-    ]  # fmt: skip
-    assert space.heard == []
-    assert change(space, b"pass", b"x") == [b"wait", gen, b"0"]
-    assert change(space, b"pass", b"y") == [b"passed", gen, b"1"]
-    told = b"signal %s passed a~state" % gen
-    assert space.heard == [(b"c-x", told), (b"c-z", told)]
-    assert space.ttls(STATE, IDS, PLACES) == [IDLE, REPEATS, REPEATS]
-    assert look(space, (b"z", gen)) == [[b"again", gen, b"timeout"]]
-    assert arrive(space, b"z")[::2] == [b"wait", b"0"]
-    assert change(space, b"pass", b"y") == [b"passed", gen, b"1"]
-
-
-def test_who_goes_quietly_gives_its_place_back(space):
-    gen = arrive(space, b"x", 3)[1]
-    arrive(space, b"y", 3)
-    assert look(space, (b"x", b""), what=b"leave", of=3)[0][0] == b"broken"
-    assert change(space, b"look", of=3) == [1, b""]
-    assert space.line(WATCH) == [b"y c-y"]
-    assert arrive(space, b"x", 3) == [b"broken", gen, b"left"]
-    assert arrive(space, b"z", 3) == [b"wait", gen, b"0"]
-    assert arrive(space, b"v", 3) == [b"passed", gen, b"2"]
-    assert look(space, (b"y", b""), what=b"leave", of=3) == [[b"passed", gen, b"1"]]
-    assert look(space, (b"never", b""), what=b"leave", of=3)[0][0] == b"broken"
-    assert arrive(space, b"never", 3)[::2] == [b"broken", b"left"]
-    assert change(space, b"look", of=3) == [0, b""]
-
-
 def test_an_action_that_never_began_is_as_if_its_party_had_not_come(space):
     gen = arrive(space, b"x")[1]
     arrive(space, b"y", acts=True)
@@ -451,23 +284,6 @@ def test_an_action_that_never_began_is_as_if_its_party_had_not_come(space):
     arrive(space, b"x2")
     gen = arrive(space, b"y2", acts=True)[1]
     assert look(space, (b"y2", b""), what=b"abort") == [[b"broken", gen, b"abort"]]
-
-
-@pytest.mark.parametrize("listens", [True, False])
-def test_a_party_that_runs_the_action_and_is_gone_breaks_the_barrier(space, listens):
-    gen = arrive(space, b"x")[1]
-    arrive(space, b"y", acts=True)
-    space.deaf = set() if listens else {b"c-y"}
-    for _ in range(3):
-        space.wait(2)
-        reply = look(space, (b"x", b""))[0]
-    assert reply == ([b"wait", gen, b"0"] if listens else [b"broken", gen, b"dead"])
-    if listens:
-        space.deaf = {b"c-y"}
-        for _ in range(3):
-            look(space, (b"x", b""), (b"y", b""))
-            space.wait(2)
-        assert look(space, (b"x", b"")) == [[b"wait", gen, b"0"]]
 
 
 def test_a_barrier_in_use_keeps_its_number_of_parties(space):

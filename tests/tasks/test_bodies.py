@@ -5,18 +5,13 @@ import contextlib
 
 import pytest
 
-from fencelock import LeaseLost, NotHeld
+from fencelock import NotHeld
 
 SHARED = {
     "semaphore": lambda client: client.semaphore("a", 5),
     "permits": lambda client: client.semaphore("a", 9).permits(2),
     "read": lambda client: client.rwlock("a").read,
     "multi": lambda client: client.multi([client.semaphore("a", 5)]),
-}
-ALONE = {
-    "lock": lambda client: client.lock("a"),
-    "write": lambda client: client.rwlock("a").write,
-    "election": lambda client: client.election("a"),
 }
 
 
@@ -48,44 +43,6 @@ async def test_an_async_generator_that_ends_elsewhere_releases_its_own(world, ki
         assert await in_task(step(bodies[number], "ended")) == "ended"
         bodies[number] = None
         assert [fine(lease) for lease in leases] == [body is not None for body in bodies]
-
-
-@pytest.mark.parametrize("kind", ALONE)
-async def test_the_end_of_a_lost_body_leaves_the_next_one_alone(world, kind):
-    client = world.client()
-    handle = ALONE[kind](client)
-    first, second = dependency(handle), dependency(handle)
-    lost = await in_task(step(first, ""))
-    await client.revoke("a", reason="as the test asked")
-    await world.until(lambda: lost.lost)
-    lease = await in_task(step(second, ""))
-    with pytest.raises(LeaseLost):
-        await in_task(step(first, ""))
-    assert fine(lease)
-    assert await in_task(step(second, "ended")) == "ended"
-    assert not fine(lease)
-
-
-@pytest.mark.parametrize("kind", SHARED)
-async def test_a_stack_releases_its_own_among_bodies_that_run(world, kind):
-    handle = SHARED[kind](world.client())
-    suspended = dependency(handle)
-    async with contextlib.AsyncExitStack() as stack:
-        entered = await stack.enter_async_context(handle)
-        kept = await in_task(step(suspended, ""))
-        await stack.aclose()
-        assert [fine(entered), fine(kept)] == [False, True]
-    await in_task(step(suspended, ""))
-    assert not fine(kept)
-
-
-@pytest.mark.parametrize("kind", [*SHARED, *ALONE])
-async def test_a_stack_may_be_closed_by_another_task(world, kind):
-    """It is the handle's only open body."""
-    stack = contextlib.AsyncExitStack()
-    lease = await stack.enter_async_context((SHARED | ALONE)[kind](world.client()))
-    await in_task(stack.aclose())
-    assert not fine(lease)
 
 
 @pytest.mark.parametrize("kind", SHARED)

@@ -82,66 +82,6 @@ async def test_a_body_cancelled_twice_releases(world):
     await world.nothing_left()
 
 
-async def test_a_timeout_around_acquire(world):
-    """asyncio.timeout: TimeoutError, and no place in line."""
-    client = world.client()
-    held = client.lock("a")
-    await held.acquire()  # no ``async with``: only this task could end that, so its wait is refused
-    for limit in (0.0, 0.001, 0.05):
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(limit):
-                await client.lock("a").acquire()
-        await world.in_line(0)
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(client.lock("a").acquire(), 0.02)
-    await world.in_line(0)
-    await held.release()
-    await world.nothing_left()
-
-
-async def test_a_timeout_around_a_body(world):
-    """asyncio.timeout: released, and TimeoutError goes on."""
-    lock = world.client().lock("a")
-
-    async def overrun() -> None:
-        async with asyncio.timeout(0.05), lock:
-            await asyncio.Event().wait()
-
-    with pytest.raises(TimeoutError):
-        await overrun()
-    await world.nothing_left()
-    task = asyncio.current_task()
-    assert task is not None
-    assert task.cancelling() == 0
-
-
-async def test_a_task_group_that_fails_leaves_nothing(world):
-    """One raises inside; those in line are cancelled, and leave it."""
-    client = world.client()
-
-    async def fail() -> None:
-        async with client.lock("a"):
-            await world.in_line(5)
-            raise ZeroDivisionError
-
-    async def wait() -> None:
-        async with client.lock("a"):
-            await asyncio.Event().wait()
-
-    async def together() -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(fail())
-            await world.until(world.holder)
-            for _ in range(5):
-                group.create_task(wait())
-
-    with pytest.raises(ExceptionGroup) as raised:
-        await together()
-    assert raised.group_contains(ZeroDivisionError)
-    await world.nothing_left()
-    await sound(client)
-
-
 async def test_gathered_cancellations_do_not_mix_up_answers(world):
     """Four calls on one connection, any of them cancelled: each other one has its own answer.
 

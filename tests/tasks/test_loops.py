@@ -268,31 +268,6 @@ def test_outside_of_a_loop_only_handles_are_made(world):
         flow.send(None)
 
 
-async def test_a_closed_client_says_so(world):
-    """In this loop; twice closed is closed."""
-    client = world.client()
-    async with client.lock("a"):
-        pass
-    await client.aclose()
-    await client.aclose()
-    with pytest.raises(ClientClosed, match="closed"):
-        await client.lock("a").acquire()
-
-
-async def test_closing_while_others_wait(world):
-    """Those who wait are told; nobody hangs, and nothing is left of them."""
-    holder, client = world.client().lock("a"), world.client()
-    await holder.acquire()
-    waiters = [asyncio.create_task(client.lock("a").acquire()) for _ in range(3)]
-    await world.in_line(3)
-    await client.aclose()
-    done, _ = await asyncio.wait(waiters, timeout=SOON)
-    assert len(done) == 3
-    assert all(isinstance(task.exception(), ClientClosed) for task in done)
-    await holder.release()
-    await world.nothing_left()
-
-
 @pytest.mark.parametrize(
     "kind", ["Python", pytest.param("C", marks=pytest.mark.slow), "C, in the copy of the loop"]
 )

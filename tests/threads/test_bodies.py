@@ -120,15 +120,6 @@ def test_an_exit_stack_releases_its_own_among_bodies_that_run(client, kind):
     assert not fine(kept)
 
 
-@pytest.mark.parametrize("kind", MADE)
-def test_an_exit_stack_may_be_closed_by_another_thread(client, kind):
-    """It is the handle's only open body."""
-    stack = contextlib.ExitStack()
-    lease = stack.enter_context(MADE[kind](client))
-    assert in_thread(stack.close) is None
-    assert not fine(lease)
-
-
 @pytest.mark.parametrize("kind", SEVERAL)
 def test_an_end_that_may_be_of_several_bodies_is_an_error_and_releases_nothing(client, kind):
     """No frame and no thread tells them apart: the newest may be somebody else's."""
@@ -165,16 +156,6 @@ def test_the_body_of_a_permit_leaves_other_permits_of_its_thread(client):
     assert not fine(lease)
     assert fine(newest)
     handle.release()
-
-
-def test_what_a_body_acquires_again_is_released_at_its_end(client):
-    handle = client.lock("a")
-    with handle as lease:
-        handle.release()
-        assert handle.acquire()
-        again = handle.lease
-        assert not fine(lease)
-    assert not fine(again)
 
 
 def test_a_body_whose_hold_was_released_ends_no_other_body(client):

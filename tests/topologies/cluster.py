@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Self
 
 from fencelock._core.keys import slot
-from tests.servers import Refused, Server, ServerBinary, binaries
+from tests.servers import Refused, Runs, Server, ServerBinary, binaries
 from tests.waiting import until
 
 SLOTS = 16384
@@ -36,7 +36,7 @@ ANYWHERE = frozenset({"TIME", "PING"})
 THIRD = frozenset({"EVAL", "EVALSHA"})
 
 
-class Cluster:
+class Cluster(Runs):
     """Six nodes on loopback; has what a ``Server`` has for the conformance tests."""
 
     def __init__(
@@ -125,12 +125,6 @@ class Cluster:
             node.close()
         for line in self._ports:
             line.close()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # addresses
 

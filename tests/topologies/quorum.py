@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-from tests.servers import Server, ServerBinary
+from tests.servers import Runs, Server, ServerBinary
 
 NODES = 5
 
 
-class Quorum:
+class Quorum(Runs):
     """Five servers. What is asked of "the server" is asked of all; the first one answers."""
 
     def __init__(self, nodes: int = NODES) -> None:
@@ -32,12 +32,6 @@ class Quorum:
     def close(self) -> None:
         for node in self.nodes:
             node.close()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # what tests do to some of them
 

@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Callable
 from typing import Any, Self
 
-from tests.servers import Refused, Server, ServerBinary
+from tests.servers import Refused, Runs, Server, ServerBinary
 from tests.waiting import until
 
 SERVICE = "locks"
@@ -67,7 +67,7 @@ class SentinelServer(Server):
             return False
 
 
-class SentinelTopology:
+class SentinelTopology(Runs):
     """Servers that look like one: the master, whichever it is now."""
 
     def __init__(
@@ -186,16 +186,6 @@ class SentinelTopology:
     def close(self) -> None:
         for each in (*self.sentinels, *self.servers):
             each.close()
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # questions, to the master
 
