@@ -97,12 +97,14 @@ def _gave_back(closed: asyncio.Future[bool]) -> bool:
 
 def _begin(seconds: float, but: asyncio.AbstractEventLoop | None = None) -> Sequence[Future[bool]]:
     """Begin to close all clients, except those of one loop."""
-    ports = [each for each in process_ports.watched(AioPort) if each.loop is not but]
-    # First: what a blocking client gives back may be what the last task of a loop waits for.
+    ports = [each for each in process_ports.watched(AioPort) if each.loop.is_running()]
+    # First: what another client gives back may be what the last task of a loop waits for.
+    for each in ports:
+        each.lines.closed = True
     futures = [
         asyncio.run_coroutine_threadsafe(_shut(each, seconds), each.loop)
         for each in ports
-        if each.loop.is_running()
+        if each.loop is not but
     ]
     return futures + [_in_thread(port, seconds) for port in process_ports.watched(BlockingPort)]
 

@@ -137,3 +137,23 @@ def test_where_a_task_runs_the_one_that_is_answered_waits_for_its_turn():
         assert await task == "answer"
 
     asyncio.run(work())
+
+
+def test_what_ends_the_program_ends_the_loop_and_not_what_reads_the_answer():
+    async def work():
+        answer = asked()
+
+        async def leave():
+            await answer
+            raise SystemExit(3)
+
+        task = asyncio.create_task(leave())
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_soon(read, answer, "answer")
+        try:
+            await asyncio.sleep(10)
+        finally:
+            assert isinstance(task.exception(), SystemExit)
+
+    with pytest.raises(SystemExit):
+        asyncio.run(work())

@@ -99,12 +99,22 @@ class Answer:
                 context.run(wake, self)
         except RuntimeError:  # another task runs, of a loop in a loop: it has not begun
             self._loop.call_soon(wake, self, context=context)
+        except BaseException as error:  # noqa: BLE001 - SystemExit, Ctrl-C: the loop's, no transport's
+            self._loop.call_soon(_raise, error)
 
     def wake_soon(self) -> None:
         """Let the task go on in a turn of its own."""
         if self._wake is not None:
             self._loop.call_soon(self._wake, self, context=self._context)
             self._wake = None
+
+
+def _raise(error: BaseException) -> None:
+    """Raise what a task has raised for its loop."""
+    try:
+        raise error
+    finally:
+        del error
 
 
 class PromptFlow:
