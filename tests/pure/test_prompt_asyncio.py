@@ -151,7 +151,7 @@ def test_what_ends_the_program_ends_the_loop_and_not_what_reads_the_answer():
         await asyncio.sleep(0)
         asyncio.get_running_loop().call_soon(read, answer, "answer")
         try:
-            await asyncio.sleep(10)
+            await asyncio.Event().wait()
         finally:
             assert isinstance(task.exception(), SystemExit)
 
