@@ -131,8 +131,6 @@ DELETED = scenario(
     party(after=3.0),
     party(after=3.0),
 )
-# Unlike actors: one who waits for other parties.
-UNLIKE = scenario("barrier: 1 waits for 3, 2 for 2", party(THREE, 1.0), party(), party(after=2.0))
 MANY = scenario(
     "barrier: 3 tasks of one process, 1 comes after 9 s",
     fellows(FOUR, *(PATIENCE,) * 3),
