@@ -116,7 +116,7 @@ class _Walk:
             return
         self._seen.add(id(thing))
         self._kept.append(thing)
-        if isinstance(thing, Hold):
+        if isinstance(thing, Hold) and thing.held:
             self._hold(thing)
             return
         for name, value in _attributes(thing):

@@ -16,6 +16,7 @@ import redis
 import redis.asyncio
 
 import fencelock
+from fencelock._io.port_blocking import BlockingPort
 from fencelock.compat import redis_py
 
 
@@ -254,10 +255,10 @@ def test_a_lease_that_was_prolonged_elsewhere_is_still_its_acquirer_s(face, serv
 def test_a_thread_that_stands_still_after_its_grant_has_its_own_token(server, monkeypatch):
     """Meanwhile its lease ends, and another thread acquires by the same object."""
     client, still, go = redis.Redis.from_url(server.url), threading.Event(), threading.Event()
-    lock, plain = redis_py.Lock(client, "report", timeout=0.2), redis_py.acquire
+    lock, plain = redis_py.Lock(client, "report", timeout=0.2), BlockingPort.acquire
 
-    async def acquire(*args):
-        hold = await plain(*args)
+    def acquire(*args):
+        hold = plain(*args)
         if threading.current_thread() is slow:
             still.set()
             go.wait(20)
@@ -269,7 +270,7 @@ def test_a_thread_that_stands_still_after_its_grant_has_its_own_token(server, mo
             lock.release()
         refused.append(True)
 
-    monkeypatch.setattr(redis_py, "acquire", acquire)
+    monkeypatch.setattr(BlockingPort, "acquire", acquire)
     slow, refused = threading.Thread(target=acquired_and_released), []
     slow.start()
     assert still.wait(20)

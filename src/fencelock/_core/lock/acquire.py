@@ -497,9 +497,9 @@ def begin(port: Port, hold: Hold, grant: Grant, spare: Spare | None = None) -> H
     terms, lines = hold.terms, port.lines
     fence, deadline, lease = grant
     hold.grant, asks, fresh = grant, hold.asks, True
+    if spare is not None or asks is not hold:  # first: these are the ids by which it is undone
+        fresh = _take_over(hold, asks, fence, spare)
     hold.start_lease(port, fence, deadline)
-    if spare is not None or asks is not hold:
-        fresh = _take_over(hold, asks, spare)
     now = hold.granted_at
     if lease < hold.ttl - ROUNDING_SECONDS:
         hold.short = True  # it was handed over, and is to grow
@@ -524,14 +524,14 @@ def begin(port: Port, hold: Hold, grant: Grant, spare: Spare | None = None) -> H
     return hold
 
 
-def _take_over(hold: Hold, asks: Attempt | None, spare: Spare | None) -> bool:
-    """Have a new hold go on under the ids by which the server knows its lease.
+def _take_over(hold: Hold, asks: Attempt | None, fence: int, spare: Spare | None) -> bool:
+    """Have what becomes a hold go on under the ids by which the server knows its lease.
 
     Return True if the server granted that just now.
     """
     if spare is not None:
         hold.continues(spare.source)
-        hold.unchanged, hold.turn = spare.unchanged, 0 if spare.fresh else hold.fence
+        hold.unchanged, hold.turn = spare.unchanged, 0 if spare.fresh else fence
         return spare.fresh
     if asks is not None:
         hold.continues(asks)

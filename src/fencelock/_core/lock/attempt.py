@@ -83,7 +83,7 @@ class Attempt(Seat, BaseLease):
     __slots__ = (
         *("arrived_at", "asking", "asks", "began", "channel", "connection", "give_up_at"),
         *("grant", "held", "holder_id", "id", "info", "origin", "owed", "registry", "sent_at"),
-        *("tenure", "terms", "turn", "unit"),
+        *("tenure", "terms", "turn", "unchanged", "unit"),
     )
 
     news: bool  # of its seat, which type checkers want to see again where it is set
@@ -137,6 +137,7 @@ class Attempt(Seat, BaseLease):
         self.fence = 0
         self.turn: int = 0  # no turn of another waiter
         self.held: bool = False  # it was granted: it is a lease
+        self.unchanged: bool = False  # see ``BaseLease.unchanged``
         # The call.
         self.registry: Registry | None = registry  # where it is kept while it is held
         self.unit: Any = unit  # the thread or task that acquires

@@ -103,7 +103,6 @@ class Hold(Attempt):
     __slots__ = (
         *("bound", "bucket", "clock", "deadline", "frame", "granted_at", "kind", "open", "parts"),
         *("passes", "port", "released", "renewals", "reported", "server", "steady"),
-        "unchanged",
     )
 
     loss: Loss | None = None
@@ -139,7 +138,6 @@ class Hold(Attempt):
         self.passes: bool = False  # the turn is passed on to the next of its cohort
         self.bound: bool = False  # only the thread or task that acquired it can release it
         self.frame: object = None  # of the ``with`` that holds it; see body.py of the handles
-        self.unchanged: bool = False  # see ``BaseLease.unchanged``
         self.open: bool = True  # False once released or given up: never renewed again (I11)
         self.renewals: int = 0
         # The acquisitions whose grant was reported to hooks, until the end is; see events.py.
