@@ -106,8 +106,9 @@ class RenewalThread:
         """Have the thread awake by ``when``; return the error if it cannot be started."""
         if self._thread is not None and when >= self.wakes_at:
             return None
+        ended = self._ended()
         with self._lock:
-            up = self._thread is not None and self._thread.is_alive()
+            up = self._thread is not None and self._thread is not ended
             if up and when < self.wakes_at:
                 self.wakes_at = when
                 self._nudge()
@@ -127,11 +128,19 @@ class RenewalThread:
                 self.close_pipe()
         return trouble
 
+    def _ended(self) -> threading.Thread | None:
+        """Return the thread that is registered if it has ended.
+
+        Never asked inside the mutex: gevent lets other greenlets run meanwhile.
+        """
+        thread = self._thread
+        return None if thread is None or thread.is_alive() else thread
+
     def _registered(self) -> bool:
         """Register this thread as the renewal thread; False when there is another."""
-        me = threading.current_thread()
+        me, ended = threading.current_thread(), self._ended()
         with self._lock:
-            if self._thread is None or not self._thread.is_alive():
+            if self._thread is None or self._thread is ended:
                 self.wakes_at = 0.0
                 self._thread = me
             return self._thread is me
