@@ -55,7 +55,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "tenure.give_up": "_core.lock.attempt:Attempt.undo",
     "tenure.give_up_kept": "_core.lock.tenure:give_up_all",
     "tenure.heir": "_core.lock.tenure:Tenure._heir",
-    "tenure.in_time": "_core.lock.turns:in_time",
+    "tenure.in_time": "_core.lock.tenure:in_time",
     "tenure.leave_to_next": "_core.lock.attempt:Attempt.leaves",
     "tenure.left": "_core.lock.tenure:left_behind",
     "tenure.may_grow": "_core.lock.tenure:Tenure._may_grow",

@@ -349,8 +349,9 @@ class AsyncConnection(asyncio.BufferedProtocol):
         finally:
             if len(read) == 1:
                 read[0].wake()
-            for answer in read if len(read) > 1 else ():  # none waits for what another does
-                answer.wake_soon()
+            else:  # none waits for what another does
+                for answer in read:
+                    answer.wake_soon()
 
     def _saw(self, seconds: float) -> None:
         """Note how long an answer took, and expect the next ones accordingly."""

@@ -67,7 +67,6 @@ class AioPort(ProcessPort):
 
     def _start(self) -> None:
         super()._start()
-        self.direct: bool = self.halves and self.given.replicas is None
         self.loop = asyncio.get_running_loop()
         self._hearing: asyncio.TimerHandle | None = None
         self._eager = False  # listening does not wait until a lease lasts
@@ -149,7 +148,7 @@ class AioPort(ProcessPort):
         """Return what a first question was answered, or the error; None: no connection is ready."""
         at = attempt.arrived_at
         until = at + self.server_timeout
-        if attempt.give_up_at < until:
+        if attempt.give_up_at < until:  # seldom: else not even a call
             until = answer_by(self, at, attempt.give_up_at)
         try:
             return await self._ask(attempt, at, until, listen=True)
@@ -362,10 +361,9 @@ class AioPort(ProcessPort):
         if self._hearing is None and not self.link.listening:
             self._listen_soon()
 
-    def attend_by(self, when: float | None) -> None:
+    def attend_by(self, when: float) -> None:
         """Have leases looked at by an instant, at the latest."""
-        if when is not None:
-            self._timer.set(when)
+        self._timer.set(when)
 
     @property
     def timed(self) -> bool:

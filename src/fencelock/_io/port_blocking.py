@@ -62,7 +62,6 @@ class BlockingPort(ProcessPort):
                 port.pushed(connection, message)
 
         self._ear = hear
-        self.direct: bool = self.halves and self.given.replicas is None
         # Waiters without a connection: they lent it, or the server accepted no other.
         self._lent: set[Seat] = set()
         self.pool: Pool = self._new_pool()
@@ -146,7 +145,7 @@ class BlockingPort(ProcessPort):
         """Return what a first question was answered, or the error; None: no connection is ready."""
         at = attempt.arrived_at
         until = at + self.server_timeout
-        if attempt.give_up_at < until:
+        if attempt.give_up_at < until:  # seldom: else not even a call
             until = answer_by(self, at, attempt.give_up_at)
         try:
             return self._ask(attempt, at, until, listen=True)

@@ -77,7 +77,7 @@ class ProcessPort(Whole):
     """The common part of the ports for threads and for tasks."""
 
     needed = 1
-    halves = True  # it connects the two of the usual operations itself
+    halves = True  # it may connect the two of the usual operations itself
     nodes: Sequence[Any] = ()  # of a quorum only
     is_node = False  # of a quorum, whose port closes it
     recorder: Any = None  # of the client's history
@@ -116,6 +116,7 @@ class ProcessPort(Whole):
         self.lines.log_waits_after = self.given.log_waits_after
         self.renewals: RenewalSchedule = RenewalSchedule(self.lines.holders)
         self.closing: bool = False  # no waiter may join a line any more
+        self.direct: bool = self.halves and self.given.replicas is None
         self._jitter = int.from_bytes(os.urandom(4), "big")
         self.mutex: AbstractContextManager[Any] = mutexes.mutex()  # guards the tables
         with self.mutex:  # another thread may be looking through the ports

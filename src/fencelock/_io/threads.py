@@ -54,17 +54,11 @@ def run_blocking(flow: Coroutine[Any, Any, T], releases: object = None, _port: o
             catch_up()
         if not is_free():
             _warn_of_loop(flow)
-    try:
-        flow.send(None)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
-    flow.close()
-    raise RuntimeError("a blocking port suspended")
+    return run_inline(flow)
 
 
 def run_inline(flow: Coroutine[Any, Any, T]) -> T:
-    """Run a flow to its end, in the middle of another one."""
+    """Run a flow to its end, where it is known that it may block: in the middle of another one."""
     try:
         flow.send(None)
     except StopIteration as stop:

@@ -35,7 +35,7 @@ from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, first_due, lose_revoked
 from fencelock._core.lock.long_waits import first_line_at
 from fencelock._core.lock.long_waits import tell as tell_of_wait
-from fencelock._core.lock.tenure import Spare, is_alone, join
+from fencelock._core.lock.tenure import Spare, in_time, is_alone, join
 from fencelock._core.lock.terms import TRIES, too_late
 from fencelock._core.lock.waiting import Due, Line
 from fencelock._core.port import Port
@@ -450,7 +450,7 @@ def has_turn(port: Port, attempt: Hold) -> bool:
     if tenure is None or tenure.front is not attempt or tenure.spare is None:
         return False
     spare = tenure.spare
-    if spare.turn.deadline <= port.now():
+    if not in_time(spare.turn, port.now()):
         return False
     begin(port, attempt, spare.turn, spare)
     if attempt.event is not None:

@@ -417,6 +417,11 @@ class Tenure:
         return self.give_up()
 
 
+def in_time(turn: Grant, now: float) -> bool:
+    """Return True if a turn can begin: its lease is not over."""
+    return turn.deadline > now
+
+
 def next_fence(fence: int) -> int:
     """Return the fence of the turn after the one with this fence (I3)."""
     return fence + 1

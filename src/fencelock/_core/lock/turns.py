@@ -29,7 +29,15 @@ from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.long_waits import first_line_at, tell
 from fencelock._core.lock.release import ELSEWHERE, end_lease, judge, release_for_owner, verdict_of
-from fencelock._core.lock.tenure import Spare, Tenure, found, left_behind, passed, try_kept
+from fencelock._core.lock.tenure import (
+    Spare,
+    Tenure,
+    found,
+    in_time,
+    left_behind,
+    passed,
+    try_kept,
+)
 from fencelock._core.lock.terms import milliseconds, too_late
 from fencelock._core.port import Port
 from fencelock._core.retry import again, answer_by, ask, command, persist
@@ -238,11 +246,6 @@ async def _is_held(port: Port, front: Hold) -> bool:
         return await port.value_of(front.terms.keys) == front.holder_id
     except ServerError:
         return False
-
-
-def in_time(turn: Grant, now: float) -> bool:
-    """Return True if a turn can begin: its lease is not over."""
-    return turn.deadline > now
 
 
 def _hand_on(port: Port, giver: Hold, asks: Attempt, spare: Spare | None = None) -> None:
