@@ -132,10 +132,13 @@ def demo(*args: str) -> int:
 
 
 def test(*args: str) -> int:
-    """Lint, and run the daily tests, whatever fails; their summary is the last line."""
+    """Lint, and run the daily tests, whatever fails; what the linters found is said again."""
     if args[:1] == ("--python",):
         return daily_with(*args[1:])
-    return first_failure((lint(), daily(*args)))
+    linted, tested = lint(), daily(*args)
+    if linted:
+        say("a linter failed: its lines stand before those of the tests")
+    return first_failure((linted, tested))
 
 
 def daily(*args: str) -> int:

@@ -86,7 +86,10 @@ class Attempt(Seat, BaseLease):
         *("tenure", "terms", "turn", "unchanged", "unit"),
     )
 
-    news: bool  # of its seat, which type checkers want to see again where it is set
+    # Of its seat and its lease, which type checkers want to see again where they are set.
+    news: bool
+    ttl: float
+    undo_connection: Any
 
     # -- the call -----------------------------------------------------------------------------
     at_once: bool = False  # it does not wait

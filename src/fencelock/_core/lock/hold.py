@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from fencelock._core.lock.renewal_schedule import Bucket
     from fencelock._core.port import Port
     from fencelock._core.quorum.lease import Majority
+    from fencelock._core.seat import Stray
 
 # A renewal that ``max_hold`` cuts short must gain this part of a ttl to be worth a command.
 LEAST_GAIN = 0.05
@@ -104,6 +105,15 @@ class Hold(Attempt):
         *("bound", "bucket", "clock", "deadline", "frame", "granted_at", "kind", "open", "parts"),
         *("passes", "port", "released", "renewals", "reported", "server", "steady"),
     )
+
+    # Of its attempt, which type checkers want to see again where they are set.
+    id: bytes
+    holder_id: bytes
+    info: bytes
+    fence: int
+    held: bool
+    asks: Attempt | None
+    owed: tuple[Stray, ...]
 
     loss: Loss | None = None
     noticed: bool = False  # all was done about its loss

@@ -68,18 +68,22 @@ class Majority(list[Hold | None], Observer, Claimant):
     """
 
     __slots__ = ("_claims", "first", "hold", "named", "port", "reacquire_at")
-    __eq__ = object.__eq__
-    __hash__ = object.__hash__  # type: ignore[assignment]  # unlike other lists it is only itself
 
     def __init__(self, port: QuorumPort, hold: Hold, *, first: int) -> None:
         super().__init__([None] * len(port.nodes))
-        self.port = port
-        self.hold = hold
-        self.first = first
-        self.reacquire_at = inf
-        self.named = 0  # how many ids it had apart from its own
+        self.port: QuorumPort = port
+        self.hold: Hold = hold
+        self.first: int = first
+        self.reacquire_at: float = inf
+        self.named: int = 0  # how many ids it had apart from its own
         # of a long lease: relied on as long as it is claimed
         self._claims: Membership | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return self is other  # unlike other lists
+
+    def __hash__(self) -> int:  # type: ignore[override]  # as above
+        return id(self)
 
     def begin(self, grants: Mapping[int, Grant], vote: Attempt, first: Hold | None = None) -> None:
         """Make grants of nodes parts of the lease, and track them; not once it is over.
