@@ -40,6 +40,15 @@ def test_renewal_comes_at_a_third_or_a_little_before(lease):
     assert delays[-1] > lease / 3 * 0.9
 
 
+@pytest.mark.parametrize("began", [100.0, 103.7, 109.99, 112.5])
+def test_leases_of_one_part_are_due_together_whenever_they_began(began):
+    first = deadlines.align_to_part(began + 10, 30, 7)
+    assert began <= first <= began + 10
+    again = deadlines.align_to_part(first + 0.4 + 9.7, 30, 7)  # renewed a little late
+    assert again == pytest.approx(first + 9)
+    assert (again - deadlines.align_to_part(200.0, 30, 7)) % 9 == pytest.approx(0)
+
+
 def test_retries_begin_at_once_and_slow_down():
     delays = [deadlines.retry_delay(attempt, 0.999) for attempt in range(12)]
     assert delays[0] == 0.0

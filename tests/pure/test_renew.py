@@ -50,10 +50,10 @@ def test_an_error_while_what_is_due_is_taken_out_loses_no_lease(monkeypatch, ste
             raise MemoryError
         return real(self, *args)
 
-    async def elsewhere(_node, _flow):
+    async def elsewhere(_node, _batches):
         return False
 
-    port.at_node, port.by_slot = elsewhere, lambda each, _: {0: each} if each else {}
+    port.renew_at, port.by_slot = elsewhere, lambda each, _: {0: each} if each else {}
     with monkeypatch.context() as patched:
         patched.setattr(RenewalSchedule, step, strike)
         with suppress(MemoryError):

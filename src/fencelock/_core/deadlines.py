@@ -22,6 +22,8 @@ HANDOFF_TTL_SECONDS: Final = 2.0
 
 # Renewals of leases of one length come in so many bunches a lease.
 BATCHES: Final = 60
+# How many of these pass from one renewal of a lease to the next, at least.
+PARTS: Final = 18
 
 # Work that outlasts this is worth a command: a handed-over lease then grows to its full length.
 GROW_SECONDS: Final = 0.25
@@ -84,6 +86,18 @@ def align_to_batch(when: float, lease: float) -> float:
     """
     step = max(lease, 0.001) / BATCHES
     return when - when % step
+
+
+def align_to_part(when: float, lease: float, part: int) -> float:
+    """Return an instant not after ``when`` on which all renewals of one part fall.
+
+    Leases of one length and one part are renewed together, whenever they began: once each of
+    PARTS bunches, which is the shortest interval that a renewal may have. So no jitter separates
+    them, and the first renewal of each comes early.
+    """
+    step = max(lease, 0.001) / BATCHES
+    number = when // step
+    return (number - (number - part) % PARTS) * step
 
 
 def retry_delay(attempt: int, jitter: float) -> float:

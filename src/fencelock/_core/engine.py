@@ -13,17 +13,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import chain
 
+from fencelock._core.deadlines import align_to_batch
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.idle import is_idle
-from fencelock._core.lock.maintain import CALL_SECONDS_MAX, maintain
+from fencelock._core.lock.maintain import CALL_SECONDS_MAX, maintain, renew_node
 from fencelock._core.lock.release import hand_back
 from fencelock._core.lock.renew import renew
+from fencelock._core.lock.renewal_schedule import RenewalBatch
 from fencelock._core.lock.terms import may_linger
 from fencelock._core.lock.turns import give_back, release_later, take
-from fencelock._core.port import FirstEnd, Port
+from fencelock._core.port import Port
 from fencelock._core.retry import Together, command, persist
 from fencelock._core.round_trips import CALL_TRIPS, RoundTrips
 from fencelock._core.seat import Seat
@@ -102,6 +104,10 @@ class Engine:
         """Return all in the only slot; very many leases come here, so nothing is asked of each."""
         return {0: each} if each else {}
 
+    def align(self, _hold: Hold, when: float, lease: float, /) -> float:
+        """Have leases of one length be due together; see deadlines.py."""
+        return align_to_batch(when, lease)
+
     async def parts(self, _until: float) -> Sequence[bytes]:
         """Return one key."""
         return (b"",)
@@ -110,11 +116,9 @@ class Engine:
         """Return the only node."""
         return ONLY
 
-    async def at_node(
-        self: Port, _node: object, flow: Callable[[FirstEnd], Awaitable[None]], /
-    ) -> bool:
-        """Run a flow now, while all other leases wait."""
-        await flow(self.renewals.first_end)
+    async def renew_at(self: Port, _node: object, batches: Sequence[RenewalBatch], /) -> bool:
+        """Renew them now, while all other leases wait."""
+        await renew_node(self, batches, self.renewals.first_end)
         return True
 
     async def run_together(

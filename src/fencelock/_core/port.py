@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fencelock._core.keys import LockKeys
     from fencelock._core.lock.attempt import Attempt
     from fencelock._core.lock.hold import Hold
-    from fencelock._core.lock.renewal_schedule import RenewalSchedule
+    from fencelock._core.lock.renewal_schedule import RenewalBatch, RenewalSchedule
     from fencelock._core.lock.waiting import Lines
     from fencelock._core.seat import Seat
     from fencelock._core.types import Call, Reply
@@ -62,10 +62,13 @@ class Port(Wire, Protocol):
     async def maintain(self) -> None:
         """Do what the renewal schedule has due: notify holders of losses, renew the rest."""
 
-    async def at_node(self, node: object, flow: Callable[[FirstEnd], Awaitable[None]], /) -> bool:
-        """Run a flow that asks one node; where there are others, in the background.
+    def align(self, hold: Hold, when: float, lease: float, /) -> float:
+        """Return an instant not after ``when`` at which leases are renewed with one command."""
 
-        False while one runs for this node.
+    async def renew_at(self, node: object, batches: Sequence[RenewalBatch], /) -> bool:
+        """Renew leases of one node; where there are others, in the background.
+
+        There they wait while others are renewed; False when nothing can run in the background.
         """
 
     async def give_back(self, hold: Hold, log: Seat, reply: Reply = None, /) -> int:

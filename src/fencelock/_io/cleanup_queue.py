@@ -81,8 +81,9 @@ class CleanupQueue:
 
     def _see_to_it(self) -> None:
         """Start a thread unless there are enough; if none can be started, do the job here."""
+        ended = self._ended()
         with self._lock:
-            self._workers = {each for each in self._workers if each.is_alive()}
+            self._workers -= ended
             enough = len(self._workers) >= WORKERS_MAX
         port = self._ref()
         if port is None or enough:
@@ -95,6 +96,12 @@ class CleanupQueue:
                 _do(port, job._replace(until=min(job.until, until)))
             log.info("the calling thread did a clean-up itself: %s", trouble)
 
+    def _ended(self) -> set[threading.Thread]:
+        """Return the workers that died; gevent may run others while that is asked."""
+        with self._lock:
+            workers = tuple(self._workers)
+        return {each for each in workers if not each.is_alive()}
+
     def finish(self, until: float) -> None:
         """Wait until all jobs are done, or until the instant."""
         with self._lock:
@@ -102,8 +109,9 @@ class CleanupQueue:
         if idle:
             self._see_to_it()
         while now() < until:
+            ended = self._ended()
             with self._lock:
-                workers = [each for each in self._workers if each.is_alive()]
+                workers = self._workers - ended
                 if not workers and not self._jobs:
                     return
             for each in workers:

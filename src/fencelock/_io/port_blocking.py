@@ -499,14 +499,18 @@ class LossCallbacks:
         """
         thread = threading.Thread(target=self._run, name="fencelock-on-lost")
         with self._lock:
-            if any(each.is_alive() for each in self._spare):
-                return
+            spare = tuple(self._spare)
+        if any(each.is_alive() for each in spare):  # gevent may run others while that is asked
+            return
+        with self._lock:
             self._spare = {thread}
         trouble = started(thread)
         if trouble is None:
             return
         with self._lock:
-            others = any(each.is_alive() for each in self._busy)
+            busy = tuple(self._busy)
+        others = any(each.is_alive() for each in busy)
+        with self._lock:
             holds = () if others else tuple(self._untold)
             if not others:
                 self._untold.clear()

@@ -17,15 +17,16 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from fencelock._core.deadlines import align_to_batch, align_to_part
 from fencelock._core.engine import Engine
 from fencelock._core.keys import slot
-from fencelock._core.port import FirstEnd
+from fencelock._core.lock.maintain import renew_node
 from fencelock._core.pushes import parsed, perhaps_revoked
 from fencelock._core.seat import Question, Seat
 from fencelock._core.types import Call, NoReply, Reply, closed
@@ -36,6 +37,7 @@ from fencelock._topology.io import NodeIo
 from fencelock._topology.slots import (
     LOCAL,
     REDIRECTS_MAX,
+    SLOTS,
     ClusterSource,
     NodeAddress,
     Redirect,
@@ -47,6 +49,8 @@ from fencelock._topology.slots import (
 from fencelock.errors import FencelockError, ServerError
 
 if TYPE_CHECKING:
+    from fencelock._core.lock.hold import Hold
+    from fencelock._core.lock.renewal_schedule import Bucket, RenewalBatch
     from fencelock._topology.io import Whole
 else:
     Whole = Engine
@@ -106,7 +110,8 @@ class ClusterPort(Whole):
         self._counts = self._map.slots.master_check.counts
         self._sharded = True  # until a server refuses sharded channels
         self._sharded_heard = False  # until a server has taken one
-        self._busy: set[object] = set()  # the nodes with a flow in the background
+        # The nodes that are being asked in the background, and the leases that are due there next.
+        self._waiting: dict[object, list[Bucket]] = {}
 
     # -- what a subclass does -------------------------------------------------------------------
 
@@ -392,6 +397,12 @@ class ClusterPort(Whole):
             slots.setdefault(slot(key(one)), []).append(one)
         return slots
 
+    def align(self, hold: Hold, when: float, lease: float, /) -> float:
+        """Have the leases of one slot be due together, once there are more leases than slots."""
+        if self.renewals.size < SLOTS:
+            return align_to_batch(when, lease)
+        return align_to_part(when, lease, slot(hold.terms.keys.lock))
+
     def node_of(self, key: bytes) -> object:
         """Return the node of a key, as far as is known."""
         return self.slots.owners[slot(key)]
@@ -490,26 +501,31 @@ class ClusterPort(Whole):
 
     # -- beside ---------------------------------------------------------------------------------
 
-    async def at_node(self, node: object, flow: Callable[[FirstEnd], Awaitable[None]]) -> bool:
-        """Run a flow in the background; False while one runs for this node, or on a failure."""
+    async def renew_at(self, node: object, batches: Sequence[RenewalBatch], /) -> bool:
+        """Renew leases in the background, or once those that are being renewed at this node are."""
         with self.mutex:
-            if node in self._busy:
-                return False
-            self._busy.add(node)
+            waiting = self._waiting.get(node)
+            if waiting is not None:
+                for batch in batches:
+                    end = batch.shortest.deadline  # if it has to wait for so long, it is lost
+                    waiting.append(self.renewals.add_apart(batch, end))
+                return True
+            self._waiting[node] = []
         begun = False
         try:
-            begun = self._io.spawn(partial(self._beside, node, flow), "fencelock-leases-part")
+            begun = self._io.spawn(partial(self._beside, node, batches), "fencelock-leases-part")
         finally:
             if not begun:
-                self._busy.discard(node)
+                del self._waiting[node]
         return begun
 
-    async def _beside(self, node: object, flow: Callable[[FirstEnd], Awaitable[None]]) -> None:
+    async def _beside(self, node: object, batches: Sequence[RenewalBatch]) -> None:
         try:
-            await flow(lambda _horizon: inf)  # no other lease waits for it
+            await renew_node(self, batches, lambda _horizon: inf)  # no other lease waits for it
         finally:
             with self.mutex:
-                self._busy.discard(node)
+                for bucket in self._waiting.pop(node, ()):
+                    self.renewals.hasten(bucket, self._io.now())
                 next_at = self.renewals.next_at()
             if next_at is not None:
                 self.attend_by(next_at)

@@ -541,7 +541,7 @@ def _take_over(hold: Hold, asks: Attempt | None, fence: int, spare: Spare | None
 def _newly_due(port: Port, hold: Hold, lease: float) -> float:
     """Return when a hold is due, and have those of its handle that follow it be due together."""
     now, deadline = hold.granted_at, hold.deadline
-    when = first_due(hold, lease, port.jitter(), now)
+    when = first_due(port, hold, lease, port.jitter(), now)
     if hold.steady:
         hold.terms.due = lease, deadline, when, now + lease / BATCHES
     return when

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Sequence
 from fencelock._core import events
 from fencelock._core.deadlines import (
     GROW_SECONDS,
-    align_to_batch,
     renewal_delay,
     validity,
 )
@@ -482,7 +481,7 @@ def joined(hold: Hold) -> Sequence[Hold]:
     return (hold,) if lease is None else lease.__holds__
 
 
-def first_due(hold: Hold, lease: float, jitter: float, now: float) -> float:
+def first_due(port: Port, hold: Hold, lease: float, jitter: float, now: float) -> float:
     """Return when a hold with a new lease is due: at its renewal, or at its end.
 
     A lease that was renewed for longer than usual is left alone until it is as long as usual.
@@ -498,4 +497,4 @@ def first_due(hold: Hold, lease: float, jitter: float, now: float) -> float:
     if not (hold.steady or hold.renewable(now + delay)):
         hold.final()
         return deadline
-    return min(deadline, align_to_batch(now + delay, usual))
+    return min(deadline, port.align(hold, now + delay, usual))

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from itertools import chain, repeat
 from math import inf
 
@@ -117,11 +116,11 @@ async def maintain(port: Port) -> None:
             give_up_due(port, now)
         nodes: dict[object, list[RenewalBatch]] = {}
         for batch in await _batches(port, whole, due, now):
-            nodes.setdefault(port.node_of(batch[0].terms.keys.lock), []).append(batch)
+            nodes.setdefault(port.node_of(_key(batch[0])), []).append(batch)
         for node, batches in nodes.items():
-            if not await port.at_node(node, partial(_renew_node, port, batches)):
-                for hold in chain(*batches):
-                    put_back(port, [hold], min(now + BUSY_SECONDS, hold.deadline))
+            if not await port.renew_at(node, batches):
+                for batch in batches:
+                    put_back(port, batch, min(now + BUSY_SECONDS, batch.shortest.deadline))
 
 
 @contextmanager
@@ -151,19 +150,23 @@ async def _batches(
     renew so many of one kind and one slot.
     """
     batches: list[RenewalBatch] = []
-    alone = not due and sum(len(batch) < LEASES_PER_CALL for batch in whole) == 1
-    for batch in whole:
-        if alone or len(batch) == LEASES_PER_CALL:
-            batches.append(batch)
-        else:
-            due += batch
+    others = port.by_slot(due, _key)
+    for slot, found in port.by_slot(whole, lambda batch: _key(batch[0])).items():
+        small = [batch for batch in found if len(batch) < LEASES_PER_CALL]
+        joined = len(small) > 1 or slot in others
+        due += chain(*small) if joined else ()
+        batches += [each for each in found if not joined or len(each) == LEASES_PER_CALL]
     for number, kind in enumerate(await _sorted(port, due, now)):
         size = 1 if number == PLAIN else LEASES_PER_CALL
-        for holds in port.by_slot(kind, lambda hold: hold.terms.keys.lock).values():
+        for holds in port.by_slot(kind, _key).values():
             batches += [
                 RenewalBatch(holds[start : start + size]) for start in range(0, len(holds), size)
             ]
     return batches
+
+
+def _key(hold: Hold) -> bytes:
+    return hold.terms.keys.lock
 
 
 async def _sorted(port: Port, due: Sequence[Hold], now: float) -> Sequence[list[Hold]]:
@@ -192,7 +195,7 @@ def _renews(port: Port, hold: Hold, now: float) -> bool:
     return False
 
 
-async def _renew_node(port: Port, batches: Sequence[RenewalBatch], first_end: FirstEnd) -> None:
+async def renew_node(port: Port, batches: Sequence[RenewalBatch], first_end: FirstEnd) -> None:
     """Renew the leases of one node, until it is silent: the rest is retried soon.
 
     No wait lasts beyond the next of their deadlines, or the end of a lease that waits meanwhile.
@@ -280,19 +283,22 @@ async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
     passing = isinstance(error, NoReply) or passes(error)
     known = holds[0].failures % FAILURES_PER_LINE and all(hold.trouble for hold in holds)
     tell = log.debug if known else log.info if passing or holds[0].partial else log.warning
-    now = port.now()
+    now, jitter = port.now(), port.jitter()  # one, so that they share commands again
+    retries: dict[float, list[Hold]] = {}
     for number, hold in enumerate(holds, 1):
         hold.failures += 1
         hold.trouble, hold.may_grow = error, True
-        again_at = now + retry_delay(hold.failures, port.jitter())
+        again_at = now + retry_delay(hold.failures, jitter)
         if hold.notified:  # its holder was the first to notice, while this renewal was under way
             with port.mutex:
                 port.renewals.discard(hold)
             ended(port, hold)
         else:
-            put_back(port, [hold], min(again_at, hold.deadline))
+            retries.setdefault(min(again_at, hold.deadline), []).append(hold)
         if number % LEASES_PER_PAUSE == 0:
             await port.sleep(now)  # others may run
+    for when, group in retries.items():
+        put_back(port, group, when)
     text = "renewal of %d lease(s) failed, retrying while they last: %s"
     tell(text, len(holds), error)
     if events.hooks:
@@ -457,7 +463,7 @@ def apply_renewal(
             hold.renewed()
             hold.move_deadline(max(hold.deadline, deadline))
             length = max(ttl, hold.deadline - asked_at)  # it may have had more left
-            groups.setdefault(first_due(hold, length, jitter, asked_at), []).append(hold)
+            groups.setdefault(first_due(port, hold, length, jitter, asked_at), []).append(hold)
         for when, group in groups.items():
             port.renewals.add_all(group, when)
     for hold in late:
@@ -503,7 +509,7 @@ def _apply_steady(
         ]
     if done:
         Hold.renew_together(done, deadline)
-        when = first_due(done[0], span, jitter, asked_at)
+        when = first_due(port, done[0], span, jitter, asked_at)
         if len(done) == len(holds) and isinstance(holds, RenewalBatch):
             port.renewals.add_batch(holds, when)
         else:

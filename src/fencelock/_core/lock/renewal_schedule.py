@@ -104,7 +104,8 @@ class RenewalSchedule:
         # A heap of those whose lease may be idle.
         self.watched: list[tuple[float, int, Tenure]] = []
         self._watches = 0
-        self._buckets: dict[int, list[Bucket]] = {}  # by the grain of their instants
+        # By the grain of their instants, and there by identity: a Cluster may have hundreds in one.
+        self._buckets: dict[int, dict[int, Bucket]] = {}
         self._order: list[int] = []  # a heap of these numbers, and of some that are gone
         # Those under way, by identity: in a Cluster there may be thousands, and one is forgotten.
         self._under_way: dict[int, Bucket] = {}
@@ -121,6 +122,11 @@ class RenewalSchedule:
         """Return how many holds there are; counted, so that no interrupt can make it wrong."""
         new = sum(hold.bucket is UNPLACED for hold in list(self.young))
         return new + sum(map(len, self._all()))
+
+    @property
+    def size(self) -> int:
+        """Return how many holder ids there are in buckets, which looks through nothing."""
+        return len(self._holders)
 
     @property
     def busy(self) -> bool:
@@ -141,7 +147,7 @@ class RenewalSchedule:
         return hold.bucket is not None and hold.bucket.number is None
 
     def _all(self) -> Iterator[Bucket]:
-        return chain.from_iterable(self._buckets.values())
+        return chain.from_iterable(each.values() for each in self._buckets.values())
 
     def watch(self, kept: Tenure, when: float) -> None:
         """Look at a lease that is kept while it is idle (tenure.py) at an instant."""
@@ -191,12 +197,12 @@ class RenewalSchedule:
         if found is hold or found == {}:
             del self._holders[hold.holder_id]
 
-    def _at(self, number: int) -> list[Bucket]:
+    def _at(self, number: int) -> dict[int, Bucket]:
         """Return the buckets of a grain of time."""
         buckets = self._buckets.get(number)
         if buckets is None:
             heappush(self._order, number)
-            buckets = self._buckets[number] = []
+            buckets = self._buckets[number] = {}
         return buckets
 
     def add_all(self, holds: Sequence[Hold], when: float) -> None:
@@ -205,27 +211,43 @@ class RenewalSchedule:
             return
         number = int(when / self.GRAIN)
         buckets = self._at(number)
-        bucket = next((each for each in buckets if each.batch is None), None)
+        bucket = next((each for each in buckets.values() if each.batch is None), None)
         if bucket is None:
             bucket = Bucket(number)
-            buckets.append(bucket)
+            buckets[id(bucket)] = bucket
         self._fill(bucket, holds, when)
 
     def add_batch(self, batch: RenewalBatch, when: float) -> None:
         """Schedule leases that one command has renewed alike, to be renewed so again."""
         number, bucket = int(when / self.GRAIN), batch[0].bucket
         if bucket is not None and bucket.batch is batch:  # it is whole
-            self._at(number).append(bucket)
+            self._at(number)[id(bucket)] = bucket
             bucket.number, bucket.first, bucket.end = number, when, batch[0].deadline
             bucket.update(dict.fromkeys(bucket, when))
             self._under_way.pop(id(bucket), None)
         else:
-            bucket = Bucket(number)
-            self._at(number).append(bucket)
-            self._fill(bucket, batch, when)
+            bucket = self.add_apart(batch, when)
             bucket.batch = batch
             if not all(hold.steady for hold in batch):  # one was dropped just before
                 bucket.batch = None
+
+    def add_apart(self, holds: Sequence[Hold], when: float) -> Bucket:
+        """Schedule holds for ``when`` in a bucket of their own, which may be hastened."""
+        number = int(when / self.GRAIN)
+        bucket = Bucket(number)
+        self._at(number)[id(bucket)] = bucket
+        self._fill(bucket, holds, when)
+        return bucket
+
+    def hasten(self, bucket: Bucket, when: float) -> None:
+        """Have all in a bucket be due at an instant, if they wait for a later one."""
+        before, number = bucket.number, int(when / self.GRAIN)
+        if bucket and before is not None and when < bucket.first:
+            self._at(number)[id(bucket)] = bucket  # first: an error leaves it in both
+            bucket.number, bucket.first = number, when
+            bucket.update(dict.fromkeys(bucket, when))
+            if before != number:
+                self._take_out(bucket, before)
 
     def _fill(self, bucket: Bucket, holds: Sequence[Hold], when: float) -> None:
         self._filling = bucket
@@ -266,9 +288,12 @@ class RenewalSchedule:
         if number is None:
             self._under_way.pop(id(bucket), None)
             return
-        left = [each for each in self._buckets.get(number, ()) if each is not bucket]
-        if left:
-            self._buckets[number] = left
+        self._take_out(bucket, number)
+
+    def _take_out(self, bucket: Bucket, number: int) -> None:
+        buckets = self._buckets.get(number, {})
+        buckets.pop(id(bucket), None)
+        if buckets:
             return
         self._buckets.pop(number, None)
         if len(self._order) > 2 * len(self._buckets) + _SPARE:
@@ -320,7 +345,7 @@ class RenewalSchedule:
         self._place_young()
         watch = self.watched[0][0] if self.watched else None
         while self._order:
-            buckets = self._buckets.get(self._order[0], ())
+            buckets = self._buckets.get(self._order[0], {}).values()
             due = min([bucket.exact().first for bucket in buckets if bucket], default=None)
             if due is not None:
                 return due if watch is None else min(due, watch)
@@ -379,13 +404,13 @@ class RenewalSchedule:
             numbers = [number for number in range(first, last + 1) if number in placed]
         else:
             numbers = sorted(number for number in placed if number <= last)
-        return [bucket for number in numbers for bucket in placed[number]]
+        return [bucket for number in numbers for bucket in placed[number].values()]
 
     def lasts(self, when: float) -> bool:
         """Return True if a lease is not due before an instant, or within a grain of it."""
         self._place_young()
         last = int(when / self.GRAIN)
-        return any(number > last and any(each) for number, each in self._buckets.items())
+        return any(number > last and any(each.values()) for number, each in self._buckets.items())
 
     def later_than(self, when: float) -> list[Hold]:
         """Return the holds that are not due before an instant."""

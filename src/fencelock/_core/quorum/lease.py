@@ -112,7 +112,7 @@ class Majority(list[Hold | None], Observer, Claimant):
                     part.short = True
                 if grant.lease != lease or deadline < ends or when >= ends:
                     lease, ends = grant.lease, deadline
-                    when = first_due(part, lease, port.jitter(), now)
+                    when = first_due(at, part, lease, port.jitter(), now)
                 at.renewals.young[part] = when
                 begun.append((at, part, when))
             self.settle()
