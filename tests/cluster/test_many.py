@@ -41,6 +41,33 @@ def test_a_thousand_leases_over_all_slots(shared, connect, face):
 
 
 @pytest.mark.slow
+def test_very_many_leases_share_commands_by_slot(shared, connect, monkeypatch):
+    """With more leases than slots, all of a slot are renewed with one command."""
+    monkeypatch.setattr(cluster, "SLOTS", 8)  # as if there were no more
+    client = connect(shared.url)
+    locks = [client.lock(f"{{{number % 8}}} {number}", ttl=TTL) for number in range(400)]
+    assert all(lock.acquire() for lock in locks)
+
+    def renewed_twice():
+        for _ in range(2):
+            first = [lock.lease.deadline for lock in locks]
+            wait_until(
+                lambda first=first: all(
+                    lock.lease.deadline > old for lock, old in zip(locks, first, strict=True)
+                ),
+                TTL,
+                "all renewed",
+            )
+
+    renewed_twice()
+    before, began = shared.commandstats(), now()
+    renewed_twice()
+    assert sent(shared, before) <= 8 * (1 + (now() - began) / (TTL * 0.3))
+    for lock in locks:
+        lock.release()
+
+
+@pytest.mark.slow
 def test_a_silent_node_holds_up_no_other(own, connect):
     """Leases at the other nodes are renewed all the time, and none of them is lost."""
     for node in own.nodes:

@@ -93,6 +93,10 @@ def test_holds_are_found_by_holder_id_as_long_as_they_are_tracked():
             inside.discard(one)
         elif what < 0.7:
             renewals.add_all(renewals.due(NOW + chance.random() * 5), NOW + chance.random() * 10)
+        elif what < 0.8 and (due := renewals.due(NOW + chance.random() * 5)):
+            apart, sooner = renewals.add_apart(due, NOW + 10), NOW + chance.random() * 10
+            renewals.hasten(apart, sooner)
+            assert renewals.next_at() <= sooner
         elif what < 0.9:
             renewals.move([one], NOW + chance.random() * 10)
         known = {each for each in inside if each.holder_id == one.holder_id}

@@ -8,7 +8,6 @@ import pytest
 from tests.faults.conftest import load
 from tests.scale.children import children, scripts_run
 from tests.servers import Server
-from tests.topologies.cluster import CALM_MS, Cluster
 
 SIZES = [
     pytest.param(3_000, 6, id="3000"),
@@ -41,25 +40,6 @@ def test_one_thread_or_task_renews_them_all(server, face, count, ttl):
         ours = [name for name in told["threads"] if name.startswith("fencelock")]
         assert ours == (["fencelock-leases"] if face == "threads" else [])
         assert len(told.get("tasks", ())) <= 1
-
-
-@pytest.mark.slow
-@pytest.mark.one_face
-@FACES
-def test_a_cluster_renews_those_of_one_slot_with_one_command(face):
-    """A script touches one slot, and here are half as many more leases than slots."""
-    with (
-        Cluster(node_timeout_ms=CALM_MS) as cluster,
-        children(("keeper", face, cluster.url, 24_000, 15)) as [keeper],
-    ):
-        keeper.ask("hold")
-        keeper.ask("renewed 2")
-        for master in cluster.masters:
-            master.command("CONFIG", "RESETSTAT")
-        told = keeper.ask("renewed 4")
-        keys = sum(each.commandstats()["pexpire"] for each in cluster.masters)
-        assert keys / KEYS_PER_LEASE / sum(map(scripts_run, cluster.masters)) > 1.6
-        assert told["lost"] == 0
 
 
 @pytest.mark.one_face
