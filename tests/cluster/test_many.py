@@ -1,8 +1,11 @@
 """Very many leases over all slots: renewed by node, none lost, one silent node or not."""
 
+import asyncio
+import inspect
+
 import pytest
 
-from fencelock import OutcomeUnknown
+from fencelock import AsyncClient, OutcomeUnknown
 from fencelock._core.keys import LockKeys
 from fencelock._runtime.clock import now
 from fencelock._topology import cluster
@@ -65,6 +68,31 @@ def test_very_many_leases_share_commands_by_slot(shared, connect, monkeypatch):
     assert sent(shared, before) <= 8 * (1 + (now() - began) / (TTL * 0.3))
     for lock in locks:
         lock.release()
+
+
+@pytest.mark.parametrize("times", [1, 5])
+def test_renewals_that_are_cancelled_before_they_begin_are_begun_anew(shared, times):
+    """A program may cancel all tasks but its own."""
+
+    async def cancel_and_hold():
+        async with AsyncClient(shared.url) as client:
+            locks = [client.lock(f"cancelled {number}", ttl=TTL / 3) for number in range(30)]
+            assert all([await lock.acquire() for lock in locks])
+            left = times
+            while left:
+                await asyncio.sleep(0)
+                for task in asyncio.all_tasks():
+                    if inspect.getcoroutinestate(task.get_coro()) == inspect.CORO_CREATED:
+                        task.cancel()
+                        left -= 1
+            first = [lock.lease.deadline for lock in locks]
+            while not all(
+                lock.lease.deadline > old for lock, old in zip(locks, first, strict=True)
+            ):
+                assert not any(lock.lease.lost for lock in locks)
+                await asyncio.sleep(0)
+
+    asyncio.run(cancel_and_hold())
 
 
 @pytest.mark.slow

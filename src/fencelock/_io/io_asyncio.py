@@ -94,9 +94,23 @@ class AsyncioIo:
         return accepted(await asyncio.gather(*answers))
 
     def spawn(self, flow: Flow, name: str) -> bool:
-        """Run a flow in a task, at most until ``end``."""
+        """Run a flow in a task, at most until ``end``.
+
+        One that is cancelled before it has begun is begun anew: the program cancels all tasks.
+        """
+        begun = False
+
+        async def run() -> None:
+            nonlocal begun
+            begun = True
+            await _logged(flow, name)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            if task.cancelled() and not begun:
+                self.spawn(flow, name)
+
         if not self._ended:
-            _ = self.task(_logged(flow, name), name)
+            self.task(run(), name).add_done_callback(ended)
         return not self._ended
 
     def task(self, flow: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
