@@ -56,7 +56,8 @@ class CleanupQueue:
 
     Only a running thread keeps the port alive. A signal handler may raise at any instant of
     ``add``, so each thread registers itself. Threads are started outside the mutex: a starting
-    thread may collect garbage, and need the mutex.
+    thread may collect garbage, and need the mutex. Whether one has ended is never asked inside it:
+    gevent lets other greenlets run meanwhile.
     """
 
     def __init__(self, port: ProcessPort) -> None:
@@ -81,8 +82,9 @@ class CleanupQueue:
 
     def _see_to_it(self) -> None:
         """Start a thread unless there are enough; if none can be started, do the job here."""
+        ended = {each for each in (*self._workers,) if not each.is_alive()}
         with self._lock:
-            self._workers = {each for each in self._workers if each.is_alive()}
+            self._workers -= ended
             enough = len(self._workers) >= WORKERS_MAX
         port = self._ref()
         if port is None or enough:
@@ -103,9 +105,10 @@ class CleanupQueue:
             self._see_to_it()
         while now() < until:
             with self._lock:
-                workers = [each for each in self._workers if each.is_alive()]
-                if not workers and not self._jobs:
-                    return
+                workers, jobs = [*self._workers], bool(self._jobs)
+            workers = [each for each in workers if each.is_alive()]
+            if not workers and not jobs:
+                return
             for each in workers:
                 each.join(max(0.0, until - now()))
             if not workers:  # one is about to begin

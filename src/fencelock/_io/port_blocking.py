@@ -477,7 +477,7 @@ class LossCallbacks:
     A thread goes on with the next callback as long as they are quick, so that a few threads notify
     of a hundred thousand losses; each callback that blocks costs one thread. The threads end with
     the last loss. They are started outside the mutex: a starting thread may collect garbage, and
-    need the mutex.
+    need the mutex. There, too, they are asked whether they have ended: see cleanup_queue.py.
     """
 
     def __init__(self) -> None:
@@ -498,15 +498,20 @@ class LossCallbacks:
         If none can be started, call ``on_lost`` here, unless a thread inside a callback goes on.
         """
         thread = threading.Thread(target=self._run, name="fencelock-on-lost")
-        with self._lock:
-            if any(each.is_alive() for each in self._spare):
-                return
-            self._spare = {thread}
+        mine = {thread}
+        while (spare := self._spare) is not mine:
+            ended = {each for each in (*spare,) if not each.is_alive()}
+            with self._lock:
+                if spare is not self._spare:
+                    continue
+                if spare - ended:
+                    return
+                self._spare = mine
         trouble = started(thread)
         if trouble is None:
             return
+        others = any(each.is_alive() for each in (*self._busy,))
         with self._lock:
-            others = any(each.is_alive() for each in self._busy)
             holds = () if others else tuple(self._untold)
             if not others:
                 self._untold.clear()
