@@ -15,6 +15,7 @@ import pytest
 import fencelock
 from fencelock import ClientClosed, LeaseLost
 from fencelock._runtime.clock import now
+from fencelock.instrumentation import set_hooks
 from tests.patience import PATIENT
 from tests.tasks.world import LOOPS, SOON
 from tests.waiting import until
@@ -176,6 +177,36 @@ def test_a_renewal_takes_four_turns_of_a_loop_that_gives_way_between_blocks(worl
         await client.aclose()
 
     world.run(work())
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [sys.exit, lambda: [each.cancel() for each in asyncio.all_tasks()]],
+    ids=["exits", "cancels"],
+)
+def test_a_hook_that_ends_the_program_ends_it_once(world, caplog, ends):
+    """As found: what it raised in a renewal was raised again, while the loop was being closed."""
+    renewed = []
+
+    def hook(event) -> None:
+        if event.kind == "renewed" and not renewed:
+            renewed.append(event)
+            ends()
+
+    async def work() -> None:
+        client = fencelock.AsyncClient(world.server.url, key_prefix=world.prefix)
+        async with client, client.lock("a", ttl=1.2):
+            await asyncio.Event().wait()
+
+    set_hooks([hook])
+    try:
+        with pytest.raises((SystemExit, asyncio.CancelledError)):
+            world.run(work())
+    finally:
+        set_hooks([])
+    assert renewed
+    assert world.holder() is None
+    assert not [each for each in caplog.records if each.name == "asyncio"]
 
 
 def test_a_loop_that_is_blocked_for_longer_than_the_ttl(world):

@@ -130,26 +130,28 @@ class PromptFlow:
         """Run the flow until it waits."""
         if self._left.done():  # it was cancelled
             return
+        self._over, waited = True, None
         try:
-            self._answer = self._flow.send(None)
+            self._answer = waited = self._flow.send(None)
+            self._over = False
         except StopIteration:
-            self._over = True
-            self._left.set_result(None)
-        except BaseException as error:
-            self._left.set_exception(error)
-            if not isinstance(error, Exception):
-                raise
-        else:
-            if isinstance(self._answer, Answer):
-                self._answer.add_done_callback(self.go_on)
-            else:
-                self._left.set_result(self._answer)
+            pass
+        except Exception as error:  # noqa: BLE001 - the task raises it
+            if not self._left.done():
+                self._left.set_exception(error)
+        finally:  # what ends the loop is raised here, and not by the task once more
+            if isinstance(waited, Answer):
+                waited.add_done_callback(self.go_on)
+            elif not self._left.done():  # it is when the flow has cancelled its task
+                self._left.set_result(waited)
 
     async def rest(self) -> None:
         """Run what is left of the flow, in a task."""
         try:
             first = await self._left
         except asyncio.CancelledError as cancelled:
+            if self._over:
+                raise
             if self._answer is not None:
                 self._answer.cancel()
             await _left_of(self._flow, None, cancelled)
