@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
 import warnings
 from statistics import median
 
@@ -207,6 +208,20 @@ def test_a_hook_that_ends_the_program_ends_it_once(world, caplog, ends):
     assert renewed
     assert world.holder() is None
     assert not [each for each in caplog.records if each.name == "asyncio"]
+
+
+def test_what_reads_returns_first_where_tasks_run_loops_inside_them(world):
+    """As found: in a loop that nest_asyncio has patched, such a loop read nothing, for ever."""
+
+    async def work() -> None:
+        asyncio.get_running_loop()._nest_patched = True
+        async with fencelock.AsyncClient(world.server.url, key_prefix=world.prefix) as client:
+            for _ in range(2):
+                async with client.lock("a"):
+                    running = [each.f_code.co_name for each, _ in traceback.walk_stack(None)]
+                    assert "buffer_updated" not in running
+
+    world.run(work())
 
 
 def test_a_loop_that_is_blocked_for_longer_than_the_ttl(world):

@@ -7,7 +7,8 @@ Rules of this file:
 
 - A task goes on once all that came with its answer is read, so that it sees the pushes, too, and
   may close the connection. What tells of an error lets it go on in a turn of its own: it may be
-  going through a table.
+  going through a table. So does an answer where tasks run loops inside them (nest_asyncio): such a
+  loop could not read, as what reads has not returned.
 - A flow begins in the turn that starts it, and goes on in the turn that reads an answer, in a
   callback of the loop: there is no current task until then. A loop that gives way only between long
   blocks has few turns, and renewals must not wait for them.
@@ -90,6 +91,9 @@ class Answer:
         """Let the task go on now: nothing else of the loop runs."""
         wake, context = self._wake, self._context
         if wake is None:
+            return
+        if hasattr(self._loop, "_nest_patched"):  # by nest_asyncio
+            self.wake_soon()
             return
         self._wake = None
         try:
