@@ -107,6 +107,20 @@ def test_release_and_renew_on_a_frozen_server(connect, frozen, own_view, name):
         View(frozen, f"{name}-{number}").until_free()
 
 
+@pytest.mark.parametrize("operation", ["acquire", "release"])
+def test_a_call_whose_time_is_up_asks_no_more(connect, proxy, view, name, operation):
+    """As found: it had as long again for another connection, where the answer would come."""
+    lock = connect(proxy.url, server_timeout=TIMEOUT).lock(name, ttl=60)
+    lock.acquire()
+    if operation == "acquire":
+        lock.release()
+    fault = proxy.on(operation, "drop_reply", then="silence")
+    result, _ = outcome(getattr(lock, operation))
+    fault.wait()
+    assert isinstance(result, OutcomeUnknown)
+    view.until_free()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["blackhole", "requests", "answers"])
 def test_a_network_that_swallows(connect, proxy, view, name, way):

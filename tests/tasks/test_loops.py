@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
 import warnings
 from statistics import median
 
@@ -15,6 +16,7 @@ import pytest
 import fencelock
 from fencelock import ClientClosed, LeaseLost
 from fencelock._runtime.clock import now
+from fencelock.instrumentation import set_hooks
 from tests.patience import PATIENT
 from tests.tasks.world import LOOPS, SOON
 from tests.waiting import until
@@ -174,6 +176,50 @@ def test_a_renewal_takes_four_turns_of_a_loop_that_gives_way_between_blocks(worl
             # A machine that stops us as the timer is set has the loop see it later.
             assert median(taken) <= 4, taken
         await client.aclose()
+
+    world.run(work())
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [sys.exit, lambda: [each.cancel() for each in asyncio.all_tasks()]],
+    ids=["exits", "cancels"],
+)
+def test_a_hook_that_ends_the_program_ends_it_once(world, caplog, ends):
+    """As found: what it raised in a renewal was raised again, while the loop was being closed."""
+    renewed = []
+
+    def hook(event) -> None:
+        if event.kind == "renewed" and not renewed:
+            renewed.append(event)
+            ends()
+
+    async def work() -> None:
+        client = fencelock.AsyncClient(world.server.url, key_prefix=world.prefix)
+        async with client, client.lock("a", ttl=1.2):
+            await asyncio.Event().wait()
+
+    set_hooks([hook])
+    try:
+        with pytest.raises((SystemExit, asyncio.CancelledError)):
+            world.run(work())
+    finally:
+        set_hooks([])
+    assert renewed
+    assert world.holder() is None
+    assert not [each for each in caplog.records if each.name == "asyncio"]
+
+
+def test_what_reads_returns_first_where_tasks_run_loops_inside_them(world):
+    """As found: in a loop that nest_asyncio has patched, such a loop read nothing, for ever."""
+
+    async def work() -> None:
+        asyncio.get_running_loop()._nest_patched = True
+        async with fencelock.AsyncClient(world.server.url, key_prefix=world.prefix) as client:
+            for _ in range(2):
+                async with client.lock("a"):
+                    running = [each.f_code.co_name for each, _ in traceback.walk_stack(None)]
+                    assert "buffer_updated" not in running
 
     world.run(work())
 

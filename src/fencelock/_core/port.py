@@ -71,7 +71,9 @@ class Port(Wire, Protocol):
         There they wait while others are renewed; False when nothing can run in the background.
         """
 
-    async def give_back(self, hold: Hold, log: Seat, reply: Reply = None, /) -> int:
+    async def give_back(
+        self, hold: Hold, log: Seat, reply: Reply = None, until: float = 0.0, /
+    ) -> int:
         """Release a hold; return how many an explicit owner has left.
 
         ``reply`` is what was answered, or the error, if the request was sent.

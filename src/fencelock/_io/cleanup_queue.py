@@ -56,7 +56,8 @@ class CleanupQueue:
 
     Only a running thread keeps the port alive. A signal handler may raise at any instant of
     ``add``, so each thread registers itself. Threads are started outside the mutex: a starting
-    thread may collect garbage, and need the mutex.
+    thread may collect garbage, and need the mutex. Whether one has ended is never asked inside it:
+    gevent lets other greenlets run meanwhile.
     """
 
     def __init__(self, port: ProcessPort) -> None:
@@ -81,7 +82,7 @@ class CleanupQueue:
 
     def _see_to_it(self) -> None:
         """Start a thread unless there are enough; if none can be started, do the job here."""
-        ended = self._ended()
+        ended = {each for each in (*self._workers,) if not each.is_alive()}
         with self._lock:
             self._workers -= ended
             enough = len(self._workers) >= WORKERS_MAX
@@ -96,12 +97,6 @@ class CleanupQueue:
                 _do(port, job._replace(until=min(job.until, until)))
             log.info("the calling thread did a clean-up itself: %s", trouble)
 
-    def _ended(self) -> set[threading.Thread]:
-        """Return the workers that died; gevent may run others while that is asked."""
-        with self._lock:
-            workers = tuple(self._workers)
-        return {each for each in workers if not each.is_alive()}
-
     def finish(self, until: float) -> None:
         """Wait until all jobs are done, or until the instant."""
         with self._lock:
@@ -109,11 +104,11 @@ class CleanupQueue:
         if idle:
             self._see_to_it()
         while now() < until:
-            ended = self._ended()
             with self._lock:
-                workers = self._workers - ended
-                if not workers and not self._jobs:
-                    return
+                workers, jobs = [*self._workers], bool(self._jobs)
+            workers = [each for each in workers if each.is_alive()]
+            if not workers and not jobs:
+                return
             for each in workers:
                 each.join(max(0.0, until - now()))
             if not workers:  # one is about to begin

@@ -160,7 +160,7 @@ class AioPort(ProcessPort):
         if not self.direct or self.elsewhere or mutexes.owned():
             return await run_release(take_and_release(self, take, *of), handle, self)
         taken: list[Hold] = []
-        reply: Reply = None
+        reply, until = None, 0.0
         try:
             take(*of, taken)
             hold = taken[0]
@@ -169,19 +169,20 @@ class AioPort(ProcessPort):
                     finish(self, taken)
                     return 0
             elif not hold.released:
-                reply = await self._sent(end_lease(self, hold), hold.terms.keys.lock)
+                request, until = end_lease(self, hold), now() + self.server_timeout
+                reply = await self._sent(request, hold.terms.keys.lock, until)
                 if reply == 1:
                     finish(self, taken)
                     return 0
-            return await take_and_release(self, take, taken=taken, reply=reply)
+            return await take_and_release(self, take, taken=taken, reply=reply, until=until)
         except BaseException as error:
             not_released(self, taken, error)
             raise
 
-    async def _sent(self, request: bytes, key: bytes) -> Reply | Exception:
+    async def _sent(self, request: bytes, key: bytes, until: float) -> Reply | Exception:
         """Return what a request was answered, or the error."""
         try:
-            return await self.run(request, key, now() + self.server_timeout)
+            return await self.run(request, key, until)
         except (NoReply, ServerError) as trouble:
             return trouble
 

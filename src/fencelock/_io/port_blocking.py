@@ -157,7 +157,7 @@ class BlockingPort(ProcessPort):
         if not self.direct or not mark[0] or put_off_work or mutexes.owned():
             return run_release(take_and_release(self, take, *of), handle, self)
         taken: list[Hold] = []
-        reply: Reply = None
+        reply, until = None, 0.0
         try:
             take(*of, taken)
             hold = taken[0]
@@ -166,20 +166,21 @@ class BlockingPort(ProcessPort):
                     finish(self, taken)
                     return 0
             elif not hold.released:
-                reply = self._sent(end_lease(self, hold), hold.terms.keys.lock)
+                request, at = end_lease(self, hold), now()
+                until = at + self.server_timeout
+                reply = self._sent(request, hold.terms.keys.lock, at, until)
                 if reply == 1:
                     finish(self, taken)
                     return 0
-            return run_inline(take_and_release(self, take, taken=taken, reply=reply))
+            return run_inline(take_and_release(self, take, taken=taken, reply=reply, until=until))
         except BaseException as error:
             not_released(self, taken, error)
             raise
 
-    def _sent(self, request: bytes, key: bytes) -> Reply | Exception:
+    def _sent(self, request: bytes, key: bytes, at: float, until: float) -> Reply | Exception:
         """Return what a request was answered, or the error."""
-        at = now()
         try:
-            return self._exchange(request, key, at, at + self.server_timeout)
+            return self._exchange(request, key, at, until)
         except (NoReply, ServerError) as trouble:
             return trouble
 
@@ -477,7 +478,7 @@ class LossCallbacks:
     A thread goes on with the next callback as long as they are quick, so that a few threads notify
     of a hundred thousand losses; each callback that blocks costs one thread. The threads end with
     the last loss. They are started outside the mutex: a starting thread may collect garbage, and
-    need the mutex.
+    need the mutex. There, too, they are asked whether they have ended: see cleanup_queue.py.
     """
 
     def __init__(self) -> None:

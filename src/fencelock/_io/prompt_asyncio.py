@@ -7,7 +7,8 @@ Rules of this file:
 
 - A task goes on once all that came with its answer is read, so that it sees the pushes, too, and
   may close the connection. What tells of an error lets it go on in a turn of its own: it may be
-  going through a table.
+  going through a table. So does an answer where tasks run loops inside them (nest_asyncio): such a
+  loop could not read, as what reads has not returned.
 - A flow begins in the turn that starts it, and goes on in the turn that reads an answer, in a
   callback of the loop: there is no current task until then. A loop that gives way only between long
   blocks has few turns, and renewals must not wait for them.
@@ -91,6 +92,9 @@ class Answer:
         wake, context = self._wake, self._context
         if wake is None:
             return
+        if hasattr(self._loop, "_nest_patched"):  # by nest_asyncio
+            self.wake_soon()
+            return
         self._wake = None
         try:
             if context is None:
@@ -130,26 +134,28 @@ class PromptFlow:
         """Run the flow until it waits."""
         if self._left.done():  # it was cancelled
             return
+        self._over, waited = True, None
         try:
-            self._answer = self._flow.send(None)
+            self._answer = waited = self._flow.send(None)
+            self._over = False
         except StopIteration:
-            self._over = True
-            self._left.set_result(None)
-        except BaseException as error:
-            self._left.set_exception(error)
-            if not isinstance(error, Exception):
-                raise
-        else:
-            if isinstance(self._answer, Answer):
-                self._answer.add_done_callback(self.go_on)
-            else:
-                self._left.set_result(self._answer)
+            pass
+        except Exception as error:  # noqa: BLE001 - the task raises it
+            if not self._left.done():
+                self._left.set_exception(error)
+        finally:  # what ends the loop is raised here, and not by the task once more
+            if isinstance(waited, Answer):
+                waited.add_done_callback(self.go_on)
+            elif not self._left.done():  # it is when the flow has cancelled its task
+                self._left.set_result(waited)
 
     async def rest(self) -> None:
         """Run what is left of the flow, in a task."""
         try:
             first = await self._left
         except asyncio.CancelledError as cancelled:
+            if self._over:
+                raise
             if self._answer is not None:
                 self._answer.cancel()
             await _left_of(self._flow, None, cancelled)

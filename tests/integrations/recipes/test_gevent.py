@@ -47,6 +47,33 @@ for what, lock in kinds.items():
     tasks = [gevent.spawn(turn) for _ in range(8)]
     gevent.joinall(tasks, timeout=20, raise_error=True)
     print(what, len(most), max(most))
+
+Client(url).lock("f", ttl=60).acquire()
+taken, told, granted = [], [], []
+
+def take(number):
+    for _ in range(20):
+        with client.lock(f"g{number}"):
+            taken.append(number)
+
+def give_up(number):
+    while len(told) < 40:
+        with gevent.Timeout(0.002 * number + 0.002, False):
+            client.lock("f", cohort=None).acquire()
+            granted.append(number)
+
+def tell(lease):
+    gevent.sleep(0.002)
+    told.append(lease)
+
+def lose(number):
+    for _ in range(5):
+        client.lock(f"h{number}", ttl=0.1, renew=False, on_lost=tell).acquire()
+        gevent.sleep(0.2)
+
+tasks = [gevent.spawn(each, number) for each in (take, give_up, lose) for number in range(8)]
+gevent.joinall(tasks, timeout=20, raise_error=True)
+print("beside others,", len(taken), "turns,", len(told), "told,", len(granted), "granted")
 """
 
 
@@ -63,5 +90,6 @@ def test_greenlets_take_turns_though_the_process_was_patched_late(server, used):
     if used == "used":
         assert said.pop(0) == "refused: ClientClosed"
         assert "before gevent or eventlet patched this process" in done.stderr
+    assert said.pop() == "beside others, 160 turns, 40 told, 0 granted"
     assert [line.split()[-2:] for line in said] == [["24", "1"]] * len(said)
     assert len(said) == (5 if used == "made" else 4)

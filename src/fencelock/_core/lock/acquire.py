@@ -140,7 +140,7 @@ async def line_up(
 
     Only one that may be in line keeps its connection.
     """
-    began = now = port.now()
+    began = now = port.now() if asks.answer is None else asks.arrived_at  # then it was asked
     patient = give_up_at == FOR_EVER
     until = now + port.server_timeout if patient else answer_by(port, now, give_up_at)
     until = asks.latest if asks.latest < until else until  # noqa: FURB136 - min() takes ten times as long

@@ -74,20 +74,26 @@ def end_lease(port: Port, hold: Hold) -> bytes:
 
 
 async def take_and_release(
-    port: Port, take: Take, *of: object, taken: list[Hold] | None = None, reply: Reply = None
+    port: Port,
+    take: Take,
+    *of: object,
+    taken: list[Hold] | None = None,
+    reply: Reply = None,
+    until: float = 0.0,
 ) -> int:
     """Release the hold that ``take`` takes out, and return how many an explicit owner has left.
 
     ``take`` is called with ``of``, and then the list. Raises what ``take`` raises, LeaseLost when
     the lease had ended before, and OutcomeUnknown or ServerUnreachable when no answer came: then,
     as after a cancellation, the release is repeated in the background, and the lease expires at the
-    latest. ``taken`` is what was taken out before, with what its release was answered.
+    latest. ``taken`` is what was taken out before, with what its release was answered, and
+    ``until`` the instant by which it is to end then.
     """
     taken, log = [] if taken is None else taken, Seat()
     try:
         if not taken:
             take(*of, taken)
-        left = await port.give_back(taken[0], log, reply)
+        left = await port.give_back(taken[0], log, reply, until)
     except BaseException as error:
         not_released(port, taken, error, log.undo_connection)
         raise

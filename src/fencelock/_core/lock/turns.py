@@ -258,12 +258,15 @@ def _hand_on(port: Port, giver: Hold, asks: Attempt, spare: Spare | None = None)
         tenure.succeed(port, giver)
 
 
-async def give_back(port: Port, hold: Hold, log: Seat, reply: Reply = None) -> int:
+async def give_back(
+    port: Port, hold: Hold, log: Seat, reply: Reply = None, until: float = 0.0
+) -> int:
     """Release a hold of one server: to the next of its cohort, or to the line.
 
-    ``reply`` is what was answered, or the error, if the request was sent: see ``end_lease``.
+    ``reply`` is what was answered, or the error, if the request was sent, which is repeated
+    ``until`` an instant: see ``end_lease``.
     """
-    offered, until = False, port.now() + port.server_timeout
+    offered, until = False, until or port.now() + port.server_timeout
     if reply is None:
         tenure: Tenure | None = hold.tenure
         if tenure is not None and (tenure.waiting or tenure.linger) and not hold.forked:

@@ -356,7 +356,13 @@ async def _reacquire(port: QuorumPort, hold: Hold) -> None:
         parts.plan_reacquire(port.now())
 
 
-async def give_back(port: QuorumPort, hold: Hold, log: Seat, reply: Reply = None) -> int:  # noqa: ARG001 - as of one server
+async def give_back(
+    port: QuorumPort,
+    hold: Hold,
+    log: Seat,  # noqa: ARG001 - as of one server
+    reply: Reply = None,  # noqa: ARG001 - as above
+    until: float = 0.0,  # noqa: ARG001 - as above
+) -> int:
     """Release a hold on all its nodes.
 
     Raises when no majority confirmed it: LeaseLost if the nodes say so, and QuorumNotReached if too
