@@ -42,7 +42,7 @@ LOOKS = {
     ),
     acquire.answered: (
         """            if attempt.event is not None:
-                tell(port, attempt, granted=True)
+                attempt.event.granted(attempt)
 """,
     ),
     release.finish: (

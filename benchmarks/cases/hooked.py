@@ -19,15 +19,14 @@ def case(setting: Setting) -> list[Result]:
 
 
 def _row(setting: Setting, face: str) -> Result:
-    """Two processes: hooks are a process's."""
-    with Crew(2) as crew, on_one_core(crew, setting):
-        for name in (FLOOR, OURS):
-            crew.call(0, probe, 0, setting.who(name, face))
-        crew.call(1, probe, 1, setting.who(HOOKED, face))
+    """A process each, as hooks are a process's: all begin a sample equally cold."""
+    workers = {name: number for number, name in enumerate((FLOOR, OURS, HOOKED))}
+    with Crew(len(workers)) as crew, on_one_core(crew, setting):
+        for name, number in workers.items():
+            crew.call(number, probe, number, setting.who(name, face))
 
         def measure(name: str) -> float:
-            worker = 1 if name == HOOKED else 0
-            taken: float = crew.call(worker, sample, setting.who(name, face), CHUNK)
+            taken: float = crew.call(workers[name], sample, setting.who(name, face), CHUNK)
             return taken
 
         plan = setting.plan(100, 20)

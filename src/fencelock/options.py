@@ -109,8 +109,9 @@ class Cohort(_Value):
     """How long the waiters of one client may take turns before the lock goes back to the line.
 
     They stand in the server's line as one. A release gives the lock to the next of them without a
-    command, for at most ``turns`` turns and until ``seconds`` since the server's grant. So a
-    client elsewhere waits at most that long in addition, and one turn. Work that is longer than
+    command, for at most ``turns`` turns, and only if one more, as long as those before, ends within
+    ``seconds`` of the server's grant. So a client elsewhere waits at most that long in addition, or
+    longer if the last turn is longer than those before. Work that is longer than half of
     ``seconds`` is granted in the order of arrival, as without a cohort. 64 turns divide the price
     of a handoff by 64, and 5 ms are as long as a few handoffs of a busy machine.
 

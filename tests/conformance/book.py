@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import fencelock
 from fencelock._core import events
 from fencelock._runtime.clock import now
-from fencelock.instrumentation.metrics import MetricsHook
+from fencelock.instrumentation.metrics import MetricsHook, Sink
 from fencelock.instrumentation.order import OrderChecker
 
 if TYPE_CHECKING:
@@ -29,6 +29,17 @@ FIRST, SECOND = "first-play", "second-play"
 PLAYS = (FIRST, SECOND)
 # The renewal thread ends after a second without leases.
 REST_SECONDS = 2.0
+
+
+class Gauges(Sink):
+    """Keeps nothing of metrics but who waits and who holds."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda *_: abs)
+        self.members: set[int] = set()
+
+    def gauge(self, *_: object) -> set[int]:
+        return self.members
 
 
 class Book:
@@ -46,11 +57,12 @@ class Book:
     @contextlib.contextmanager
     def hooked(self) -> Iterator[Sequence[Any]]:
         """Have hooks that pair events installed during a play."""
-        hooks = (MetricsHook(lambda *_: None, templates_max=1000), OrderChecker())
+        sink = Gauges()
+        hooks = (MetricsHook(sink, templates_max=1000), OrderChecker())
         for each in hooks:
             events.install(each)
         try:
-            yield hooks
+            yield (*hooks, sink)
         finally:
             for each in hooks:
                 events.uninstall(each)

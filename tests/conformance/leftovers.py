@@ -44,7 +44,7 @@ KNOWLEDGE = frozenset(
         "_witnesses",
         *("_buffer", "_view", "_reader", "_unsent"),
         # Of hooks: what they know of classes of locks.
-        *("_templates", "_classes", "_twice", "_reports", "_graph"),
+        *("_templates", "_rows", "_classes", "_twice", "_reports", "_graph"),
     }
 )
 # Of the whole process, or of the loop: other clients are in it.

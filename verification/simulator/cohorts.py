@@ -228,7 +228,8 @@ class CohortMonitor(TurnsMonitor):
         now_us, tenure = self._world.now_us, hold.holder_id
         seconds = self._bound(hold)[1]
         lasted = (now_us - self._granted_us.get(tenure, now_us)) / 1e6
-        if lasted > seconds * DRIFT:
+        pace = lasted / self._turns[tenure]
+        if lasted + pace > seconds * DRIFT:
             raise Violation("I5", f"{tenure!r} was passed on {lasted} s after its grant")
         options = hold.terms.options
         limited = (

@@ -3,7 +3,7 @@
 Rules of this file:
 
 - Without a hook nothing is built: a flow looks at ``hooks`` first, and what it asks later, of a
-  request or a hold, is None.
+  request or a hold, is None. With hooks an event is built when the first of them wants it.
 - A request ends once: granted, refused, timed out, given up, failed or in a deadlock. A grant ends
   once: released or lost. What began without a hook is never reported.
 - A hook is called by the thread or task that it is about, or by the one that renews; never inside
@@ -13,15 +13,16 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 
 from fencelock._core.description import HeldBy, described
 from fencelock._core.lock.terms import Terms
 from fencelock._core.wire import Wire
+from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.log import log
-from fencelock._runtime.mutex import inside, put_off
+from fencelock._runtime.mutex import put_off
 from fencelock._runtime.records import NamedTuple
 from fencelock._runtime.typed import TYPE_CHECKING, Any, Final
 from fencelock.errors import Deadlock
@@ -59,8 +60,28 @@ KINDS: Final = (
 ENDS: Final = (GRANTED, REFUSED, TIMED_OUT, GAVE_UP, FAILED, DEADLOCK)  # those of a request
 
 Hook = Callable[["LockEvent"], object]
+# Looks at an event before it is built: whom it is about, and how long that waited or held. False
+# if that was all that a hook wanted.
+Look = Callable[["Subject", float], bool]
+# What is called with an event, and what looks first.
+Way = tuple[Hook, Look | None]
+
+
+class OwnHook:
+    """A hook of this package, which need not be called with every event."""
+
+    def __call__(self, event: LockEvent, /) -> object:
+        """Take note of an event."""
+        raise NotImplementedError
+
+    def __ways__(self) -> Mapping[str, Way]:
+        """Return by kind what is called; again after ``sort_by_kind``."""
+        raise NotImplementedError
+
 
 hooks: tuple[Hook, ...] = ()  # all of them; flows look here
+# The same by kind, those that want it: each as it was chosen, with its way.
+_wanting: dict[str, tuple[tuple[Hook, Hook, Look | None], ...]] = dict.fromkeys(KINDS, ())
 _chosen: tuple[Hook, ...] = ()  # by the user, all at once
 _installed: tuple[Hook, ...] = ()  # by this package, one by one
 _faulty: set[int] = set()  # those whose first error was logged
@@ -95,6 +116,24 @@ def uninstall(hook: Hook) -> None:
 def _use(wanted: tuple[Hook, ...], ours: tuple[Hook, ...]) -> None:
     global hooks, _chosen, _installed
     hooks, _chosen, _installed = (*wanted, *ours), wanted, ours
+    sort_by_kind()
+
+
+def sort_by_kind() -> None:
+    """Note which hooks want which kinds; again once a factory has made its hook."""
+    global _wanting  # noqa: PLW0603 - as the hooks
+    found: tuple[Hook, ...] | None = None
+    while found is not hooks:  # another thread may change them meanwhile
+        found = hooks
+        ways = [(hook, ways_of(hook)) for hook in found]
+        _wanting = {
+            kind: tuple((hook, *way[kind]) for hook, way in ways if kind in way) for kind in KINDS
+        }
+
+
+def ways_of(hook: Hook) -> Mapping[str, Way]:
+    """Return by kind what is called for a hook: all hooks but our own want every event."""
+    return hook.__ways__() if isinstance(hook, OwnHook) else dict.fromkeys(KINDS, (hook, None))
 
 
 def trace() -> str:
@@ -115,76 +154,75 @@ class Subject:
 
     __slots__ = ("client", "info", "kind", "name", "server", "template", "unit")
 
-    def __init__(
-        self,
-        port: Wire,
-        name: str,
-        kind: str,
-        *,
-        template: str = "",
-        info: bytes = b"",
-        unit: object = None,
-    ) -> None:
+    # Of an acquisition.
+    number: int = 0
+    group: int = 0
+    waits: bool = False
+
+    def __init__(self, port: Wire, name: str, kind: str, template: str = "") -> None:
         self.name: str = name
         self.kind: str = kind
         self.template: str = template
         self.server: str = port.label
         self.client: bytes = port.client_channel
-        self.info: bytes = info
-        self.unit: object = unit
+        self.info: bytes = b""
+        self.unit: object = None
 
 
 class Acquisition(Subject):
     """One acquisition, from its request to the end of its lease."""
 
-    __slots__ = ("_ending", "_port", "began", "granted_at", "group", "held_by", "number", "waits")
+    __slots__ = ("_ending", "_port", "began", "granted_at", "group", "number", "waits")
+
+    granted_at: float
 
     def __init__(
         self, port: Wire, attempt: Attempt, unit: object, *, waits: bool, group: int | None
     ) -> None:
-        options = attempt.terms.options
-        super().__init__(
-            port,
-            attempt.keys.name,
-            options.kind,
-            template=options.template,
-            info=attempt.info,
-            unit=unit,
-        )
-        self.number: int = next(_numbers)  # of this process
+        terms = attempt.terms
+        options = terms.options
+        self.name = terms.keys.name
+        self.kind = options.kind
+        self.template = options.template
+        self.server = port.label
+        self.client = port.client_channel
+        self.info = attempt.info
+        self.unit = unit
+        self.number = next(_numbers)  # of this process
         # The number of the first one of a multi, which has none to give; else 0.
-        self.group: int = self.number if group is None else group
-        self.waits: bool = waits  # it is no single try
+        self.group = self.number if group is None else group
+        self.waits = waits  # it is no single try
         self._port = port
         self.began: float = attempt.arrived_at or port.now()  # from then on its timeout counts
-        self.granted_at: float = 0.0
-        self.held_by: tuple[HeldBy, ...] = ()  # in the first answer that it waited on, and the last
         self._ending: list[bool] = [True, True]  # popped when it waits, and when it ends
 
     def must_wait(self, held_by: Sequence[HeldBy] = (), ahead: int | None = None) -> None:
         """Report that it has to wait, once: for these holders, behind so many others."""
         if len(self._ending) == 2:  # noqa: PLR2004 - see above
             self._ending.pop()
-            now = self._port.now()
-            report(LockEvent(WAITING, self, now, ahead=ahead, held_by=tuple(held_by)))
+            report(WAITING, self, self._port.now(), ahead=ahead, held_by=tuple(held_by))
 
-    def end(self, kind: str, error: BaseException | None = None, reason: str = "") -> None:
-        """Report that the request ended without a grant, unless it ended before."""
+    def end(
+        self,
+        kind: str,
+        error: BaseException | None = None,
+        reason: str = "",
+        held_by: tuple[HeldBy, ...] = (),
+    ) -> None:
+        """Report that the request ended without a grant, unless it ended before.
+
+        It waited for these: in the first answer, and in the last.
+        """
         if self._ends():
             now = self._port.now()
             waited = now - self.began
-            held_by = self.held_by
-            report(
-                LockEvent(
-                    kind, self, now, waited=waited, error=error, reason=reason, held_by=held_by
-                )
-            )
+            report(kind, self, now, waited=waited, error=error, reason=reason, held_by=held_by)
 
     def suspected(self, error: BaseException) -> None:
         """Report a deadlock that may end by itself: the request goes on."""
         now = self._port.now()
         waited = now - self.began
-        report(LockEvent(SUSPECTED, self, now, waited=waited, reason="uncertain", error=error))
+        report(SUSPECTED, self, now, waited=waited, reason="uncertain", error=error)
 
     def _ends(self) -> bool:
         ending, self._ending = self._ending, []
@@ -194,14 +232,10 @@ class Acquisition(Subject):
         """Report the grant; from now on the end of the hold is reported, too."""
         if not self._ends():
             return
-        self.granted_at = self._port.now()
-        waited = self.granted_at - self.began
-        fence, held_by = fence_of(hold), self.held_by
-        event = LockEvent(
-            GRANTED, self, self.granted_at, fence=fence, waited=waited, held_by=held_by
-        )
+        self.granted_at = now = self._port.now()
+        fence, held_by = fence_of(hold), hold.held_by
         try:
-            report(event)
+            report(GRANTED, self, now, fence=fence, waited=now - self.began, held_by=held_by)
         finally:
             hold.reported = [self]
         if hold.loss is not None:  # just before: it was not reported then
@@ -264,17 +298,17 @@ class LockEvent(NamedTuple):
     @property
     def number(self) -> int:
         """Return the number of the acquisition in this process; 0 when it is about none."""
-        return getattr(self.subject, "number", 0)
+        return self.subject.number
 
     @property
     def group(self) -> int:
         """Return what the parts of a multi have in common; 0 for all else."""
-        return getattr(self.subject, "group", 0)
+        return self.subject.group
 
     @property
     def waits(self) -> bool:
         """Return True if it was requested with waiting, and not by a single try."""
-        return getattr(self.subject, "waits", False)
+        return self.subject.waits
 
     @property
     def who(self) -> dict[str, Any]:
@@ -304,20 +338,40 @@ class HookRefusal(Exception):
     """
 
 
-def report(event: LockEvent) -> None:
-    """Call the hooks; later, if this thread was interrupted inside the mutex."""
-    if inside():
-        put_off(partial(report, event))
+def report(
+    kind: str,
+    subject: Subject,
+    at: float,
+    *,
+    fence: int = 0,
+    waited: float = 0.0,
+    held: float = 0.0,
+    took: float = 0.0,
+    reason: str = "",
+    detail: str = "",
+    error: BaseException | None = None,
+    ahead: int | None = None,
+    held_by: tuple[HeldBy, ...] = (),
+) -> None:
+    """Call the hooks with an event; later, if this thread was interrupted inside the mutex."""
+    if mutexes.owned():
+        put_off(partial(report, **locals()))
         return
+    event: LockEvent | None = None
     refusal: HookRefusal | None = None
-    for hook in hooks:
+    for hook, call, look in _wanting[kind]:
         try:
-            hook(event)
-        except Exception as error:  # noqa: BLE001 - a hook of the user's may raise anything
-            if isinstance(error, HookRefusal) and event.kind == REQUESTED:
-                refusal = error
+            if look is not None and not look(subject, waited or held):
+                continue
+            if event is None:
+                known = kind, subject, at, fence, waited, held, took, reason, detail
+                event = tuple.__new__(LockEvent, (*known, error, ahead, held_by))  # as LockEvent()
+            call(event)
+        except Exception as raised:  # noqa: BLE001 - a hook of the user's may raise anything
+            if isinstance(raised, HookRefusal) and kind == REQUESTED:
+                refusal = raised
             else:
-                _log_once(hook, error)
+                _log_once(hook, raised)
     if refusal is not None:
         try:
             raise refusal
@@ -340,16 +394,16 @@ def requested(
 ) -> Acquisition:
     """Report a request, and note in it that its end is to be reported."""
     made = attempt.event = Acquisition(port, attempt, unit, waits=waits, group=group)
-    report(LockEvent(REQUESTED, made, made.began))
+    report(REQUESTED, made, made.began)
     return made
 
 
 def failed(attempt: Attempt, error: BaseException) -> None:
     """Report that a request ends by an error, unless it ended before."""
     if attempt.event is not None:
-        attempt.event.held_by = attempt.held_by
         kind = DEADLOCK if isinstance(error, Deadlock) else FAILED
-        attempt.event.end(kind if isinstance(error, Exception) else GAVE_UP, error)
+        kind = kind if isinstance(error, Exception) else GAVE_UP
+        attempt.event.end(kind, error, held_by=attempt.held_by)
 
 
 def end_hold(hold: Hold, error: BaseException | None = None, reason: str = "") -> None:
@@ -368,12 +422,8 @@ def end_hold(hold: Hold, error: BaseException | None = None, reason: str = "") -
     if reason or hold.loss is not None:
         kind, error = LOST, hold.last_trouble()
         why, _, detail = hold.loss or (reason, now, "")
-    held = now - of.granted_at
-    report(
-        LockEvent(
-            kind, of, now, fence=fence_of(hold), held=held, reason=why, detail=detail, error=error
-        )
-    )
+    fence, held = fence_of(hold), now - of.granted_at
+    report(kind, of, now, fence=fence, held=held, reason=why, detail=detail, error=error)
 
 
 def renewed(holds: Sequence[Hold], error: Exception | None = None, *, took: float = 0.0) -> None:
@@ -384,16 +434,16 @@ def renewed(holds: Sequence[Hold], error: Exception | None = None, *, took: floa
             now, of = hold.clock(), hold.reported[0]
             held = now - of.granted_at
             fence = fence_of(hold)
-            report(LockEvent(kind, of, now, fence=fence, held=held, took=took, error=error))
+            report(kind, of, now, fence=fence, held=held, took=took, error=error)
 
 
 def recalled(port: Wire, terms: Terms) -> None:
     """Report that others want a lease that this client may keep."""
     options = terms.options
-    of = Subject(port, terms.keys.name, options.kind, template=options.template)
-    report(LockEvent(RECALLED, of, port.now()))
+    of = Subject(port, terms.keys.name, options.kind, options.template)
+    report(RECALLED, of, port.now())
 
 
 def revoked(port: Wire, name: str, kind: str, reason: str) -> None:
     """Report that this client revoked a lock as an operator."""
-    report(LockEvent(REVOKED, Subject(port, name, kind), port.now(), reason=reason))
+    report(REVOKED, Subject(port, name, kind), port.now(), reason=reason)

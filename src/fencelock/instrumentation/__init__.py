@@ -9,7 +9,7 @@ should be quick; it must not block, and must not acquire locks.
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -48,7 +48,7 @@ class Hook(Protocol):
         """Take note of an event."""
 
 
-class HookFactory:
+class HookFactory(events.OwnHook):
     """A hook that is made when the first event comes, with the imports that it needs.
 
     ``make`` returns the hook. Made hooks are kept, so that each is made once. ``trace`` returns the
@@ -77,7 +77,14 @@ class HookFactory:
         with self._lock:
             if self._hook is None:
                 self._hook = self._make()
+                events.sort_by_kind()
             return self._hook
+
+    def __ways__(self) -> Mapping[str, events.Way]:
+        """Return what is called for each kind: once it is made, the hook itself."""
+        if self._hook is None or type(self).__call__ is not HookFactory.__call__:
+            return dict.fromkeys(events.KINDS, (self, None))
+        return events.ways_of(self._hook)
 
     def __repr__(self) -> str:
         """Show what is made, or will be."""

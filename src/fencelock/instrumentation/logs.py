@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
+from fencelock._core import events
 from fencelock._core.events import LockEvent
 
 
@@ -30,15 +32,22 @@ def fields_of(event: LockEvent) -> dict[str, Any]:
     return {name: value for name, value in words.items() if value not in {None, "", 0}}
 
 
-class LoggingHook:
+class LoggingHook(events.OwnHook):
     """Writes to the logger ``fencelock.events``, at DEBUG; the fields are in ``extra``, too."""
 
     def __init__(self) -> None:
         self._log = logging.getLogger("fencelock.events")
 
+    def __ways__(self) -> Mapping[str, events.Way]:
+        """Return that it looks first, whatever happens."""
+        return dict.fromkeys(events.KINDS, (self, self._is_enabled))
+
+    def _is_enabled(self, *_: object) -> bool:
+        return self._log.isEnabledFor(logging.DEBUG)
+
     def __call__(self, event: LockEvent, /) -> None:
         """Write one line."""
-        if self._log.isEnabledFor(logging.DEBUG):
+        if self._is_enabled():
             known = fields_of(event)
             words = " ".join(f"{name}={value}" for name, value in known.items())
             extra = {"fencelock": {"event": event.kind, "name": event.name, **known}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -12,8 +13,10 @@ from fencelock.instrumentation.metrics import (
     GAUGE,
     MEASURES,
     SPAN,
+    Add,
     Measure,
     MetricsHook,
+    Sink,
 )
 
 SCOPE = "fencelock"
@@ -31,11 +34,12 @@ def hook(
     meter = metrics.get_meter(SCOPE, meter_provider=meter_provider)
     made = {measure: _instrument(meter, measure) for measure in MEASURES}
 
-    def record(measure: Measure, value: float, labels: tuple[str, ...]) -> None:
+    def adder(measure: Measure, labels: tuple[str, ...]) -> Add:
         names = ("fencelock.template", "fencelock.object", f"fencelock.{measure.extra}")
-        made[measure](value, dict(zip(names, labels, strict=False)))
+        attributes = dict(zip(names, labels, strict=False))
+        return partial(made[measure], attributes=attributes)
 
-    measured = MetricsHook(record, templates_max)
+    measured = MetricsHook(Sink(adder), templates_max)
     return SpanHook(tracer_provider, measured) if spans else measured
 
 
@@ -93,8 +97,8 @@ class SpanHook:
 
     def __call__(self, event: LockEvent, /) -> None:
         """Begin or end a span."""
-        self._measured(event)
         kind, number = event.kind, event.number
+        self._measured(event)
         if kind == events.REQUESTED:
             self._open[number] = self._begin("wait", event)
         elif number in self._open and kind in _ENDING:

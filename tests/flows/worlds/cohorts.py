@@ -21,7 +21,7 @@ def bounded(options=RENEWED, *, turns=2, seconds=60.0):
 
 TURNS = bounded()  # bounded by the turns alone
 MANY = bounded(turns=8)
-BRIEF = bounded(turns=8, seconds=0.3)  # bounded by the time alone
+BRIEF = bounded(turns=8, seconds=0.5)  # bounded by the time alone
 FIXED_TURNS = bounded(FIXED, turns=8)
 
 

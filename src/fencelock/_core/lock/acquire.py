@@ -438,7 +438,7 @@ def answered(port: Port, attempt: Hold, answer: Any) -> bool:
         if grant.deadline > port.now():
             begin(port, attempt, grant)
             if attempt.event is not None:
-                tell(port, attempt, granted=True)
+                attempt.event.granted(attempt)
             return True
     attempt.answer = answer
     return False
@@ -454,7 +454,7 @@ def has_turn(port: Port, attempt: Hold) -> bool:
         return False
     begin(port, attempt, spare.turn, spare)
     if attempt.event is not None:
-        tell(port, attempt, granted=True)
+        attempt.event.granted(attempt)
     return True
 
 
@@ -474,13 +474,11 @@ def tell(port: Port, attempt: Hold, *, granted: bool) -> None:
     event = attempt.event
     if event is None:
         return
-    event.held_by = attempt.held_by
     if granted:
         event.granted(attempt)
-    elif attempt.at_once or port.now() < attempt.give_up_at:
-        event.end(events.REFUSED)
-    else:
-        event.end(events.TIMED_OUT)
+        return
+    refused = attempt.at_once or port.now() < attempt.give_up_at
+    event.end(events.REFUSED if refused else events.TIMED_OUT, held_by=attempt.held_by)
 
 
 def begin(port: Port, hold: Hold, grant: Grant, spare: Spare | None = None) -> Hold:

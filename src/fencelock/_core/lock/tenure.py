@@ -20,10 +20,10 @@ Rules of this file (I1, I3, I5, I8, I9):
   other that comes makes the tenure, in ``join``. Those whose lease may be kept have it at once.
 - The front changes under the port's mutex, in one assignment, after ``asks`` and ``spare``. So
   whatever interrupts a thread, the front is still its own, and it must give it up, or the next's.
-- A turn is passed on only within the cohort's bound, only while the lease proves what the next
-  holder asked for, no less, and only if no question of the tenure may still run: its holder id is
-  that of all turns. A renewal of the usual length that may still run does no harm (I15); one for
-  longer marks its turn as the last.
+- A turn is passed on only if at the pace of those before it ends within the cohort's bound, only
+  while the lease proves what the next holder asked for, no less, and only if no question of the
+  tenure may still run: its holder id is that of all turns. A renewal of the usual length that may
+  still run does no harm (I15); one for longer marks its turn as the last.
 - What ends a lease at the server, a revocation or a refusal, marks its hold in the section that
   reads it (``Hold.last``), and one that is marked is neither passed on nor kept. A revocation that
   finds no hold is remembered, and marks the next one of its id in the section that schedules it.
@@ -294,11 +294,12 @@ class Tenure:
         )
 
     def _until(self) -> float:
-        """Return when the last turn is passed on.
+        """Return when the last turn is passed on: at the pace of those before it ends by the bound.
 
         Counted from the earliest instant at which the server can have granted the lease.
         """
-        return self.ends - validity(self.lease) + self.bound.seconds
+        since, turns = self.ends - validity(self.lease), self.turns
+        return since + self.bound.seconds * turns / (turns + 1)
 
     def _length(self, hold: Hold) -> float:
         """Return for how long the server granted the lease, or renewed it."""

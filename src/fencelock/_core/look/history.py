@@ -57,7 +57,7 @@ _KEPT_BESIDE: Final = 10 * History().length
 _numbers = count(1)
 
 
-class Recorder:
+class Recorder(events.OwnHook):
     """The hook of one client.
 
     ``later`` calls a function after so many seconds, for a port; it returns False if it cannot.
@@ -80,6 +80,14 @@ class Recorder:
         self._names: dict[bytes, dict[str, None]] = {}
         self._due: set[bytes] = set()  # clients' channels for which a sending is planned
 
+    def __ways__(self) -> Mapping[str, events.Way]:
+        """Return what it is called with: of the end of a wait, if that was long."""
+        short = dict.fromkeys((*_KINDS, *_IN_USE), (self, None))
+        return {**short, **dict.fromkeys(_WAITED, (self, self._is_long))}
+
+    def _is_long(self, _: events.Subject, waited: float) -> bool:
+        return waited >= self._options.threshold
+
     def add(self, port: Any) -> None:
         """Record what happens over a port from now on."""
         port.recorder = self
@@ -97,7 +105,7 @@ class Recorder:
     def __call__(self, event: LockEvent) -> None:
         """Note an event, if it is one of this client's and worth it."""
         kind = _KINDS.get(event.kind)
-        if event.waited >= self._options.threshold and event.kind in _WAITED:
+        if event.kind in _WAITED and self._is_long(event.subject, event.waited):
             kind = WAIT
         if kind is None and event.kind not in _IN_USE:
             return
