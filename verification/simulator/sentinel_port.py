@@ -253,9 +253,7 @@ class SimulatedSentinelPort(SimulatedPort):
         )
         if undo_connection is link and link is not None and not self.shared:
             link.sound = False  # for nothing but this
-        self.world.start(
-            self.client, self._deliver(script, keys, args, link), in_background=True
-        )
+        self.world.start(self.client, self._deliver(script, keys, args, link), in_background=True)
 
     async def _deliver(self, script: Script, keys: Keys, args: Args, link: Link | None) -> None:
         began = self.now()
