@@ -64,11 +64,13 @@ LINTS = (
 # Every public name must have a type that all type checkers agree on, without guessing.
 COMPLETE = ("basedpyright", "--verifytypes", "fencelock", "--ignoreexternal")
 # What all kinds of objects stand on; for one of them, add its tests: ``dev.py fast tests/tasks``.
+# What computes for long comes first, with what waits for long in the two other processes.
 FAST = (
-    *(f"tests/conformance/test_{name}.py" for name in ("renewal", "exclusive")),
-    "tests/test_tidy.py",
     "tests/flows/test_locks.py",
+    "tests/conformance/test_renewal.py",
+    "tests/test_tidy.py",
     "tests/scripts/test_keyspace.py",
+    "tests/conformance/test_exclusive.py",
     *(
         f"tests/conformance/test_{name}.py"
         for name in ("errors", "fences", "foreign", "line", "names", "reentrant", "sources")
@@ -132,13 +134,15 @@ def demo(*args: str) -> int:
 
 
 def test(*args: str) -> int:
-    """Lint, and run the daily tests, whatever fails; what the linters found is said again."""
+    """Lint beside the daily tests, which mostly wait, and say last what the linters found."""
     if args[:1] == ("--python",):
         return daily_with(*args[1:])
-    linted, tested = lint(), daily(*args)
-    if linted:
-        say("a linter failed: its lines stand before those of the tests")
-    return first_failure((linted, tested))
+    found: list[str] = []
+    with ThreadPoolExecutor(1) as beside:
+        status = beside.submit(linted, found.append)
+        tested = daily(*args)
+    print(*found, sep="", end="", flush=True)
+    return first_failure((status.result(), tested))
 
 
 def daily(*args: str) -> int:
@@ -202,7 +206,17 @@ def fast(*args: str) -> int:
     chosen = ("-m", "not slow", "-k", ONCE, DAILY, f"--kinds={FAST_KINDS}", *folders, *args)
     if args:
         return run("-m", "pytest", *chosen)
-    return first_failure((run("-m", "tests.test_ratchets"), spread(PROCESSES, *chosen)))
+    with ThreadPoolExecutor(1) as beside:
+        above = beside.submit(figures)
+        tested = spread(PROCESSES, *chosen)
+    return first_failure((above.result(), tested))
+
+
+def figures() -> int:
+    """Say which figures have grown: in seconds, as the tests begin."""
+    done = quiet(PYTHON, "-m", "tests.test_ratchets")
+    print(done.stdout, end="", flush=True)
+    return exit_status(done.returncode)
 
 
 def explore(*args: str) -> int:
@@ -211,12 +225,17 @@ def explore(*args: str) -> int:
 
 
 def lint() -> int:
-    """Run every linter, also after one has failed: two at a time, as each of them uses one core."""
+    """Run every linter, also after one has failed."""
+    return linted(partial(print, end="", flush=True))
+
+
+def linted(tell: Callable[[str], object]) -> int:
+    """Run the linters two at a time, as each of them uses one core; tell what each one says."""
     path = f"{PYTHON.parent}{os.pathsep}{os.environ['PATH']}"  # where pyright looks for Python
 
     def told(command: tuple[str, ...]) -> int:
         done = quiet(PYTHON, "-m", *command, PATH=path)
-        print(done.stdout if command != COMPLETE else completeness(done), end="", flush=True)
+        tell(done.stdout if command != COMPLETE else completeness(done))
         return exit_status(done.returncode)
 
     with ThreadPoolExecutor(2) as linters:

@@ -76,8 +76,14 @@ def face_of(nodeid: str) -> str:
     return found[0] if found and nodeid.startswith("tests/conformance/") else ""
 
 
+def pytest_collection() -> None:
+    """Make no collection while tests are collected: nothing of them is garbage."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Keep the collector away from what stays to the end: there are 8,000 cases and more."""
+    gc.enable()
     gc.freeze()
 
 

@@ -6,12 +6,14 @@ signature.
 """
 
 import asyncio
+import functools
 import os
 import re
 import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,18 +68,21 @@ def name_of(page: Path) -> str:
 # --- every block ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_python_block_compiles(page):
-    for block in python_blocks(page):
-        compile("\n" * (block.line - 1) + block.text, str(page), "exec")
+def test_every_python_block_compiles():
+    for page in PAGES:
+        for block in python_blocks(page):
+            compile("\n" * (block.line - 1) + block.text, str(page), "exec")
 
 
-@pytest.mark.parametrize("page", LINKED, ids=name_of)
-def test_no_line_of_code_is_wider_than_a_page_of_the_site(page):
+def test_no_line_of_code_is_wider_than_a_page_of_the_site():
     """A window of 1280 px shows a hundred characters beside both columns of links."""
-    wide = [line for block in blocks(page) for line in block.text.splitlines() if len(line) > 100]
+    lines = [(name_of(page), line) for page in LINKED for line in code_lines(page)]
 
-    assert wide == []
+    assert [each for each in lines if len(each[1]) > 100] == []
+
+
+def code_lines(page: Path) -> list[str]:
+    return [line for block in blocks(page) for line in block.text.splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -215,6 +220,7 @@ def test_a_page_of_the_reference_that_was_changed_by_hand_is_named(monkeypatch, 
 # --- links ----------------------------------------------------------------------------------------
 
 
+@functools.cache
 def places(page: Path) -> set[str]:
     """Return what a link may name on a page: its anchors, and its headings, as GitHub has them."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
@@ -227,18 +233,18 @@ def places(page: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("page", LINKED, ids=name_of)
-def test_every_link_leads_somewhere(page):
+def test_every_link_leads_somewhere():
+    assert [(name_of(page), link) for page in LINKED for link in lost_links(page)] == []
+
+
+def lost_links(page: Path) -> Iterator[str]:
     code = re.compile(r"^ *```.*?^ *```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
-    lost = []
     for link in re.findall(r"\]\((?![a-z]+:)([^)\s]+)\)", code.sub("", page.read_text())):
         file, _, place = link.partition("#")
         target = (page.parent / file).resolve() if file else page
         named = place and target.suffix == ".md"
         if not target.exists() or (named and place not in places(target)):
-            lost.append(link)
-
-    assert lost == []
+            yield link
 
 
 # --- numbers --------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ waits for another.
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 import time
@@ -26,6 +27,11 @@ STILL = 10  # looks at a thread that does not move
 Line = tuple[str, int]
 
 _kept: list[object] = []  # trace functions: Python 3.11 may call one that it has freed
+
+
+@functools.cache
+def is_ours(file: str) -> bool:
+    return file.startswith(LIBRARY)
 
 
 class Stop:
@@ -91,18 +97,17 @@ class Stop:
         return True
 
     def _called(self, frame: FrameType, event: str, arg: object) -> Any:
-        if self.where or not frame.f_code.co_filename.startswith(LIBRARY):
+        if self.where or not is_ours(frame.f_code.co_filename):
             return None
         return self._came
 
     def _came(self, frame: FrameType, event: str, arg: object) -> Any:
         if self.where:
             return None
-        if event == "line" and not inside():
-            line = frame.f_code.co_filename[len(LIBRARY) :], frame.f_lineno
-            fresh = line not in self.lines
-            self.lines.setdefault(line, frame.f_code.co_name)
-            if fresh and (line == self._at or len(self.lines) == self._nth):
+        line = frame.f_code.co_filename, frame.f_lineno
+        if event == "line" and line not in self.lines and not inside():
+            self.lines[line] = frame.f_code.co_name
+            if line == self._at or len(self.lines) == self._nth:
                 self.where = f"{frame.f_code.co_qualname}, line {frame.f_lineno}"
                 self._news.set()
                 self._go.wait(SOON)

@@ -380,7 +380,7 @@ LOCKS = OfLocks(
     apart=APART,
     unheard=UNHEARD,
     daily=100,
-    faulty=300,
+    faulty=150,
     nightly=600,
 )
 ALL = tuple({each.name: each for row in LOCKS.rows() for each in row.worlds}.values())
