@@ -181,17 +181,17 @@ class Acquisition(Subject):
     ) -> None:
         terms = attempt.terms
         options = terms.options
-        self.name = terms.keys.name
-        self.kind = options.kind
-        self.template = options.template
-        self.server = port.label
-        self.client = port.client_channel
-        self.info = attempt.info
-        self.unit = unit
-        self.number = next(_numbers)  # of this process
+        self.name: str = terms.keys.name
+        self.kind: str = options.kind
+        self.template: str = options.template
+        self.server: str = port.label
+        self.client: bytes = port.client_channel
+        self.info: bytes = attempt.info
+        self.unit: object = unit
+        self.number: int = next(_numbers)  # of this process
         # The number of the first one of a multi, which has none to give; else 0.
-        self.group = self.number if group is None else group
-        self.waits = waits  # it is no single try
+        self.group: int = self.number if group is None else group
+        self.waits: bool = waits  # it is no single try
         self._port = port
         self.began: float = attempt.arrived_at or port.now()  # from then on its timeout counts
         self._ending: list[bool] = [True, True]  # popped when it waits, and when it ends
