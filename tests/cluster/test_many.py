@@ -79,7 +79,7 @@ def test_renewals_that_are_cancelled_before_they_begin_are_begun_anew(shared, ti
             locks = [client.lock(f"cancelled {number}", ttl=TTL / 3) for number in range(30)]
             assert all([await lock.acquire() for lock in locks])
             left = times
-            while left:
+            while left > 0:
                 await asyncio.sleep(0)
                 for task in asyncio.all_tasks():
                     if inspect.getcoroutinestate(task.get_coro()) == inspect.CORO_CREATED:

@@ -1,6 +1,8 @@
 """What threads bring: one handle in many hands, and who may release what."""
 
 import gc
+import inspect
+import sys
 import threading
 import warnings
 
@@ -32,6 +34,28 @@ def test_a_lease_outlives_the_thread_that_acquired_it(client):
     until(lambda: lease.deadline > end + 0.9, "renewed for longer than its ttl")
     lock.release()
     assert not lock.locked()
+
+
+def test_a_call_with_little_room_on_the_stack_leaves_nothing(client):
+    """Its undo needs more room than it had: another thread does it."""
+
+    def down(frames, call):
+        return call() if frames <= 0 else down(frames - 1, call)
+
+    lock, other = client.lock("a", ttl=30), client.lock("a", ttl=30)
+    with lock:
+        depth = sys.getrecursionlimit() - len(inspect.stack(0))
+    cut_off = 0
+    for room in range(1, 60):
+        try:
+            down(depth - room, lambda: (lock.acquire(), lock.release()))
+        except RecursionError:
+            cut_off += 1
+        if lock.lease is not None:
+            lock.release()
+        assert other.acquire(timeout=SOON)
+        other.release()
+    assert 0 < cut_off < 59
 
 
 def test_an_idle_client_has_no_thread_and_a_closed_one_no_connection(server):

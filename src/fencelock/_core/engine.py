@@ -104,6 +104,10 @@ class Engine:
         """Return all in the only slot; very many leases come here, so nothing is asked of each."""
         return {0: each} if each else {}
 
+    def at_home(self, work: Callable[[], None], /) -> None:
+        """Do work at once."""
+        work()
+
     def align(self, _hold: Hold, when: float, lease: float, /) -> float:
         """Have leases of one length be due together; see deadlines.py."""
         return align_to_batch(when, lease)

@@ -62,6 +62,9 @@ class Port(Wire, Protocol):
     async def maintain(self) -> None:
         """Do what the renewal schedule has due: notify holders of losses, renew the rest."""
 
+    def at_home(self, work: Callable[[], None], /) -> None:
+        """Do work where its flows run, from any thread: at once, or in its loop."""
+
     def align(self, hold: Hold, when: float, lease: float, /) -> float:
         """Return an instant not after ``when`` at which leases are renewed with one command."""
 

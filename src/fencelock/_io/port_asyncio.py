@@ -376,6 +376,11 @@ class AioPort(ProcessPort):
         for waiter in self._waiters.values():
             self.wake(waiter)
 
+    def at_home(self, work: Callable[[], None], /) -> None:
+        """Have work done in the loop; nothing is done once that is closed."""
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(work)
+
     def spawn(self, flow: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run a flow in a task of the port."""
         task = self.loop.create_task(flow, name=name)

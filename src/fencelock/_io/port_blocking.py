@@ -139,7 +139,11 @@ class BlockingPort(ProcessPort):
         except BaseException as error:
             failed(self, attempt, error)
             raise
-        return run_inline(acquire(self, attempt, timeout))
+        try:
+            return run_inline(acquire(self, attempt, timeout))
+        except RecursionError as error:  # perhaps before it could begin
+            failed(self, attempt, error)
+            raise
 
     def _asked(self, attempt: Hold) -> Reply | Exception:
         """Return what a first question was answered, or the error; None: no connection is ready."""

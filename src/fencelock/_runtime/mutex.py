@@ -67,7 +67,7 @@ def put_off(work: Work, _ending: Callable[[], bool] = sys.is_finalizing) -> None
         return
     try:
         # Not ``threading.Thread``: its start waits for the new thread, which may need the mutex.
-        _thread.start_new_thread(catch_up, ())
+        _thread.start_new_thread(catch_up, (True,))
     except RuntimeError:
         return  # the next call of the library does it
 
@@ -80,8 +80,11 @@ def outside(work: Work) -> None:
         work()
 
 
-def catch_up() -> None:
-    """Do the work that was put off; log its errors, because the caller has gone on."""
+def catch_up(in_own_thread: bool = False) -> None:  # noqa: FBT001, FBT002 - a new thread has no keywords
+    """Do the work that was put off; log its errors, because the caller has gone on.
+
+    Raises RecursionError when this thread has too little room for it: then another one does it.
+    """
     while put_off_work:
         try:
             work = put_off_work.popleft()
@@ -89,6 +92,13 @@ def catch_up() -> None:
             return
         try:
             work()
+        except RecursionError as error:
+            if in_own_thread:
+                log.warning("what was put off recurses without end: %s", error)
+                continue
+            put_off_work.appendleft(work)
+            _thread.start_new_thread(catch_up, (True,))
+            raise
         except Exception as error:  # noqa: BLE001 - the next one must be done all the same
             log.warning("a release in a finalizer or signal handler failed: %s", error)
 

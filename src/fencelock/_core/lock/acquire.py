@@ -23,7 +23,9 @@ Rules of this file:
 
 from __future__ import annotations
 
+from _thread import start_new_thread
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from fencelock._core import events
 from fencelock._core.deadlines import BATCHES
@@ -43,6 +45,7 @@ from fencelock._core.retry import again, answer_by, give_up, passes
 from fencelock._core.seat import Stray
 from fencelock._core.types import Call, Demoted, NoReply, Reply, closed
 from fencelock._runtime.log import log
+from fencelock._runtime.mutex import catch_up, put_off_work
 from fencelock._runtime.typed import Any
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.scripts import HEARTBEAT
@@ -463,7 +466,12 @@ def failed(port: Port, attempt: Hold, error: BaseException) -> None:
 
     A signal handler may raise anywhere, also after the grant.
     """
-    attempt.undo(port)
+    try:
+        attempt.undo(port)
+    except RecursionError:  # its caller is too deep: a thread of its own has room
+        put_off_work.append(partial(port.at_home, partial(attempt.undo, port)))
+        start_new_thread(catch_up, (True,))
+        raise
     if isinstance(error, FencelockError):
         describe_error(port, error, attempt.keys.name)
     events.failed(attempt, error)

@@ -18,7 +18,9 @@ Rules of this file:
 
 from __future__ import annotations
 
+from _thread import start_new_thread
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from fencelock._core import events
 from fencelock._core.deadlines import retry_delay
@@ -31,6 +33,7 @@ from fencelock._core.retry import ask, command, passes
 from fencelock._core.seat import Seat
 from fencelock._core.types import DEMOTED, Call, Reply
 from fencelock._runtime.log import listed, log
+from fencelock._runtime.mutex import catch_up, put_off_work
 from fencelock._runtime.typed import Any
 from fencelock.errors import (
     FencelockError,
@@ -115,14 +118,20 @@ def not_released(
     port: Port, taken: list[Hold], error: BaseException, undo_connection: object = None
 ) -> None:
     """Release in the background what a release that raised has not, and complete its error."""
-    for hold in taken:
-        if isinstance(error, FencelockError):
-            describe_error(port, error, hold.terms.keys.name)
-        if settled(error):
-            events.end_hold(hold, error)
-        else:
-            hold.release_in_background(port, undo_connection, error)
-    finish(port, taken)
+    try:
+        for hold in taken:
+            if isinstance(error, FencelockError):
+                describe_error(port, error, hold.terms.keys.name)
+            if settled(error):
+                events.end_hold(hold, error)
+            else:
+                hold.release_in_background(port, undo_connection, error)
+        finish(port, taken)
+    except RecursionError:  # its caller is too deep: a thread of its own has room
+        again = partial(not_released, port, taken, error, undo_connection)
+        put_off_work.append(partial(port.at_home, again))
+        start_new_thread(catch_up, (True,))
+        raise
 
 
 def settled(error: BaseException) -> bool:
