@@ -468,7 +468,7 @@ def failed(port: Port, attempt: Hold, error: BaseException) -> None:
     """
     try:
         attempt.undo(port)
-    except RecursionError:  # its caller is too deep: a thread of its own has room
+    except RecursionError:  # a thread of its own has room; here not even ``put_off`` may have it
         put_off_work.append(partial(port.at_home, partial(attempt.undo, port)))
         start_new_thread(catch_up, (True,))
         raise

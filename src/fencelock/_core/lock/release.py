@@ -127,7 +127,7 @@ def not_released(
             else:
                 hold.release_in_background(port, undo_connection, error)
         finish(port, taken)
-    except RecursionError:  # its caller is too deep: a thread of its own has room
+    except RecursionError:  # a thread of its own has room; here not even ``put_off`` may have it
         again = partial(not_released, port, taken, error, undo_connection)
         put_off_work.append(partial(port.at_home, again))
         start_new_thread(catch_up, (True,))
