@@ -2,18 +2,17 @@
 """Every task of this repository, one command each; the set-up is done by itself.
 
 python3 dev.py demo [ARG ...]     two processes take turns under a lock, on a real server
-python3 dev.py test [ARG ...]     lint, types, and the tests of every change; ARGs go to pytest
+python3 dev.py test [ARG ...]     the tests of every change; ARGs go to pytest
 python3 dev.py test --python 3.13 [ARG ...]
-                                  the same tests with another Python, without lint and types
-python3 dev.py daily [ARG ...]    these tests only, without lint and types
+                                  the same with another Python
 python3 dev.py test --stress [ARG ...]
-                                  the same, and for daily too: beside a busy process on each core
+                                  the same beside a busy process on each core
 python3 dev.py fast [ARG ...]     the quickest tests, for the inner loop; ARGs go to pytest
 python3 dev.py rest               what a merge needs beside ``test``: other servers, topologies,
                                   frameworks, and what is slow
 python3 dev.py servers [NAME ...] the conformance tests on each server that public packages have
-python3 dev.py nightly            everything: ``test``, with two Pythons, ``rest``, what only the
-                                  night has time for, ``servers`` and ten minutes of ``explore``
+python3 dev.py nightly            everything: ``lint``, ``test`` with two Pythons, ``rest``, what
+                                  the night has time for, ``servers``, ten minutes of ``explore``
 python3 dev.py explore [ARG ...]  the deep search through schedules, crashes and lost replies
 python3 dev.py lint               ruff, mypy, pyright, and whether generated files are up to date
 python3 dev.py release-check      build the package as an index gets it, and check all of it
@@ -134,29 +133,19 @@ def demo(*args: str) -> int:
 
 
 def test(*args: str) -> int:
-    """Lint beside the daily tests, which mostly wait, and say last what the linters found."""
-    if args[:1] == ("--python",):
-        return daily_with(*args[1:])
-    found: list[str] = []
-    with ThreadPoolExecutor(1) as beside:
-        status = beside.submit(linted, found.append)
-        tested = daily(*args)
-    print(*found, sep="", end="", flush=True)
-    return first_failure((status.result(), tested))
-
-
-def daily(*args: str) -> int:
     """Run the daily tests, or, in one process, those that arguments choose."""
+    if args[:1] == ("--python",):
+        return with_python(*args[1:])
     if STRESS in args:
         with all_cores_busy():
-            return daily(*(each for each in args if each != STRESS))
+            return test(*(each for each in args if each != STRESS))
     if args:
         return run("-m", "pytest", *args)
     chosen = in_order("tests/verification", LONG, without=(LONGEST,))
     return spread(PROCESSES, DAILY, *chosen)
 
 
-def daily_with(version: str = "", *args: str) -> int:
+def with_python(version: str = "", *args: str) -> int:
     """Run the daily tests with another Python: this file in that one, with its own packages."""
     if not re.fullmatch(r"3\.\d+", version):
         fail("--python needs a version such as 3.13")
@@ -164,15 +153,15 @@ def daily_with(version: str = "", *args: str) -> int:
     if python is None:
         fail(f"Python {version} was not found: no python{version} on PATH or in ~/.pyenv that runs")
     venv = f".venv-{version}"
-    return run(str(Path(__file__)), "daily", *args, python=python, FENCELOCK_DEV_VENV=venv)
+    return run(str(Path(__file__)), "test", *args, python=python, FENCELOCK_DEV_VENV=venv)
 
 
-def daily_with_newer() -> int:
+def with_newer_python() -> int:
     """Run the daily tests with the newer Python, if this machine has it."""
     if find_python(NEWER) is None:
         say(f"skipped: the daily tests with Python {NEWER}, which was not found")
         return 0
-    return daily_with(NEWER)
+    return with_python(NEWER)
 
 
 def rest() -> int:
@@ -197,7 +186,7 @@ def servers(*args: str) -> int:
 def nightly() -> int:
     """Run everything."""
     night = (partial(later, NIGHTLY), servers, partial(explore, EXPLORED))
-    return in_turn(test, daily_with_newer, rest, *night)
+    return in_turn(lint, test, with_newer_python, rest, *night)
 
 
 def fast(*args: str) -> int:
@@ -225,17 +214,12 @@ def explore(*args: str) -> int:
 
 
 def lint() -> int:
-    """Run every linter, also after one has failed."""
-    return linted(partial(print, end="", flush=True))
-
-
-def linted(tell: Callable[[str], object]) -> int:
-    """Run the linters two at a time, as each of them uses one core; tell what each one says."""
+    """Run every linter, also after one has failed: two at a time, as each of them uses one core."""
     path = f"{PYTHON.parent}{os.pathsep}{os.environ['PATH']}"  # where pyright looks for Python
 
     def told(command: tuple[str, ...]) -> int:
         done = quiet(PYTHON, "-m", *command, PATH=path)
-        tell(done.stdout if command != COMPLETE else completeness(done))
+        print(done.stdout if command != COMPLETE else completeness(done), end="", flush=True)
         return exit_status(done.returncode)
 
     with ThreadPoolExecutor(2) as linters:
@@ -267,7 +251,7 @@ def docs(*args: str) -> int:
 COMMANDS = {
     command.__name__.replace("_", "-"): command
     for command in (
-        *(demo, test, daily, fast, rest, servers),
+        *(demo, test, fast, rest, servers),
         *(nightly, explore, lint, release_check, docs),
     )
 }

@@ -187,7 +187,7 @@ class Release:
         with tarfile.open(self.sdist) as packed:
             packed.extractall(self.folder, filter="data")
         there = self.folder / self.sdist.name.removesuffix(".tar.gz")
-        self.run(sys.executable, "dev.py", "daily", "--collect-only", "-q", "tests", cwd=there)
+        self.run(sys.executable, "dev.py", "test", "--collect-only", "-q", "tests", cwd=there)
         self.run(sys.executable, "dev.py", "fast", cwd=there)
 
     def passes_with_the_lowest_versions(self) -> None:
@@ -195,7 +195,7 @@ class Release:
         lowest = [each.replace(">=", "==") for each in PROJECT["project"]["dependencies"]]
         python = self.environment("second/.venv", *lowest)
         before = self.installed(python)
-        self.run(python, "dev.py", "daily", cwd=self.folder / "second")
+        self.run(python, "dev.py", "test", cwd=self.folder / "second")
         after = self.installed(python)
         if replaced := [each for each in before if each not in after]:
             raise Failed(f"not tested with {replaced}")
