@@ -62,7 +62,7 @@ def test_an_error_while_what_is_due_is_taken_out_loses_no_lease(monkeypatch, ste
     assert set(left) == {first, second}
     for one in left:
         one.open, one.released = False, True
-    renewals.settle(renewals.under_way)
+    renewals.settle(renewals.taken)
     assert not renewals.busy
 
 

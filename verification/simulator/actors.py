@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from math import inf
+from typing import TYPE_CHECKING
 
 from fencelock._core.deadlines import validity
 from fencelock._core.keys import LockKeys
@@ -18,8 +19,11 @@ from fencelock._core.lock.terms import Terms
 from fencelock.errors import LeaseLost, NotHeld, OutcomeUnknown, QuorumNotReached, ServerError
 from fencelock.options import LeaseOptions
 from verification.simulator.monitor import Violation
-from verification.simulator.network import Client, Port
+from verification.simulator.network import Client
 from verification.simulator.simulation import World
+
+if TYPE_CHECKING:
+    from verification.simulator.port import SimulatedPort
 
 KEYS = LockKeys("", "lock")
 GAVE_UP = (asyncio.CancelledError, KeyboardInterrupt)
@@ -70,7 +74,7 @@ class Actor:
     def __init__(self, world: World, client: Client, flows: Flows) -> None:
         self.world = world
         self.client = client
-        self.port: Port = client.port
+        self.port: SimulatedPort = client.port
         self.flows = flows
 
     def request(

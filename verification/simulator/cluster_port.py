@@ -153,7 +153,7 @@ class SimulatedNodes:
 
 
 class SimulatedClusterPort(ClusterPort, SimulatedPort):
-    """Implements ``_core.port.Port`` for one simulated process."""
+    """The port of one simulated process."""
 
     world: ClusterWorld
 

@@ -6,15 +6,18 @@ It knows what no process knows: the server's state, everybody's clock, and who a
 from __future__ import annotations
 
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import LEAST_GAIN, Hold
 from verification.simulator.commands import Keyspace
-from verification.simulator.network import Client, Port, World
+from verification.simulator.network import Client, World
 from verification.simulator.server import EPOCH_US, Request, Server
 from verification.simulator.view import Entry, View, at
+
+if TYPE_CHECKING:
+    from verification.simulator.port import SimulatedPort
 
 # A live waiter behind a lock that nobody has is granted within this, after a fault: a proof of life
 # (2 s), the stagger, the wait behind a fellow waiter (0.5 s), and the pauses of retries.
@@ -108,7 +111,7 @@ class Monitor:
 
     # -- what processes report ------------------------------------------------------------------
 
-    async def keep(self, port: Port) -> None:
+    async def keep(self, port: SimulatedPort) -> None:
         """Tend a process's leases, as the keeper thread or task of a real port does."""
         while True:
             await port.mind()

@@ -8,12 +8,14 @@ of a port and of the world is here as well, so that no import goes in a circle.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Coroutine, Generator, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Coroutine, Generator
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from fencelock._core import port as flows
 from fencelock._core.seat import Seat
 from verification.simulator.server import Request, Server
+
+if TYPE_CHECKING:
+    from verification.simulator.port import SimulatedPort
 
 NEVER_US = 1 << 62
 
@@ -35,13 +37,13 @@ class State:
         until_us: int,
         link: Link | None = None,
         waiter: Seat | None = None,
-        port: Port | None = None,
+        port: SimulatedPort | None = None,
     ) -> None:
         self.kind: str = kind  # call, wait, sleep, mind, sending
         self.until_us: int = until_us
         self.link: Link | None = link
         self.waiter: Seat | None = waiter
-        self.port: Port | None = port  # whose leases are minded
+        self.port: SimulatedPort | None = port  # whose leases are minded
 
     def reads(self, link: Link) -> bool:
         """Return True if the task would read this connection now."""
@@ -92,9 +94,9 @@ class Link:
         "up",
     )
 
-    def __init__(self, client: Client, number: int, server: Server, port: Port) -> None:
+    def __init__(self, client: Client, number: int, server: Server, port: SimulatedPort) -> None:
         self.client: Client = client
-        self.port: Port = port
+        self.port: SimulatedPort = port
         self.number: int = number
         self.server: Server = server
         self.up: list[Request] = []
@@ -215,7 +217,7 @@ class Client:
         "was_paused",
     )
 
-    port: Port
+    port: SimulatedPort
 
     def __init__(self, number: int, offset: float, rate: float) -> None:
         self.number: int = number
@@ -267,38 +269,6 @@ class Client:
             self.history = hash((self.history, *self.lanes, event))
         else:
             self.lanes[lane] = hash((self.lanes[lane], self.history, event))
-
-
-class Port(flows.Port, Protocol):
-    """The port of a simulated process; see port.py."""
-
-    shared: bool  # all flows share one connection, as with asyncio
-    lane: int  # of a quorum's node: its number
-    stall: float  # a silent connection is given up after it
-    waiters: dict[bytes, Seat]
-    unreachable: frozenset[int]  # a quorum's nodes that this process cannot reach
-
-    @property
-    def tended(self) -> Sequence[Port]:
-        """Return the ports whose leases somebody minds."""
-
-    async def mind(self) -> None:
-        """Sleep until a lease wants attention."""
-
-    async def ask_on(self, link: Link, request: Request, until: float) -> Any:
-        """Send a request on a connection; ends like ``call``."""
-
-    def dial(self) -> Link:
-        """Open another connection."""
-
-    def hang_up(self, link: Link) -> None:
-        """Close our end."""
-
-    def unplugged(self, link: Link) -> None:
-        """Have the waiters of a broken connection ask again."""
-
-    def pushed(self, link: Link, message: bytes) -> None:
-        """Dispatch a push, and wake whom it is for."""
 
 
 class World(Protocol):

@@ -30,7 +30,7 @@ from verification.simulator.server import Request, Server, unpacked
 
 
 class SimulatedPort(Engine):
-    """Implements ``_core.port.Port`` for one simulated process."""
+    """The port of one simulated process."""
 
     needed = 1
     closing = False

@@ -18,11 +18,11 @@ from math import inf
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.quorum.broadcast import Ballot, refresh
+from fencelock._core.quorum.engine import QuorumEngine
 from fencelock._core.quorum.membership import NODE_SECONDS
 from fencelock._core.round_trips import DIAL_SECONDS
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, NoReply, Reply
-from fencelock._topology.quorum import QuorumPortRules
 from fencelock.errors import ServerError, ServerUnreachable
 from fencelock.scripts import Script
 from verification.simulator.network import Client, Link, World
@@ -84,8 +84,8 @@ class NodePort(SimulatedPort):
         """Tell nobody: what becomes of one node is no news."""
 
 
-class SimulatedQuorum(QuorumPortRules, SimulatedPort):
-    """Implements ``_core.quorum.broadcast.QuorumPort`` for one simulated process."""
+class SimulatedQuorum(QuorumEngine, SimulatedPort):
+    """The port of a quorum for one simulated process."""
 
     def __init__(
         self, world: World, client: Client, *, shared: bool, server_timeout: float
@@ -109,7 +109,7 @@ class SimulatedQuorum(QuorumPortRules, SimulatedPort):
     async def exchange(
         self, asks: Sequence[Ballot], latest: float, limit: Callable[[], float]
     ) -> None:
-        """Ask all at once; see ``QuorumPort``."""
+        """Ask all at once; see ``QuorumEngine``."""
 
         def limit_us() -> int:
             return self.client.world_us(limit())

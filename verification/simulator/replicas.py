@@ -6,12 +6,17 @@ that may happen to what was written since.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply
 from fencelock._io.replicas_blocking import refused
 from fencelock.errors import ServerError
-from verification.simulator.network import Link, Port
+from verification.simulator.network import Link
 from verification.simulator.server import ACKNOWLEDGE, Request
+
+if TYPE_CHECKING:
+    from verification.simulator.port import SimulatedPort
 
 # An answer may come this much later than the count was asked for.
 ANSWER_US = 25_000
@@ -20,7 +25,7 @@ DIAL_SECONDS = 0.001
 
 
 class SimulatedReplicas:
-    """Implements ``_core.port.Replicas`` for one simulated process, as both real ports do.
+    """Implements ``_core.wire.Replicas`` for one simulated process, as both real ports do.
 
     ``careless`` does not ask whether the connection for it leads to the server that granted: a
     fault to be found.
@@ -28,7 +33,9 @@ class SimulatedReplicas:
 
     wanted = 1
 
-    def __init__(self, port: Port, *, timeout: float = 1.0, careless: bool = False) -> None:
+    def __init__(
+        self, port: SimulatedPort, *, timeout: float = 1.0, careless: bool = False
+    ) -> None:
         self.timeout = timeout
         self.careless = careless
         self._port = port

@@ -101,7 +101,7 @@ class SimulatedDialer:
 
 
 class SimulatedSentinelPort(SimulatedPort):
-    """Implements ``_core.port.Port`` for one simulated process: one port, whichever the master."""
+    """The port of one simulated process: one port, whichever the master."""
 
     world: SentinelWorld
 

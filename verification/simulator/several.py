@@ -94,7 +94,7 @@ async def exchange(
     limit: Callable[[], float],
     send_out: Callable[[Any], Sequence[Request]],
 ) -> None:
-    """Ask all at once; see ``QuorumPort``. ``send_out`` connects one, and returns its requests."""
+    """Ask all at once, as a quorum does; ``send_out`` connects one, and returns its requests."""
 
     def limit_us() -> int:
         return port.client.world_us(limit())

@@ -3,7 +3,7 @@
 Rules of this folder (a test enforces 1 and 4):
 
 1. No module here imports asyncio, threading, time, random, socket, os or redis. Everything a flow
-   may ask of the world is a method of ``port.Port``.
+   may ask of the world is a method of ``wire.Wire``.
 2. Every decision is a pure function that takes ``now``. Flows only put port calls in order.
 3. ``now`` is read before asking; a deadline never comes from the time of an answer (I2).
 4. No async generators, no gather. Shared tables are touched under ``port.mutex``, and nothing

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from fencelock._runtime.records import NamedTuple
-from fencelock._runtime.typed import TYPE_CHECKING, Any
+from fencelock._runtime.typed import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from fencelock.status import HolderStatus
 
 
-def described(info: bytes | str) -> dict[str, Any]:
+# What can be read of it: any client may write any fields.
+Described: TypeAlias = dict[str, Any]
+
+
+def described(info: bytes | str) -> Described:
     """Return it, as far as it can be read: another program may have written it."""
     import json  # noqa: PLC0415 - it loads for long, and few commands of the shell need it
 
@@ -20,7 +24,7 @@ def described(info: bytes | str) -> dict[str, Any]:
     return person if isinstance(person, dict) else {}
 
 
-def person_of(info: bytes | str) -> dict[str, Any]:
+def person_of(info: bytes | str) -> Described:
     """Return the same as the fields that a ``HolderStatus`` and a ``WaiterStatus`` have."""
     said = described(info)
     words = {key: str(said.get(key, "")) for key in ("host", "unit", "candidate", "trace")}

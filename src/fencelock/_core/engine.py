@@ -1,8 +1,9 @@
 """What a client does with its locks on one server, also on the one that Sentinels name.
 
-A port inherits it. A Cluster's port and a quorum's replace what differs there
-(``_topology/cluster.py``, ``_topology/quorum.py``): so a flow calls the port that it was given, and
-never asks which servers it runs on.
+A port is an engine with its wire: each of ``_io``, and the simulated one of the tests, derives from
+``Engine``. A Cluster's and a quorum's replace what differs there (``_topology/cluster.py``,
+``quorum/engine.py``): so a flow calls the port that it was given, and never asks which servers it
+runs on.
 
 What few programs need is imported when it is first called: a command of the shell pays for each
 module when it starts.
@@ -22,17 +23,21 @@ from fencelock._core.lock.idle import is_idle
 from fencelock._core.lock.maintain import CALL_SECONDS_MAX, maintain, renew_node
 from fencelock._core.lock.release import hand_back
 from fencelock._core.lock.renew import renew
-from fencelock._core.lock.renewal_schedule import RenewalBatch
+from fencelock._core.lock.renewal_schedule import RenewalBatch, RenewalSchedule
 from fencelock._core.lock.terms import may_linger
 from fencelock._core.lock.turns import give_back, release_later, take
-from fencelock._core.port import Port
 from fencelock._core.retry import Together, command, persist
 from fencelock._core.round_trips import CALL_TRIPS, RoundTrips
 from fencelock._core.seat import Seat
-from fencelock._core.types import Call, NoReply, Reply
-from fencelock._core.wire import Replicas
-from fencelock._runtime.typed import Any, TypeVar
+from fencelock._core.types import Call, NoReply, PackedCall, Reply
+from fencelock._core.wire import Replicas, Wire
+from fencelock._runtime.typed import TYPE_CHECKING, Any, TypeVar
 from fencelock.errors import FencelockError
+
+if TYPE_CHECKING:
+    from fencelock._core.deadlock.unit_waits import UnitWaits
+    from fencelock._core.lock.waiting import Lines
+    from fencelock._core.look.history import Recorder
 
 T = TypeVar("T")
 
@@ -40,8 +45,17 @@ ONLY = "server"  # the only node
 NEAR = RoundTrips()  # never noted
 
 
-class Engine:
-    """The flows of one server. Their first parameter is the port: here they are its methods."""
+class Engine(Wire):
+    """One client: its wire, its tables, and what it does with its locks, on one server.
+
+    The flows are its methods: their first parameter is the port.
+    """
+
+    lines: Lines  # what of this client holds or wants a lock
+    renewals: RenewalSchedule  # when which lease is due
+    waits: UnitWaits  # what the threads and tasks of this process wait for
+    recorder: Recorder | None  # of the client's history
+    closing: bool  # no new request is accepted
 
     replicas: Replicas | None = None
     publishes: bytes = b"PUBLISH"  # to a channel of another program's
@@ -59,21 +73,26 @@ class Engine:
     maintain = maintain
     renew = renew
 
-    def clean_up(self: Port, hold: Hold) -> None:
+    def clean_up(self, hold: Hold) -> None:
         """Undo what may still come of the requests of a hold that has ended."""
         hold.undo_owed(self)
 
-    async def value_of(self: Port, keys: LockKeys, /) -> bytes | None:
-        """Return the id of the client that holds a lock and uses it, or None."""
+    async def value_of(self, keys: LockKeys, /) -> bytes | None:
+        """Return the id of a lock's holder, or None, also for an idle lease that is kept."""
         holder: bytes | None = await command(self, (b"GET", keys.lock), keys.lock)
         if holder is not None and may_linger(holder) and await is_idle(self, keys, holder):
             return None
         return holder
 
     async def ask_for(
-        self: Port, attempt: Attempt, _at: float, until: float, /, *, listen: bool
+        self, attempt: Attempt, _at: float, until: float, /, *, listen: bool
     ) -> Reply:
-        """Connect an attempt, and send its question."""
+        """Connect an attempt as ``open`` does, and send its question; ends like ``call``.
+
+        ``_at`` was read just before: the lease counts from there unless a connection is opened.
+        Takes the connection back at a grant, and from one that does not ``listen``; not where
+        replicas must have the grant first.
+        """
         await self.open(attempt, until, listen=listen)
         attempt.reckon(self.trips)
         reply = await self.run(attempt.question(self.now()), attempt.key, until, attempt)
@@ -81,13 +100,24 @@ class Engine:
             self.close(attempt)
         return reply
 
-    def track(self: Port, hold: Hold, when: float) -> None:
+    def notify_loss(self, hold: Hold) -> None:
+        """Log that a lease is lost, and notify its holder: callback, cancellation.
+
+        Called once for each lease, from any thread; never blocks, sends nothing.
+        """
+        raise NotImplementedError
+
+    def attend(self, hold: Hold, when: float) -> None:
+        """Have ``maintain`` run by ``when``; give back all if the client was closed meanwhile."""
+        raise NotImplementedError
+
+    def track(self, hold: Hold, when: float) -> None:
         """Put a new hold into the renewal schedule, and attend to it."""
         with self.mutex:
             self.renewals.young[hold] = when
         self.attend(hold, when)
 
-    def move(self: Port, hold: Hold, when: float) -> None:
+    def move(self, hold: Hold, when: float) -> None:
         """Schedule a tracked hold for another instant."""
         with self.mutex:
             if not hold.open or hold.notified:
@@ -105,11 +135,11 @@ class Engine:
         return {0: each} if each else {}
 
     def at_home(self, work: Callable[[], None], /) -> None:
-        """Do work at once."""
+        """Do work where its flows run, from any thread: here at once, elsewhere in its loop."""
         work()
 
     def align(self, _hold: Hold, when: float, lease: float, /) -> float:
-        """Have leases of one length be due together; see deadlines.py."""
+        """Return an instant not after ``when`` at which leases are renewed with one command."""
         return align_to_batch(when, lease)
 
     async def parts(self, _until: float) -> Sequence[bytes]:
@@ -120,13 +150,16 @@ class Engine:
         """Return the only node."""
         return ONLY
 
-    async def renew_at(self: Port, _node: object, batches: Sequence[RenewalBatch], /) -> bool:
-        """Renew them now, while all other leases wait."""
+    async def renew_at(self, _node: object, batches: Sequence[RenewalBatch], /) -> bool:
+        """Renew leases of one node, here while all others wait; elsewhere in the background.
+
+        False when nothing can run in the background.
+        """
         await renew_node(self, batches, self.renewals.first_end)
         return True
 
     async def run_together(
-        self: Port, calls: Sequence[Call], until: float, waiter: Seat | None = None
+        self, calls: Sequence[Call], until: float, waiter: Seat | None = None
     ) -> Sequence[Reply | Exception]:
         """Run scripts one after the other."""
         answers: list[Reply | Exception] = []
@@ -137,8 +170,20 @@ class Engine:
                 answers.append(error)
         return answers
 
+    async def run_packed(
+        self, requests: Sequence[PackedCall], until: float
+    ) -> Sequence[Reply | Exception]:
+        """Run packed scripts one after the other."""
+        answers: list[Reply | Exception] = []
+        for request, key in requests:
+            try:
+                answers.append(await self.run(request, key, until))
+            except (NoReply, FencelockError) as error:
+                answers.append(error)
+        return answers
+
     async def run_on_nodes(
-        self: Port, groups: Sequence[Sequence[Call]], until: float
+        self, groups: Sequence[Sequence[Call]], until: float
     ) -> Sequence[Sequence[Reply | Exception]]:
         """Run scripts one after the other; a silent one leaves time for the others."""
         calls, answers = [*chain(*groups)], list[Reply | Exception]()
@@ -149,9 +194,9 @@ class Engine:
         return [answers]
 
     async def side_by_side(
-        self: Port, calls: Sequence[Call], until: float, /
+        self, calls: Sequence[Call], until: float, /
     ) -> Sequence[Reply | Exception]:
-        """Run scripts, all nodes in parallel; return their replies, or the error of each."""
+        """Run scripts, all nodes in parallel; return their replies, or what each would raise."""
         nodes: dict[object, list[int]] = {}
         for number, (_, keys, _) in enumerate(calls):
             nodes.setdefault(self.node_of(keys[0]) or number, []).append(number)
@@ -162,8 +207,8 @@ class Engine:
 
     # -- what people ask ---------------------------------------------------------------------------
 
-    async def replies(self: Port, _name: str, calls: Sequence[Call], /) -> list[list[Reply]]:
-        """Return the one answer to each."""
+    async def replies(self, _name: str, calls: Sequence[Call], /) -> list[list[Reply]]:
+        """Return the answers to questions about a name: to each the one, or a majority's."""
         until, together = self.now() + self.server_timeout, Together[int]()
 
         async def send(left: Sequence[int]) -> Sequence[Reply | Exception]:
@@ -174,13 +219,13 @@ class Engine:
         return [[together.answers[number]] for number in range(len(calls))]
 
     async def on_each(
-        self: Port, _name: str, flow: Callable[[Port], Awaitable[Any]], /
+        self, _name: str, flow: Callable[[Engine], Awaitable[Any]], /
     ) -> Sequence[Any]:
-        """Run a flow on the server."""
+        """Run a flow on each independent server, here the only one; return what it returned."""
         return [await flow(self)]
 
 
 @describes_errors
-async def holder_of(port: Port, keys: LockKeys) -> bytes | None:
+async def holder_of(port: Engine, keys: LockKeys) -> bytes | None:
     """Return the id of the lock's present holder, or None."""
     return await port.value_of(keys)

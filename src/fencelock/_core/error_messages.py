@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from functools import wraps
 
-from fencelock._core.port import Port
 from fencelock._core.types import NoReply
-from fencelock._runtime.typed import Any, ParamSpec, TypeVar
+from fencelock._runtime.typed import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from fencelock.errors import (
     ClientClosed,
     FencelockError,
@@ -21,13 +20,16 @@ from fencelock.errors import (
     ServerError,
 )
 
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _OF_SERVERS = (ServerError, OutcomeUnknown, QuorumNotReached, ClientClosed)
 
 
-def describe_error(port: Port, error: FencelockError, name: str) -> None:
+def describe_error(port: Engine, error: FencelockError, name: str) -> None:
     """Complete an error for its caller, before the outermost flow raises it again."""
     error.with_traceback(None)
     if not isinstance(error, _OF_SERVERS):

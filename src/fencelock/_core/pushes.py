@@ -14,10 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from fencelock._core.deadlock.unit_waits import arrived
 from fencelock._core.lock.hold import lose
 from fencelock._core.lock.tenure import asked, recall, revoke
-from fencelock._core.port import Port
 from fencelock._core.seat import Seat
 from fencelock._runtime.log import log
-from fencelock._runtime.typed import Final
+from fencelock._runtime.typed import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 Find = Callable[[bytes], "Seat | None"]
 
@@ -32,7 +34,7 @@ DIGITS_MAX = 20
 SHOWN_BYTES = 60
 
 
-def dispatch(port: Port, message: Sequence[bytes], find: Find) -> Seat | None:
+def dispatch(port: Engine, message: Sequence[bytes], find: Find) -> Seat | None:
     """Take a push; return the waiter that it is for, for the port to wake.
 
     ``find`` returns the waiter of an id, or None when it does not wait (any more).
@@ -81,7 +83,7 @@ def _is_number(word: bytes) -> bool:
     return word.isdigit() and len(word) <= DIGITS_MAX
 
 
-def _not_understood(port: Port, channel: bytes, payload: bytes) -> None:
+def _not_understood(port: Engine, channel: bytes, payload: bytes) -> None:
     """Log the first message of a client that does not parse: a flood of them fills no log."""
     if port.lines.puzzled:
         return
@@ -93,7 +95,7 @@ def _not_understood(port: Port, channel: bytes, payload: bytes) -> None:
     )
 
 
-def _to_waiter(port: Port, kind: bytes, words: Sequence[bytes], find: Find) -> Seat | None:
+def _to_waiter(port: Engine, kind: bytes, words: Sequence[bytes], find: Find) -> Seat | None:
     """Tell a waiter of its grant, of its lost place in line, or what it asked a client."""
     who, *words = words
     waiter = find(who)
@@ -117,14 +119,14 @@ def _to_waiter(port: Port, kind: bytes, words: Sequence[bytes], find: Find) -> S
     return waiter
 
 
-def _revoked(port: Port, holder: bytes, reason: bytes) -> None:
+def _revoked(port: Engine, holder: bytes, reason: bytes) -> None:
     """Notify the holds that an operator revoked."""
     text = reason.decode(errors="replace")
     for hold in revoke(port, holder, text):
         lose(port, hold, "revoked", port.now(), text)
 
 
-def perhaps_revoked(port: Port, holder: bytes) -> None:
+def perhaps_revoked(port: Engine, holder: bytes) -> None:
     """Ask the server of a lease whether it was revoked, as a message says that any may have sent.
 
     Until it is known, no next turn begins without asking.
@@ -138,7 +140,7 @@ def perhaps_revoked(port: Port, holder: bytes) -> None:
     port.attend_by(now)
 
 
-def _answer(port: Port, channel: bytes, who: bytes, lock: bytes) -> None:
+def _answer(port: Engine, channel: bytes, who: bytes, lock: bytes) -> None:
     """Answer who waits inside this client."""
     from fencelock._core.look.clients import answer  # noqa: PLC0415 - as above
 

@@ -18,13 +18,15 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from math import inf
 
 from fencelock._core.deadlines import retry_delay
-from fencelock._core.port import Port
 from fencelock._core.seat import Seat
 from fencelock._core.types import DEMOTED, Args, Demoted, Keys, NoReply, Reply
 from fencelock._runtime.log import log
-from fencelock._runtime.typed import Any, Generic, NoReturn, TypeVar
+from fencelock._runtime.typed import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.scripts import Script
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 # Error codes that say "not now": the same request may succeed a moment later.
 PASSING = frozenset({"BUSY", "LOADING", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN", "MAXCLIENTS"})
@@ -40,7 +42,7 @@ ANSWER_SECONDS_MIN = 0.08
 
 
 async def ask(
-    port: Port,
+    port: Engine,
     script: Script,
     keys: Keys,
     args: Args,
@@ -60,14 +62,14 @@ async def ask(
     )
 
 
-async def command(port: Port, args: Args, key: bytes, give_up_at: float = inf) -> Reply:
+async def command(port: Engine, args: Args, key: bytes, give_up_at: float = inf) -> Reply:
     """Run a plain reading command until it is answered, within the port's ``server_timeout``."""
     until = answer_by(port, port.now(), give_up_at)
     return await persist(port, lambda: port.command(args, key, until), until, reads=True)
 
 
 async def persist(
-    port: Port,
+    port: Engine,
     attempt: Callable[[], Awaitable[Reply]],
     until: float,
     asked: Seat | None = None,
@@ -90,7 +92,7 @@ def passes(error: BaseException) -> bool:
     return getattr(error, "code", "") in PASSING
 
 
-async def again(port: Port, trouble: NoReply | ServerError, until: float, asked: Seat) -> None:
+async def again(port: Engine, trouble: NoReply | ServerError, until: float, asked: Seat) -> None:
     """Return when it is time for another attempt; raise when there is none."""
     before, refusal = asked.refusal, trouble if isinstance(trouble, ServerError) else None
     passing = refusal is None or _may_pass(refusal, asked)
@@ -121,7 +123,7 @@ def _may_pass(refusal: ServerError, asked: Seat) -> bool:
 
 
 def _pause(
-    port: Port, asked: Seat, refusal: ServerError | None, before: ServerError | None
+    port: Engine, asked: Seat, refusal: ServerError | None, before: ServerError | None
 ) -> float:
     """Return how long to wait before the next attempt."""
     if refusal is None or refusal.code not in RECONNECTING:
@@ -144,7 +146,7 @@ def give_up(trouble: Exception, asked: Seat) -> NoReturn:
     raise ServerUnreachable(str(trouble)) from cause
 
 
-def answer_by(port: Port, now: float, give_up_at: float) -> float:
+def answer_by(port: Engine, now: float, give_up_at: float) -> float:
     """Return until when to wait for an answer: never too soon for a healthy server."""
     latest = now + port.server_timeout
     if give_up_at >= latest:

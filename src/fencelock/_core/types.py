@@ -12,6 +12,8 @@ Keys = Sequence[bytes]
 Args = Sequence[bytes | int]
 # A script with its keys and arguments.
 Call = tuple[Script, Keys, Args]
+# One in wire form, with a key that it touches.
+PackedCall = tuple[bytes, bytes]
 # What a server answers: integers, bytes, None, and lists of these. Scripts document their own.
 Reply = Any
 

@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
 from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Seat
-from fencelock._core.types import Args, Call, Keys, Reply
+from fencelock._core.types import Args, Call, Keys, PackedCall, Reply
 from fencelock._runtime.typed import Any, Protocol, TypeVar
 from fencelock.scripts import Script
 
@@ -29,7 +29,7 @@ class Replicas(Protocol):
 
         Returns when as many as wanted have it, or at ``until`` with the number that is known. Only
         for a waiter with a connection: its server is meant, and no other. Raises ``NoReply`` when
-        that connection is gone, and a ``ServerError`` like ``Port.call``.
+        that connection is gone, and a ``ServerError`` like ``Wire.call``.
         """
 
 
@@ -84,6 +84,11 @@ class Wire(Protocol):
         self, calls: Sequence[Call], until: float, waiter: Seat | None = None
     ) -> Sequence[Reply | Exception]:
         """Run scripts of one node; return their replies, or what each would raise."""
+
+    async def run_packed(
+        self, requests: Sequence[PackedCall], until: float
+    ) -> Sequence[Reply | Exception]:
+        """Run packed script calls of one node, as ``run_together``."""
 
     async def run_on_nodes(
         self, groups: Sequence[Sequence[Call]], until: float

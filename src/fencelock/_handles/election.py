@@ -18,12 +18,15 @@ from fencelock import options
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
 from fencelock._core.objects.election import CANDIDATE_BYTES_MAX, ElectionKeys, mark
-from fencelock._core.port import Port
 from fencelock._handles.body import Body
 from fencelock._handles.handle import Caller, Holds, describe
 from fencelock._runtime import process
+from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import NotAcquired
 from fencelock.options import LeaseOptions
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 
 class CandidateHolds(Holds):
@@ -53,7 +56,7 @@ class CandidateHolds(Holds):
         self.candidate: str = name
         self.campaigning: Body | None = None
 
-    def attempt(self, port: Port, caller: Caller) -> Hold:
+    def attempt(self, port: Engine, caller: Caller) -> Hold:
         """Return a fresh attempt by a thread or task."""
         info = describe(caller, self.options.label)[:-1] + b"," + mark(self.candidate)
         return self.attempt_on(self.new_terms(Terms, port), port, caller, info)

@@ -25,16 +25,18 @@ from fencelock._core.engine import holder_of
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
-from fencelock._core.port import Port
 from fencelock._handles.body import Bodies, Body
 from fencelock._runtime import process
 from fencelock._runtime.dates import datetime
 from fencelock._runtime.hints import calling_level
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import outside
-from fencelock._runtime.typed import Any, TypeAlias, TypeVar
+from fencelock._runtime.typed import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
 from fencelock.options import LeaseOptions, Poll, Queue, Seconds, Wait
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 DESCRIPTION_BYTES_MAX = 64  # of each thing that `show` prints
 SPACE = 0x20  # it and all below would end a field of a record
@@ -244,7 +246,7 @@ class Holds:
         """Return the holds, oldest first."""
         return tuple(self._now())
 
-    def attempt(self, port: Port, caller: Caller) -> Hold:
+    def attempt(self, port: Engine, caller: Caller) -> Hold:
         """Return a fresh attempt by a thread or task."""
         if not process.mark[0]:
             process.notice()
@@ -256,12 +258,12 @@ class Holds:
         info = describe(caller, chosen.label)
         return self.hold_type(terms, own_id, info, chosen.owner, registry=self, unit=caller)
 
-    def attempt_on(self, terms: Terms, port: Port, caller: Caller, info: bytes = b"") -> Hold:
+    def attempt_on(self, terms: Terms, port: Engine, caller: Caller, info: bytes = b"") -> Hold:
         """Return a fresh attempt on other terms than the handle's usual ones."""
         info = info or describe(caller, self.options.label)
         return self.hold_type(terms, port.new_id(), info, registry=self, unit=caller)
 
-    def new_terms(self, made: Callable[..., AnyTerms], port: Port, /, **given: Any) -> AnyTerms:
+    def new_terms(self, made: Callable[..., AnyTerms], port: Engine, /, **given: Any) -> AnyTerms:
         """Return the terms of a lease that begins now."""
         return made(
             keys=self.keys,
@@ -282,7 +284,7 @@ class Holds:
             raise NotAcquired(text, **self.about())
         return None
 
-    def answered(self, port: Port, attempt: Hold, hold: Hold | None) -> None:
+    def answered(self, port: Engine, attempt: Hold, hold: Hold | None) -> None:
         """Take note of how an attempt has ended."""
 
     def part(self, options: LeaseOptions) -> Holds:
@@ -352,12 +354,12 @@ class Holds:
         """Return the ids under which this handle may be known to the server."""
         return {each for hold in tuple(self._now()) for each in hold.ids}
 
-    async def is_owned(self, port: Port) -> bool:
+    async def is_owned(self, port: Engine) -> bool:
         """Ask whether this handle holds the lock now; sends nothing when it holds nothing."""
         mine = self.holder_ids()
         return bool(mine) and await holder_of(port, self.keys) in mine
 
-    async def is_busy(self, port: Port) -> bool:
+    async def is_busy(self, port: Engine) -> bool:
         """Ask whether the lock would have to be waited for now."""
         return await holder_of(port, self.keys) is not None
 
@@ -527,7 +529,7 @@ class ReentrantHolds(Holds):
             hold.check()
         return hold
 
-    def answered(self, port: Port, attempt: Hold, hold: Hold | None) -> None:
+    def answered(self, port: Engine, attempt: Hold, hold: Hold | None) -> None:
         """Note that only the thread or task that acquired can release, unless an owner can."""
         del port, attempt
         if hold is not None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
 from fencelock._core.objects.once import FinishedOnce, OnceKeys, RunningOnce
-from fencelock._core.port import Port
 from fencelock._handles.handle import Caller, Holds, describe
 from fencelock._runtime.hints import made_by_clients
 from fencelock.errors import AcquireTimeout
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 # Every waiter and every late host reads it: store larger data elsewhere, and its key here.
 RESULT_BYTES_MAX: Final = 65536
@@ -27,7 +29,7 @@ class OnceHolds(Holds):
 
     keys: OnceKeys
 
-    def attempt(self, port: Port, caller: Caller) -> Hold:
+    def attempt(self, port: Engine, caller: Caller) -> Hold:
         """Return a fresh attempt by a thread or task."""
         terms = self.new_terms(Terms, port, question=self.keys.question)
         # What ``show`` prints, and the mark that ``once_finish.lua`` looks for.

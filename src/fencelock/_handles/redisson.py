@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import count
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from fencelock._core.lock.hold import Hold
@@ -21,10 +21,12 @@ from fencelock._core.objects.redisson import (
     RedissonTerms,
     fields_of,
 )
-from fencelock._core.port import Port
 from fencelock._handles.handle import Caller, ReentrantHolds, describe
 from fencelock._runtime import process
 from fencelock.options import LeaseOptions
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 
 class EntryTable:
@@ -50,7 +52,7 @@ class RedissonHolds(ReentrantHolds):
         super().__init__(keys, options, hold_type)
         self._table = table
 
-    def attempt(self, port: Port, caller: Caller) -> Hold:
+    def attempt(self, port: Engine, caller: Caller) -> Hold:
         """Return a fresh attempt by a thread or task."""
         process.number()
         terms = self._terms
@@ -92,12 +94,12 @@ class RedissonHolds(ReentrantHolds):
                 self._table.handles.pop(key, None)
         super().dropped()
 
-    async def is_owned(self, port: Port) -> bool:
+    async def is_owned(self, port: Engine) -> bool:
         """Ask whether this handle holds the lock now; sends nothing when it holds nothing."""
         mine = self.holder_ids()
         return bool(mine) and not mine.isdisjoint(await fields_of(port, self.keys))
 
-    async def is_busy(self, port: Port) -> bool:
+    async def is_busy(self, port: Engine) -> bool:
         """Ask whether the lock would have to be waited for now."""
         return bool(await fields_of(port, self.keys))
 

@@ -23,10 +23,13 @@ from fencelock._core.objects.semaphore_rwlock import (
     lost_nested,
     state,
 )
-from fencelock._core.port import Port
 from fencelock._handles.handle import Caller, Holds
+from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import NotAcquired
 from fencelock.options import LeaseOptions
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 WRITES_ALREADY = "this thread or task already holds the write side; see reentrant=True"
 
@@ -125,7 +128,7 @@ class SideHolds(Holds):
     def _refused(self, why: str) -> NotAcquired:
         return NotAcquired(f"{self.keys.name!r}: {why}", **self.about())
 
-    def attempt(self, port: Port, caller: Caller) -> Hold:
+    def attempt(self, port: Engine, caller: Caller) -> Hold:
         """Return a fresh attempt at this side; NotAcquired when it would wait for itself."""
         nested_under = self.nested_under(caller)
         terms = self._terms
@@ -140,7 +143,7 @@ class SideHolds(Holds):
         attempt.under = nested_under
         return attempt
 
-    def answered(self, port: Port, attempt: Hold, hold: Hold | None) -> None:
+    def answered(self, port: Engine, attempt: Hold, hold: Hold | None) -> None:
         """Note that only the thread or task that acquired can release this side.
 
         Raises LeaseLost when it was not granted, as the side that it holds was lost meanwhile.
@@ -150,12 +153,12 @@ class SideHolds(Holds):
         elif attempt.under is not None:
             raise lost_nested(port, attempt.under)
 
-    async def is_owned(self, port: Port) -> bool:
+    async def is_owned(self, port: Engine) -> bool:
         """Ask whether this handle holds this side now; sends nothing when it holds nothing."""
         mine = tuple(self.holder_ids())
         return bool(mine) and await held_of(port, self.keys, mine) > 0
 
-    async def is_busy(self, port: Port) -> bool:
+    async def is_busy(self, port: Engine) -> bool:
         """Ask whether a thread or task that asks for this side now has to wait."""
         now = await state(port, self.keys, RWLOCK, ALL)
         if now.waiting:

@@ -22,11 +22,14 @@ from fencelock._core.objects.semaphore_rwlock import (
     held_of,
     state,
 )
-from fencelock._core.port import Port
 from fencelock._handles.body import Body
 from fencelock._handles.handle import Caller, Holds
+from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import NotHeld, OverReleased, ServerUnsuitable
 from fencelock.options import LeaseOptions
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 # Packed requests that are kept, by their number of permits: most programs use one or two.
 FORMS_MAX = 16
@@ -52,7 +55,7 @@ class SemaphoreHolds(Holds):
         self.bounded: bool = bounded
         self._forms: dict[int, ShareTerms] = {}
 
-    def terms(self, port: Port, permits: int = 1) -> ShareTerms:
+    def terms(self, port: Engine, permits: int = 1) -> ShareTerms:
         """Return the terms of this number of permits."""
         terms = self._forms.get(permits)
         if (
@@ -66,7 +69,7 @@ class SemaphoreHolds(Holds):
             terms = self._forms[permits] = self.new_terms(ShareTerms, port, **form)
         return terms
 
-    def attempt(self, port: Port, caller: Caller, permits: int = 1) -> Hold:
+    def attempt(self, port: Engine, caller: Caller, permits: int = 1) -> Hold:
         """Return a fresh attempt at permits by a thread or task."""
         return self.attempt_on(self.terms(port, options.count("permits", permits)), port, caller)
 
@@ -88,16 +91,16 @@ class SemaphoreHolds(Holds):
                 f"permits must be at most the limit in force, not {permits}: {refused}"
             ) from refused
 
-    async def state(self, port: Port) -> PermitCount:
+    async def state(self, port: Engine) -> PermitCount:
         """Return the semaphore's state on the server, for the limit that this handle names."""
         return await state(port, self.keys, SEMAPHORE, self._declared)
 
-    async def is_owned(self, port: Port) -> bool:
+    async def is_owned(self, port: Engine) -> bool:
         """Ask whether this handle holds a permit now; sends nothing when it holds nothing."""
         mine = tuple(self.holder_ids())
         return bool(mine) and await held_of(port, self.keys, mine) > 0
 
-    async def is_busy(self, port: Port) -> bool:
+    async def is_busy(self, port: Engine) -> bool:
         """Ask whether a permit would have to be waited for now."""
         now = await self.state(port)
         return now.waiting > 0 or now.taken >= now.limit

@@ -131,7 +131,7 @@ class AsyncioNodes(AsyncioSeveral, AsyncioIo):
 
 
 class AsyncioClusterPort(ClusterPort, AioPort):
-    """Implements ``_core.port.Port`` for the tasks of one loop, over a Cluster."""
+    """The port of a Cluster for the tasks of one loop."""
 
     link: AsyncioNodes  # type: ignore[assignment]  # several links in one
 

@@ -83,7 +83,7 @@ class BlockingNodes(BlockingSeveral, BlockingIo):
 
 
 class BlockingClusterPort(ClusterPort, BlockingPort):
-    """Implements ``_core.port.Port`` for threads, over a Cluster."""
+    """The port of a Cluster for threads."""
 
     pool: BlockingNodes  # type: ignore[assignment]  # several pools in one
 

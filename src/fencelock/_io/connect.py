@@ -31,7 +31,7 @@ worked: dict[tuple[str, int], Any] = {}
 RESOLVER = "fencelock-resolver"
 # One result of ``getaddrinfo``.
 Found = tuple[Any, Any, int, str, Any]
-# Runs a plain command on the new connection; ends like ``Port.call``.
+# Runs a plain command on the new connection; ends like ``Wire.call``.
 Ask = Callable[[Sequence[bytes], float], Awaitable[Reply]]
 
 

@@ -90,7 +90,7 @@ class Connection:
         return self.command(args, until)
 
     def run(self, request: bytes, until: float, at: float) -> Reply:
-        """Run a packed script call, or a command; see ``Port.call`` for how it ends.
+        """Run a packed script call, or a command; see ``Wire.call`` for how it ends.
 
         It sends and receives in one frame: nearly always the answer is there in this moment. Any
         exception but a ServerError, even a signal handler's, leaves the connection unsound. ``at``

@@ -83,7 +83,7 @@ class Link:
         return self.idle() if self.listening else None
 
     async def listen(self, until: float) -> None:
-        """Hear the home channel; ends like ``Port.call``."""
+        """Hear the home channel; ends like ``Wire.call``."""
         if self.listening:
             return
         mux = await self.connected(until)

@@ -61,7 +61,7 @@ RING_SECONDS = 0.005
 
 
 class AioPort(ProcessPort):
-    """Implements ``_core.port.Port`` for the tasks of one event loop."""
+    """Implements ``Engine`` for the tasks of one event loop."""
 
     replicas: AsyncReplicas | None
 

@@ -50,7 +50,7 @@ from fencelock.scripts import Script
 
 
 class BlockingPort(ProcessPort):
-    """Implements ``_core.port.Port`` for threads."""
+    """Implements ``Engine`` for threads."""
 
     def _start(self) -> None:
         super()._start()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from fencelock._core.quorum.engine import Identified, QuorumEngine
 from fencelock._core.round_trips import DIAL_SECONDS, DIAL_TRIPS, RoundTrips
 from fencelock._core.types import NoReply
 from fencelock._io.connection_asyncio import AsyncConnection
@@ -11,7 +14,7 @@ from fencelock._io.port_asyncio import AioPort
 from fencelock._io.process_ports import ClientOptions
 from fencelock._io.sources.resolve import QuorumSource
 from fencelock._runtime.clock import now
-from fencelock._topology.quorum import Identified, NodePortRules, QuorumPortRules, identify
+from fencelock._topology.quorum import NodePortRules, identify
 
 
 class _IdentifiedLink(Link):
@@ -47,8 +50,10 @@ class _AsyncNodePort(NodePortRules, AioPort):
         return _IdentifiedLink(self, self.source, server_timeout=self.most, trips=trips)
 
 
-class AioQuorum(QuorumPortRules, AsyncioSeveral, AioPort):
-    """Implements ``_core.quorum.broadcast.QuorumPort`` for the tasks of one event loop."""
+class AioQuorum(AsyncioSeveral, QuorumEngine, AioPort):
+    """The port of a quorum for the tasks of one event loop."""
+
+    nodes: Sequence[_AsyncNodePort] = ()
 
     def __init__(self, source: QuorumSource, given: ClientOptions) -> None:
         super().__init__(source, given)

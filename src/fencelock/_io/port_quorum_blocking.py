@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from fencelock._core.quorum.engine import Identified, QuorumEngine
 from fencelock._core.round_trips import DIAL_SECONDS, RoundTrips
 from fencelock._io.connection_blocking import Connection, Pushed, dial
 from fencelock._io.io_blocking import BlockingSeveral
@@ -14,7 +15,7 @@ from fencelock._io.process_ports import ClientOptions
 from fencelock._io.sources.kinds import One
 from fencelock._io.sources.resolve import QuorumSource
 from fencelock._io.threads import run_blocking
-from fencelock._topology.quorum import Identified, NodePortRules, QuorumPortRules, identify
+from fencelock._topology.quorum import NodePortRules, identify
 
 
 class _IdentifiedPool(Pool):
@@ -45,8 +46,8 @@ class _NodePort(NodePortRules, BlockingPort):
         return _IdentifiedPool(self.source, self._ear, self.most, saw)
 
 
-class BlockingQuorum(QuorumPortRules, BlockingSeveral, BlockingPort):
-    """Implements ``_core.quorum.broadcast.QuorumPort`` for threads."""
+class BlockingQuorum(BlockingSeveral, QuorumEngine, BlockingPort):
+    """The port of a quorum for threads."""
 
     nodes: Sequence[_NodePort] = ()
 

@@ -49,10 +49,8 @@ from fencelock.errors import FencelockError
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:
-    from fencelock._topology.io import Whole
+    from fencelock._core.look.history import Recorder
     from fencelock.options import Acknowledgement
-else:
-    Whole = Engine
 
 # How long closing waits for waiters to leave their lines and for clean-ups.
 CLOSE_SECONDS = 1.0
@@ -73,14 +71,14 @@ class ClientOptions(NamedTuple):
     log_waits_after: float = inf
 
 
-class ProcessPort(Whole):
+class ProcessPort(Engine):
     """The common part of the ports for threads and for tasks."""
 
     needed = 1
     halves = True  # it may connect the two of the usual operations itself
     nodes: Sequence[Any] = ()  # of a quorum only
     is_node = False  # of a quorum, whose port closes it
-    recorder: Any = None  # of the client's history
+    recorder: Recorder | None = None  # of the client's history
     now: staticmethod[[], float] = staticmethod(clock.now)
     _looked_at_memory = False
 

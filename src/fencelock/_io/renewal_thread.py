@@ -18,7 +18,6 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from math import inf
@@ -26,20 +25,21 @@ from weakref import ref
 
 from fencelock._core.deadlines import PING_SECONDS, PONG_SECONDS, QUIET_SECONDS, retry_delay
 from fencelock._core.lock.maintain import recheck
-from fencelock._core.port import Port
 from fencelock._core.round_trips import FIRST_TRIPS
 from fencelock._core.types import NoReply
 from fencelock._io.bounded_call import Work, WorkClaim, under_way
 from fencelock._io.connect import is_master
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.poll import POLLIN, poller
-from fencelock._io.pool_blocking import Pool
 from fencelock._io.threads import run_blocking
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import catch_up, mutex, started
-from fencelock._runtime.typed import Any, Protocol
+from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import FencelockError
+
+if TYPE_CHECKING:
+    from fencelock._io.port_blocking import BlockingPort
 
 # How long the thread stays without a lease: locks taken in a row then share one thread.
 LINGER_SECONDS = 1.0
@@ -52,26 +52,10 @@ PAUSE_SECONDS = 1.0  # before another takes over from a thread that ended all th
 PIPELESS_SECONDS = 0.05
 
 
-class RenewedPort(Port, Protocol):
-    """A port whose leases the thread renews."""
-
-    nodes: Sequence[Any]  # of a quorum: they have threads of their own, which hear revocations
-
-    @property
-    def pool(self) -> Pool:
-        """Return its connections."""
-
-    def take_any(self, until: float) -> Connection:
-        """Return a connection that hears revocations once it listens; ends like ``Pool.take``."""
-
-    async def warn_of_eviction(self) -> None:
-        """Warn once if the server may evict locks."""
-
-
 class RenewalThread:
     """Starts, wakes and ends the thread. Only one that works keeps the port alive."""
 
-    def __init__(self, port: RenewedPort) -> None:
+    def __init__(self, port: BlockingPort) -> None:
         self._ref = ref(port)
         self._lock = mutex()
         self._thread: threading.Thread | None = None
@@ -219,7 +203,7 @@ class RenewalThread:
                 self._hang_up()
                 log.exception("renewing leases failed; retrying")
 
-    def _round(self, port: RenewedPort) -> bool:
+    def _round(self, port: BlockingPort) -> bool:
         """Do what is due, or rest until then; True once the thread has ended for want of leases."""
         if self._pipe is None:
             self._lay_pipe()
@@ -243,7 +227,7 @@ class RenewalThread:
             run_blocking(port.warn_of_eviction())
         return False
 
-    def _ends(self, port: RenewedPort, idle: float) -> bool:
+    def _ends(self, port: BlockingPort, idle: float) -> bool:
         """End the thread when it lingered long enough and nothing came in the meantime."""
         if idle < LINGER_SECONDS and not port.pool.closed:
             return False
@@ -261,7 +245,7 @@ class RenewalThread:
         for end in pipe or ():
             end.close()
 
-    def _prepare_rest(self, port: RenewedPort, until: float) -> None:
+    def _prepare_rest(self, port: BlockingPort, until: float) -> None:
         """Have the thread rest until the instant, unless there is work."""
         ear = self._listening(port, until)
         try:
@@ -303,7 +287,7 @@ class RenewalThread:
         if poll.poll(0 if ear is not None else left * 1000):
             pipe[0].recv(4096)
 
-    def _silent_at(self, port: RenewedPort, ear: Connection) -> float:
+    def _silent_at(self, port: BlockingPort, ear: Connection) -> float:
         """Ask a quiet ear whether it is alive; return when it is given up. NoReply when it is now.
 
         Not while each lease is renewed, or ends, so soon that it need not hear of a revocation.
@@ -322,7 +306,7 @@ class RenewalThread:
                 ear.ping(current)
         return ear.pinged_at + pong if ear.pinged_at else inf
 
-    def _listening(self, port: RenewedPort, until: float) -> Connection | None:
+    def _listening(self, port: BlockingPort, until: float) -> Connection | None:
         """Return the connection that hears revocations, opened once a lease lasts.
 
         It is opened in a thread of its own: a far server takes its time, and renewals do not wait.
@@ -350,7 +334,7 @@ class RenewalThread:
         )
         return None
 
-    def _opened(self, port: RenewedPort) -> Connection | None:
+    def _opened(self, port: BlockingPort) -> Connection | None:
         """Take the connection that was being opened; None while it is, or when it could not be."""
         opening = self._opening
         if opening is None or opening.work is None or not opening.work.ended:
@@ -365,7 +349,7 @@ class RenewalThread:
         run_blocking(recheck(port))
         return self._ear
 
-    def _leads(self, port: RenewedPort, ear: Connection) -> bool:
+    def _leads(self, port: BlockingPort, ear: Connection) -> bool:
         """Return False if a listening connection is of no use: it is lost, or leads to a replica.
 
         It asks nothing, so it finds no such thing by itself. It is looked at when it begins to
@@ -394,7 +378,7 @@ class RenewalThread:
                 ear.close()
 
 
-def _listener(port: RenewedPort) -> Connection:
+def _listener(port: BlockingPort) -> Connection:
     """Return a connection that hears revocations; the last idle one stays for other requests."""
     until = now() + port.trips.within(CONNECT_SECONDS, FIRST_TRIPS)
     ear = port.take_any(until)

@@ -136,7 +136,7 @@ class Rounds:
 
 
 class AsyncReplicas:
-    """Implements ``_core.port.Replicas``: asks at the server that a waiter was answered by.
+    """Implements ``_core.wire.Replicas``: asks at the server that a waiter was answered by.
 
     Each node of a Cluster has replicas of its own, so each has rounds of its own: a node with a
     silent replica holds up no other node.

@@ -55,7 +55,7 @@ def refused(trouble: ServerError) -> Exception:
 
 
 class BlockingReplicas:
-    """Implements ``_core.port.Replicas`` for threads: each waiter has a connection of its own."""
+    """Implements ``_core.wire.Replicas`` for threads: each waiter has a connection of its own."""
 
     def __init__(self, asked: Acknowledgement) -> None:
         self.wanted, self.timeout = asked

@@ -29,7 +29,7 @@ from fencelock._core.keys import slot
 from fencelock._core.lock.maintain import renew_node
 from fencelock._core.pushes import parsed, perhaps_revoked
 from fencelock._core.seat import Question, Seat
-from fencelock._core.types import Call, NoReply, Reply, closed
+from fencelock._core.types import Call, NoReply, PackedCall, Reply, closed
 from fencelock._io.wire import ReplyError, pack, pack_call
 from fencelock._runtime.log import log
 from fencelock._topology.cluster_map import ClusterMap
@@ -51,9 +51,6 @@ from fencelock.errors import FencelockError, ServerError
 if TYPE_CHECKING:
     from fencelock._core.lock.hold import Hold
     from fencelock._core.lock.renewal_schedule import Bucket, RenewalBatch
-    from fencelock._topology.io import Whole
-else:
-    Whole = Engine
 
 T = TypeVar("T")
 
@@ -70,9 +67,11 @@ class Batch(Question):
 
     raw = True
 
-    def __init__(self, calls: Sequence[Call], counts: Callable[[NodeAddress, float], bool]) -> None:
-        super().__init__(None, [pack_call(*each) for each in calls])
-        self.key: bytes = calls[0][1][0]
+    def __init__(
+        self, calls: Sequence[PackedCall], counts: Callable[[NodeAddress, float], bool]
+    ) -> None:
+        super().__init__(None, [request for request, _ in calls])
+        self.key: bytes = calls[0][1]
         self.replies: list[Reply | Exception] = []
         self.proved = False  # the node was the master, as far as its answer says
         self._counts = counts
@@ -90,8 +89,13 @@ class Batch(Question):
         self.replies += [error] * (len(self.requests) - len(self.replies))
 
 
-class ClusterPort(Whole):
-    """The parts of ``_core.port.Port`` that differ for a Cluster.
+def packed(call: Call) -> PackedCall:
+    """Return a call in wire form, with the first of its keys."""
+    return pack_call(*call), call[1][0]
+
+
+class ClusterPort(Engine):
+    """What an engine does otherwise in a Cluster.
 
     A subclass adds how a waiter uses a connection, and the methods of a port of one server.
     """
@@ -419,16 +423,27 @@ class ClusterPort(Whole):
         self, calls: Sequence[Call], until: float, waiter: Seat | None = None
     ) -> list[Reply | Exception]:
         """Write many requests, then collect their answers; a redirected one is sent separately."""
+        return await self.run_packed([packed(call) for call in calls], until, waiter)
+
+    async def run_packed(
+        self, requests: Sequence[PackedCall], until: float, waiter: Seat | None = None
+    ) -> list[Reply | Exception]:
+        """Do the same with packed ones."""
         answers: list[Reply | Exception] = []
-        for start in range(0, len(calls), FAN_MAX):
-            (some,) = await self.run_on_nodes([calls[start : start + FAN_MAX]], until, waiter)
+        for start in range(0, len(requests), FAN_MAX):
+            (some,) = await self._run_groups([requests[start : start + FAN_MAX]], until, waiter)
             answers += some
         return answers
 
     async def run_on_nodes(
-        self, groups: Sequence[Sequence[Call]], until: float, waiter: Seat | None = None
+        self, groups: Sequence[Sequence[Call]], until: float
     ) -> list[list[Reply | Exception]]:
         """Write each group to its place, then collect the answers as they come."""
+        return await self._run_groups([[*map(packed, group)] for group in groups], until, None)
+
+    async def _run_groups(
+        self, groups: Sequence[Sequence[PackedCall]], until: float, waiter: Seat | None
+    ) -> list[list[Reply | Exception]]:
         began = self._io.now()
         until = min(until, began + self._io.trips.call)
         batches = [await self._batch(group, until, waiter) for group in groups]
@@ -452,7 +467,7 @@ class ClusterPort(Whole):
             for group, batch in zip(groups, batches, strict=True)
         ]
 
-    async def _batch(self, group: Sequence[Call], until: float, waiter: Seat | None) -> Batch:
+    async def _batch(self, group: Sequence[PackedCall], until: float, waiter: Seat | None) -> Batch:
         """Return what to ask the node of a group, or what has failed."""
         batch = Batch(group, self._counts)
         try:
@@ -481,14 +496,15 @@ class ClusterPort(Whole):
         return answers
 
     async def _followed(
-        self, call: Call, answer: Reply | Exception, until: float, waiter: Seat | None
+        self, call: PackedCall, answer: Reply | Exception, until: float, waiter: Seat | None
     ) -> Reply | Exception:
         """Return the answer; ask again if the script was unknown or the slot has moved."""
         if not isinstance(answer, ReplyError):
             return answer
-        own = waiter is not None and slot(call[1][0]) == slot(waiter.key)
+        request, key = call
+        own = waiter is not None and slot(key) == slot(waiter.key)
         try:
-            return await self.call(*call, until, waiter if own else None)
+            return await self.run(request, key, until, waiter if own else None)
         except (NoReply, FencelockError) as error:
             return error
 

@@ -11,19 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Question
 from fencelock._core.types import Args, Reply
-
-if TYPE_CHECKING:
-    from fencelock._core.engine import Engine
-    from fencelock._core.port import Port
-
-    class Whole(Engine, Port):
-        """An engine to which a subclass adds its wire: what type checkers see of a part of it."""
-
 
 Flow = Callable[[], Coroutine[Any, Any, None]]
 
@@ -61,12 +53,12 @@ class Io(Protocol):
         """Return a new latch."""
 
     async def command(self, connection: Any, args: Args, until: float) -> Reply:
-        """Run a plain command; ends like ``Port.call``."""
+        """Run a plain command; ends like ``Wire.call``."""
 
     async def commands(
         self, connection: Any, several: Sequence[Args], until: float
     ) -> Sequence[Reply]:
-        """Run plain commands, all sent before an answer is awaited; ends like ``Port.call``."""
+        """Run plain commands, all sent before an answer is awaited; ends like ``Wire.call``."""
 
 
 class NodeConnections(Protocol):
@@ -94,7 +86,7 @@ class NodeIo(Io, Protocol):
     async def run(
         self, connection: Any, packed: bytes, until: float, *, asking: bool = False
     ) -> Reply:
-        """Run a packed request; ends like ``Port.call``. ``asking``: right behind ASKING."""
+        """Run a packed request; ends like ``Wire.call``. ``asking``: right behind ASKING."""
 
     async def subscribe(
         self,

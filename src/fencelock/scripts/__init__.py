@@ -87,6 +87,12 @@ def begin(script: Script, keys: int, args: int) -> bytes:
     return b"*%d\r\n%b" % (len(words) + keys + args, b"".join(map(bulk, words)))
 
 
+def packed(script: Script, keys: Sequence[bytes], args: Sequence[bytes | int]) -> bytes:
+    """Return a script's whole call in wire form."""
+    words = [each if isinstance(each, bytes) else b"%d" % each for each in args]
+    return head(script, keys, len(words)) + b"".join(map(bulk, words))
+
+
 def ready(*needed: Script) -> None:
     """Read scripts before they are needed."""
     for each in needed:

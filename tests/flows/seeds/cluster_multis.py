@@ -21,7 +21,7 @@ SEEDS = (
         "a part whose release is redirected and not sent on",
         Statement(
             "cluster.followed",
-            "return await self.call(*call, until, waiter if own else None)",
+            "return await self.run(request, key, until, waiter if own else None)",
             "raise NoReply('it has moved', sent=False)",
         ),
         worlds.ALONE[0].under(move=1),

@@ -52,7 +52,7 @@ SEEDS = (
     ),
     seed(
         "a renewal in a Cluster that is not counted",
-        Fault("keeper.at_once", lambda _real, port: port.together),
+        Statement("keeper.renew_batches", "port.replicas is not None", "False"),
         worlds.COUNTED_LONG.under(gone=1),
         "I1 I2",
     ),

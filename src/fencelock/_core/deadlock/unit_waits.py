@@ -56,7 +56,7 @@ from fencelock.errors import Blocked, Deadlock
 from fencelock.scripts import ANSWER
 
 if TYPE_CHECKING:
-    from fencelock._core.port import Port
+    from fencelock._core.engine import Engine
 
 # A wait looks again after so long, and then after twice as long each time, up to the last one. The
 # wait that closed a cycle finds it when it looks first: more is needed when a message was lost.
@@ -85,7 +85,7 @@ class UnitWait:
     pause: float = AGAIN_SECONDS
     patient: bool = True  # it has no timeout
     searches: int = 0  # how often it has looked
-    ports: Sequence[Port] | None = None  # by which its thread or task holds something
+    ports: Sequence[Engine] | None = None  # by which its thread or task holds something
     passed_by_younger: bool = False  # since it looked last
     arrived_us: int = 0  # on the server's clock; see ``arrival``
     cycle: Sequence[Step] | None = None  # the cycle for which it is refused
@@ -93,8 +93,8 @@ class UnitWait:
     _frames: AbstractSet[object] | None = None
     _id: bytes = b""
 
-    def __init__(self, port: Port, attempt: Attempt, asks: Attempt, due: float) -> None:
-        self.port: Port = port
+    def __init__(self, port: Engine, attempt: Attempt, asks: Attempt, due: float) -> None:
+        self.port: Engine = port
         self.attempt: Attempt = attempt
         self.asks: Attempt = asks  # what waits at the server, or for the cohort
         self.due: float = due  # when it looks for a cycle
@@ -152,7 +152,7 @@ class UnitWaits:
         self._of: dict[Any, UnitWait] = {}
         self._passed: dict[tuple[str, bytes], None] = {}
         # In the order in which they came, so that the simulator can repeat what was done.
-        self.ports: WeakKeyDictionary[Port, None] = WeakKeyDictionary()
+        self.ports: WeakKeyDictionary[Engine, None] = WeakKeyDictionary()
 
     def __len__(self) -> int:
         return len(self._of)
@@ -244,7 +244,7 @@ NO_WAIT: Final = object.__new__(UnitWait)
 NO_WAIT.due = inf
 
 
-def entered(port: Port, attempt: Attempt, asks: Attempt) -> UnitWait:
+def entered(port: Engine, attempt: Attempt, asks: Attempt) -> UnitWait:
     """Enter a thread or task as waiting, unless it takes no part; return its wait.
 
     ``asks`` is what waits: the attempt, for its cohort, or its question in the server's line.
@@ -270,7 +270,7 @@ def entered(port: Port, attempt: Attempt, asks: Attempt) -> UnitWait:
     return wait
 
 
-def _is_held_by_itself(port: Port, attempt: Attempt, wait: UnitWait) -> bool:
+def _is_held_by_itself(port: Engine, attempt: Attempt, wait: UnitWait) -> bool:
     """Return True if a thread or task asks for what it holds itself, by the same client.
 
     Whether that keeps it from being granted, the server knows: other holders may make room.
@@ -293,7 +293,7 @@ def waits_for_itself(wait: UnitWait, hold: Hold) -> bool:
     )
 
 
-def left(port: Port, attempt: Attempt) -> None:
+def left(port: Engine, attempt: Attempt) -> None:
     """Take out the wait of an acquire that ends."""
     if attempt.wait is not None:
         port.waits.end(attempt.unit, attempt.wait)
@@ -399,7 +399,7 @@ def youngest(cycle: Sequence[Step]) -> Step:
     return max(cycle, key=lambda step: (step.arrived_us, step.wait))
 
 
-def look(port: Port, wait: UnitWait, now: float) -> None:
+def look(port: Engine, wait: UnitWait, now: float) -> None:
     """Look for a cycle that a wait is in, and set when it looks again."""
     wait.frames(own=True)
     ports = wait.ports
@@ -421,7 +421,7 @@ def look(port: Port, wait: UnitWait, now: float) -> None:
     _send_on(wait, PathProbe(f"{_text(wait.id)} {wait.searches}{'+' if far else ''}", ()))
 
 
-def arrived(port: Port, holder: bytes, text: bytes) -> None:
+def arrived(port: Engine, holder: bytes, text: bytes) -> None:
     """Take a probe that came to the client of a holder."""
     probe = unpack(text)
     if probe is None:
@@ -432,7 +432,7 @@ def arrived(port: Port, holder: bytes, text: bytes) -> None:
         _pass(port, hold, probe)
 
 
-def _pass(port: Port, hold: Hold, probe: PathProbe) -> None:
+def _pass(port: Engine, hold: Hold, probe: PathProbe) -> None:
     """Follow a probe from a hold to what the thread or task that made it waits for."""
     whole = hold.whole
     if hold.port is None:  # it was released just now
@@ -501,7 +501,7 @@ def refuse(wait: UnitWait, cycle: Sequence[Step]) -> None:
         port.run_in_background(ANSWER, wait.attempt.keys.plain, args)
 
 
-def error_of(port: Port, wait: UnitWait, cycle: Sequence[Step] = ()) -> Deadlock:
+def error_of(port: Engine, wait: UnitWait, cycle: Sequence[Step] = ()) -> Deadlock:
     """Return the error for a wait that is refused, or that is in a cycle."""
     found: list[Blocked] = []
     for step in cycle or wait.cycle or ():
@@ -520,7 +520,7 @@ def error_of(port: Port, wait: UnitWait, cycle: Sequence[Step] = ()) -> Deadlock
     return Deadlock(wait.attempt.keys.name, cycle=found, server=port.label)
 
 
-def own_cycle(port: Port, wait: UnitWait, hold: Hold) -> Deadlock:
+def own_cycle(port: Engine, wait: UnitWait, hold: Hold) -> Deadlock:
     """Return the error for a thread or task that waits for its own hold."""
     step = Step(_text(wait.id), 0, wait.asks.keys.name, _text(wait.attempt.info))
     wait.cycle = (step._replace(holder=_text(hold.holder_id), fence=hold.fence),)

@@ -18,16 +18,19 @@ from collections.abc import Callable
 from math import inf
 
 from fencelock._core.lock.hold import Hold
-from fencelock._core.port import Port
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply
+from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import NotAcknowledged
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 # When the caller's time is up, replicas get this much more: I13 allows 100 ms.
 LAST_SECONDS = 0.03
 
 
-async def confirm(port: Port, seat: Seat, deadline: float, give_up_at: float) -> None:
+async def confirm(port: Engine, seat: Seat, deadline: float, give_up_at: float) -> None:
     """Return once enough replicas have what the seat's connection brought; at once if none count.
 
     Raises NotAcknowledged when too few have it in time, NoReply when the connection is gone, and a
@@ -49,7 +52,7 @@ async def confirm(port: Port, seat: Seat, deadline: float, give_up_at: float) ->
 
 
 async def confirmed(
-    port: Port,
+    port: Engine,
     hold: Hold,
     call: Call,
     until: float,

@@ -40,15 +40,17 @@ from fencelock._core.lock.long_waits import tell as tell_of_wait
 from fencelock._core.lock.tenure import Spare, in_time, is_alone, join
 from fencelock._core.lock.terms import TRIES, too_late
 from fencelock._core.lock.waiting import Due, Line
-from fencelock._core.port import Port
 from fencelock._core.retry import again, answer_by, give_up, passes
 from fencelock._core.seat import Stray
 from fencelock._core.types import Call, Demoted, NoReply, Reply, closed
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import catch_up, put_off_work
-from fencelock._runtime.typed import Any
+from fencelock._runtime.typed import TYPE_CHECKING, Any
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.scripts import HEARTBEAT
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 # A timed-out acquire may take this much longer to leave the line by itself: I13 allows 100 ms.
 LEAVING_SECONDS = 0.06
@@ -65,7 +67,7 @@ NO_GRANT = b"0"  # of once_start.lua: it is done
 LATE_GRANTS_MAX = 3
 
 
-async def try_once(port: Port, attempt: Attempt) -> Grant | None:
+async def try_once(port: Engine, attempt: Attempt) -> Grant | None:
     """Ask once, without a place in line; None when the lock is held or others come first."""
     began = port.now()
     attempt.asks = attempt
@@ -78,7 +80,7 @@ async def try_once(port: Port, attempt: Attempt) -> Grant | None:
     return await _recalled(port, attempt, port.now() - began)
 
 
-async def _recalled(port: Port, attempt: Attempt, trip: float) -> Grant | None:
+async def _recalled(port: Engine, attempt: Attempt, trip: float) -> Grant | None:
     """Wait a moment in line for a lease that was recalled; None when it is in use.
 
     The attempt has another id, by which the holder's client knows that it is to answer. Without an
@@ -98,7 +100,7 @@ async def _recalled(port: Port, attempt: Attempt, trip: float) -> Grant | None:
         return None
 
 
-async def queue(port: Port, attempt: Attempt, grant: Grant | None = None) -> Grant | None:
+async def queue(port: Engine, attempt: Attempt, grant: Grant | None = None) -> Grant | None:
     """Stand in line until granted; None when the attempt gives up.
 
     Asks, waits, and asks again whenever the place may be gone. What it asks is the attempt's own
@@ -137,7 +139,7 @@ async def queue(port: Port, attempt: Attempt, grant: Grant | None = None) -> Gra
 
 
 async def line_up(
-    port: Port, asks: Attempt, give_up_at: float, *, listen: bool = True
+    port: Engine, asks: Attempt, give_up_at: float, *, listen: bool = True
 ) -> Grant | None:
     """Ask for the lock, and with ``listen`` for a place in line; None when it was not granted.
 
@@ -188,7 +190,7 @@ def counts(reply: Reply) -> bool:
 
 
 async def _once_more(
-    port: Port, asks: Attempt, trouble: NoReply | ServerError, until: float, give_up_at: float
+    port: Engine, asks: Attempt, trouble: NoReply | ServerError, until: float, give_up_at: float
 ) -> float:
     """Return until when to ask again, once it is time for that; raise when time is up."""
     stays = asks.stood and asks.outlasts
@@ -206,7 +208,7 @@ async def _once_more(
     return answer_by(port, now, give_up_at)
 
 
-async def _lined_up(port: Port, asks: Attempt, reply: Reply, give_up_at: float) -> Grant | None:
+async def _lined_up(port: Engine, asks: Attempt, reply: Reply, give_up_at: float) -> Grant | None:
     """Note the place in line; an attempt that asked without a channel got none, and asks again."""
     if not asks.channel:
         asks.eager = True
@@ -226,7 +228,7 @@ async def _lined_up(port: Port, asks: Attempt, reply: Reply, give_up_at: float) 
     return None
 
 
-async def _wait(port: Port, attempt: Attempt, asks: Attempt) -> Grant | None:
+async def _wait(port: Engine, attempt: Attempt, asks: Attempt) -> Grant | None:
     """Wait in line; None when the place must be asked for again, or time is up."""
     attempt.saw(asks.seen)
     if attempt.event is not None:
@@ -252,7 +254,7 @@ async def _wait(port: Port, attempt: Attempt, asks: Attempt) -> Grant | None:
             return None
 
 
-async def _counted(port: Port, asks: Attempt, grant: Grant, give_up_at: float) -> Grant | None:
+async def _counted(port: Engine, asks: Attempt, grant: Grant, give_up_at: float) -> Grant | None:
     """Have replicas acknowledge a handed-over grant; None when it must be requested again."""
     if not grant.fence or grant.deadline <= port.now():
         return grant
@@ -266,7 +268,7 @@ async def _counted(port: Port, asks: Attempt, grant: Grant, give_up_at: float) -
     return grant
 
 
-async def _looked(port: Port, asks: Attempt, line: Line, give_up_at: float) -> bool:
+async def _looked(port: Engine, asks: Attempt, line: Line, give_up_at: float) -> bool:
     """Send the heartbeat; False when there was no answer, and the request must be repeated."""
     try:
         await heartbeat(port, min(give_up_at, port.now() + port.server_timeout), asks)
@@ -281,7 +283,7 @@ async def _looked(port: Port, asks: Attempt, line: Line, give_up_at: float) -> b
     return False
 
 
-async def heartbeat(port: Port, until: float, waiter: Attempt) -> None:
+async def heartbeat(port: Engine, until: float, waiter: Attempt) -> None:
     """Send the heartbeat of this client's lines at the waiter's node, one script for each slot.
 
     Raises the error of the waiter's own slot; the waiters of other lines ask later by themselves.
@@ -311,7 +313,7 @@ async def heartbeat(port: Port, until: float, waiter: Attempt) -> None:
                 del answer, answers
 
 
-def _request(port: Port, due: Sequence[Due]) -> Call:
+def _request(port: Engine, due: Sequence[Due]) -> Call:
     """Return the request that is these waiters' heartbeat, and asks for their places."""
     keys: list[bytes] = []
     args: list[bytes | int] = [port.client_channel]
@@ -325,7 +327,7 @@ def _request(port: Port, due: Sequence[Due]) -> Call:
     return due[0][1][0].terms.alive, keys, args
 
 
-def _learn(port: Port, line: Line, waiters: list[Attempt], row: Reply, asked_at: float) -> None:
+def _learn(port: Engine, line: Line, waiters: list[Attempt], row: Reply, asked_at: float) -> None:
     """Make waiters ask again that are not in line, or were granted without being notified.
 
     Asking again brings the full lease; of the lease that was found, little may be left.
@@ -340,7 +342,7 @@ def _learn(port: Port, line: Line, waiters: list[Attempt], row: Reply, asked_at:
             port.wake(waiter)
 
 
-async def _leave(port: Port, asks: Attempt) -> None:
+async def _leave(port: Engine, asks: Attempt) -> None:
     """Leave the line, release what was granted at the last moment, and undo what is owed.
 
     The silence of a near server is not "held by others" (I12): OutcomeUnknown, and the caller
@@ -376,7 +378,7 @@ async def _leave(port: Port, asks: Attempt) -> None:
 
 
 async def acquire(
-    port: Port,
+    port: Engine,
     attempt: Hold,
     timeout: float | None,
     *,
@@ -403,7 +405,7 @@ async def acquire(
             left(port, attempt)
 
 
-def start(port: Port, attempt: Hold, timeout: float | None) -> None:
+def start(port: Engine, attempt: Hold, timeout: float | None) -> None:
     """Begin a call, which hooks are notified of; it waits until an instant."""
     attempt.arrived_at = now = port.now()
     if timeout is not None:
@@ -414,7 +416,7 @@ def start(port: Port, attempt: Hold, timeout: float | None) -> None:
         events.requested(port, attempt, attempt.unit, waits=not attempt.at_once)
 
 
-def enter(port: Port, attempt: Hold) -> None:
+def enter(port: Engine, attempt: Hold) -> None:
     """Find its place in the client's table: alone, about to ask the server, or in a tenure.
 
     Neither of one that does not wait, and of the plain form. It is the first half of the usual
@@ -430,7 +432,7 @@ def enter(port: Port, attempt: Hold) -> None:
         join(port, attempt)
 
 
-def answered(port: Port, attempt: Hold, answer: Any) -> bool:
+def answered(port: Engine, attempt: Hold, answer: Any) -> bool:
     """Begin the lease if its first question was granted; else keep the answer for the flow.
 
     The answer may be an error, or None: it was not asked yet.
@@ -447,7 +449,7 @@ def answered(port: Port, attempt: Hold, answer: Any) -> bool:
     return False
 
 
-def has_turn(port: Port, attempt: Hold) -> bool:
+def has_turn(port: Engine, attempt: Hold) -> bool:
     """Begin the turn of a lease that its client kept; False if it is to wait, or to ask."""
     tenure = attempt.tenure
     if tenure is None or tenure.front is not attempt or tenure.spare is None:
@@ -461,7 +463,7 @@ def has_turn(port: Port, attempt: Hold) -> bool:
     return True
 
 
-def failed(port: Port, attempt: Hold, error: BaseException) -> None:
+def failed(port: Engine, attempt: Hold, error: BaseException) -> None:
     """Undo an attempt that raised, and complete its error.
 
     A signal handler may raise anywhere, also after the grant.
@@ -477,7 +479,7 @@ def failed(port: Port, attempt: Hold, error: BaseException) -> None:
     events.failed(attempt, error)
 
 
-def tell(port: Port, attempt: Hold, *, granted: bool) -> None:
+def tell(port: Engine, attempt: Hold, *, granted: bool) -> None:
     """Report how an attempt has ended, which raised nothing."""
     event = attempt.event
     if event is None:
@@ -489,7 +491,7 @@ def tell(port: Port, attempt: Hold, *, granted: bool) -> None:
     event.end(events.REFUSED if refused else events.TIMED_OUT, held_by=attempt.held_by)
 
 
-def begin(port: Port, hold: Hold, grant: Grant, spare: Spare | None = None) -> Hold:
+def begin(port: Engine, hold: Hold, grant: Grant, spare: Spare | None = None) -> Hold:
     """Make a grant a registered hold, and track its lease.
 
     ``spare``: the turn that it was given, if its own question was not granted. In one section of
@@ -544,7 +546,7 @@ def _take_over(hold: Hold, asks: Attempt | None, fence: int, spare: Spare | None
     return True
 
 
-def _newly_due(port: Port, hold: Hold, lease: float) -> float:
+def _newly_due(port: Engine, hold: Hold, lease: float) -> float:
     """Return when a hold is due, and have those of its handle that follow it be due together."""
     now, deadline = hold.granted_at, hold.deadline
     when = first_due(port, hold, lease, port.jitter(), now)
@@ -553,7 +555,7 @@ def _newly_due(port: Port, hold: Hold, lease: float) -> float:
     return when
 
 
-def revoked_before(port: Port, hold: Hold) -> None:
+def revoked_before(port: Engine, hold: Hold) -> None:
     """Notify the holder of a revocation that came before its hold could be found."""
     with port.mutex:
         if hold.holder_id not in port.lines.revoked:

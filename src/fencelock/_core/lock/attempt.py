@@ -43,10 +43,10 @@ from fencelock.lease import BaseLease
 
 if TYPE_CHECKING:
     from fencelock._core.deadlock.unit_waits import UnitWait
+    from fencelock._core.engine import Engine
     from fencelock._core.events import Acquisition
     from fencelock._core.lock.hold import Hold, Registry
     from fencelock._core.lock.tenure import Tenure
-    from fencelock._core.port import Port
     from fencelock._core.quorum.acquire import QuorumAttempt
 
 
@@ -275,7 +275,7 @@ class Attempt(Seat, BaseLease):
 
     # -- its undo -----------------------------------------------------------------------------
 
-    def undo(self, port: Port) -> None:
+    def undo(self, port: Engine) -> None:
         """Undo whatever it has: its turn, its question, its place among waiters; see ``Hold``, too.
 
         In a child that was forked meanwhile there is nothing to undo: it is the parent's.
@@ -298,21 +298,21 @@ class Attempt(Seat, BaseLease):
         if self.votes is not None:
             self.votes.succeed()
 
-    def leaves(self, port: Port, asks: Attempt) -> bool:
+    def leaves(self, port: Engine, asks: Attempt) -> bool:
         """Leave a question to the next waiter of this client; False when there is none."""
         tenure = self.tenure
         if tenure is None or asks.abandoned:
             return False
         return tenure.succeed(port, self, asks, keeps=True)
 
-    def withdraw(self, port: Port) -> None:
+    def withdraw(self, port: Engine) -> None:
         """Undo a question that no waiter continues, with all its requests, and unseat it."""
         self.abandoned = True
         self._abandon(port)
         self.undo_owed(port)
         self.depart(port)
 
-    def depart(self, port: Port) -> None:
+    def depart(self, port: Engine) -> None:
         """Remove a question from its line, and take its connection back.
 
         One that stays in a line would keep the client's thread alive for ever (I10).
@@ -322,13 +322,13 @@ class Attempt(Seat, BaseLease):
                 port.lines.leave(self, port.now())
         port.close(self)
 
-    def start_over(self, port: Port) -> None:
+    def start_over(self, port: Engine) -> None:
         """Undo a request that a silent connection may still deliver; continue with another id."""
         self._abandon(port)
         port.close(self)
         self.rename()
 
-    def _abandon(self, port: Port) -> None:
+    def _abandon(self, port: Engine) -> None:
         """Undo a request that may have run, after it on the same connection."""
         if not self.began:
             return
@@ -337,7 +337,7 @@ class Attempt(Seat, BaseLease):
         port.run_in_background(*self.terms.abandon(self, self.channel), self.path)
         self.began = False
 
-    def step_down(self, port: Port) -> None:
+    def step_down(self, port: Engine) -> None:
         """Make the next waiter of its client the front, if this is it; see tenure.py."""
         with port.mutex:
             tenure, cohorts, key = self.tenure, port.lines.cohorts, self.terms.cohort
@@ -346,7 +346,7 @@ class Attempt(Seat, BaseLease):
         if tenure is not None:
             tenure.succeed(port, self)
 
-    def undo_owed(self, port: Port) -> None:
+    def undo_owed(self, port: Engine) -> None:
         """Undo what may still come of its requests, once it has ended in any way.
 
         If a silent connection may still deliver one, its grant or place in line is undone after it.

@@ -32,8 +32,8 @@ from fencelock.errors import LeaseLost, NotHeld
 from fencelock.lease import BaseLease, fence_of
 
 if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
     from fencelock._core.lock.renewal_schedule import Bucket
-    from fencelock._core.port import Port
     from fencelock._core.quorum.lease import Majority
     from fencelock._core.seat import Stray
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 LEAST_GAIN = 0.05
 
 
-def lose(port: Port, hold: Hold, reason: str, since: float, detail: str = "") -> bool:
+def lose(port: Engine, hold: Hold, reason: str, since: float, detail: str = "") -> bool:
     """End the renewal of a lost hold; return True if nothing else reports its loss."""
     with port.mutex:
         hold.last = True  # no turn is passed on, and nothing is kept, from here on
@@ -51,7 +51,7 @@ def lose(port: Port, hold: Hold, reason: str, since: float, detail: str = "") ->
     return first
 
 
-def lose_revoked(port: Port, hold: Hold, reason: str | None) -> None:
+def lose_revoked(port: Engine, hold: Hold, reason: str | None) -> None:
     """Notify the holder that an operator revoked its lease; without a reason, ask whether."""
     if reason is None:
         port.move(hold, port.now())
@@ -131,14 +131,14 @@ class Hold(Attempt):
     notified: bool = False  # the holder is notified of a loss (I8: once)
 
     def start_lease(
-        self, port: Port, fence: int, deadline: float, parts: Majority | tuple[()] = ()
+        self, port: Engine, fence: int, deadline: float, parts: Majority | tuple[()] = ()
     ) -> None:
         """Begin the lease that it was granted; see ``acquire.begin``."""
         terms, self.fence = self.terms, fence
         if terms.ends < deadline:  # noqa: PLR1730 - min() takes ten times as long
             deadline = terms.ends
         self.deadline: float = deadline
-        self.port: Port | None = port  # that renews it; None once it was given back
+        self.port: Engine | None = port  # that renews it; None once it was given back
         self.server: str = port.label  # as a person calls it
         self.clock: Callable[[], float] = (now := port.now)
         self.granted_at: float = now()
@@ -253,7 +253,7 @@ class Hold(Attempt):
         """Return True if it was lost because its client was closed, which did all that it could."""
         return self.loss is not None and self.loss.reason == "closed"
 
-    def renewing_port(self) -> Port:
+    def renewing_port(self) -> Engine:
         """Return the port that renews it; raise as ``check``."""
         port = self.port  # read first: a release drops it
         self.check()
@@ -292,7 +292,7 @@ class Hold(Attempt):
         return LeaseLost(self.name, fence=fence_of(self), server=self.server, **loss._asdict())
 
     def lose(
-        self, reason: str, since: float, detail: str = "", *, releasing: Port | None = None
+        self, reason: str, since: float, detail: str = "", *, releasing: Engine | None = None
     ) -> bool:
         """Record the loss and notify the holder; False when it was recorded before.
 
@@ -315,7 +315,7 @@ class Hold(Attempt):
                 self._tell(port)  # an error came in between
         return first
 
-    def _tell(self, port: Port | None) -> None:
+    def _tell(self, port: Engine | None) -> None:
         """Do all that a loss needs; harmless when it was done, or done in part."""
         if port is not None:
             self.step_down(port)
@@ -340,7 +340,7 @@ class Hold(Attempt):
 
     # -- its undo; see attempt.py -------------------------------------------------------------
 
-    def undo(self, port: Port) -> None:
+    def undo(self, port: Engine) -> None:
         """Undo whatever it has: its lease, and all that ``Attempt.undo`` undoes."""
         if self.held and not self.forked:
             if self.registry is not None:
@@ -350,7 +350,7 @@ class Hold(Attempt):
         Attempt.undo(self, port)  # a test may run another body here, which has no ``super``
 
     def release_in_background(
-        self, port: Port, undo_connection: object = None, error: BaseException | None = None
+        self, port: Engine, undo_connection: object = None, error: BaseException | None = None
     ) -> None:
         """Release it after what that connection carries, if any; ``error`` is that of a release.
 
@@ -362,7 +362,7 @@ class Hold(Attempt):
             port.clean_up(self)
         events.end_hold(self, error)
 
-    def retire(self, port: Port) -> None:
+    def retire(self, port: Engine) -> None:
         """End renewal, in the schedule of the port (maybe another loop's) that began it (I11).
 
         From now on the lease proves nothing: it is being released. Its turn is over.
@@ -394,7 +394,7 @@ class Hold(Attempt):
             if part is not None:
                 part.open = False
 
-    def resume(self, port: Port) -> None:
+    def resume(self, port: Engine) -> None:
         """Continue the lease after a release that the server refused."""
         self.port, self.open, self.released = port, True, False
 
@@ -481,7 +481,7 @@ def joined(hold: Hold) -> Sequence[Hold]:
     return (hold,) if lease is None else lease.__holds__
 
 
-def first_due(port: Port, hold: Hold, lease: float, jitter: float, now: float) -> float:
+def first_due(port: Engine, hold: Hold, lease: float, jitter: float, now: float) -> float:
     """Return when a hold with a new lease is due: at its renewal, or at its end.
 
     A lease that was renewed for longer than usual is left alone until it is as long as usual.

@@ -11,17 +11,20 @@ from collections.abc import Callable, Sequence
 
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.tenure import tenure_of
-from fencelock._core.port import Port
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, NoReply
+from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import ServerError
 from fencelock.scripts import ASK
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 # How long an answer may take.
 CLIENT_SECONDS = 0.25
 
 
-async def is_idle(port: Port, keys: LockKeys, holder: bytes) -> bool:
+async def is_idle(port: Engine, keys: LockKeys, holder: bytes) -> bool:
     """Return True if the holder's client says that it does not use its lease."""
     with port.mutex:
         line = tenure_of(port, holder)
@@ -34,7 +37,7 @@ async def is_idle(port: Port, keys: LockKeys, holder: bytes) -> bool:
 
 
 async def answered(
-    port: Port, asks: Sequence[tuple[LockKeys, Callable[[Seat], Call]]], span: float, far: float
+    port: Engine, asks: Sequence[tuple[LockKeys, Callable[[Seat], Call]]], span: float, far: float
 ) -> Sequence[Seat]:
     """Ask clients, and wait a moment for their answers; return the waiters that may have them."""
     waiters = [Seat.of(keys, port.new_id()) for keys, _ in asks]

@@ -14,14 +14,17 @@ from math import inf
 
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.port import Port
 from fencelock._runtime.log import log
+from fencelock._runtime.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 # When lines come, in times of the first: after 10 s, 30 s, 2 min, 10 min, an hour, then each hour.
 STEPS = (1, 3, 12, 60, 360)
 
 
-def first_line_at(port: Port, attempt: Attempt) -> float:
+def first_line_at(port: Engine, attempt: Attempt) -> float:
     """Return when a wait is worth a line; ``inf`` if it never is."""
     after = port.lines.log_waits_after
     if after == inf or attempt.terms.options.kind == "election":
@@ -29,7 +32,7 @@ def first_line_at(port: Port, attempt: Attempt) -> float:
     return (attempt.arrived_at or port.now()) + after
 
 
-def tell(port: Port, attempt: Attempt, now: float, front: Attempt | Hold | None) -> float:
+def tell(port: Engine, attempt: Attempt, now: float, front: Attempt | Hold | None) -> float:
     """Log that the waits for a lock last, if it is time for that; return when to look again.
 
     ``front`` knows who has the lock.

@@ -30,14 +30,14 @@ from fencelock._core import events
 from fencelock._core.deadlines import retry_delay, validity
 from fencelock._core.lock.acknowledge import confirmed
 from fencelock._core.lock.hold import Hold, first_due, lose
-from fencelock._core.lock.renewal_schedule import RenewalBatch
+from fencelock._core.lock.renewal_schedule import Bucket, RenewalBatch
 from fencelock._core.lock.tenure import give_up_due, revoke
 from fencelock._core.lock.terms import LOCKS, OWNED, PLAIN, REDISSON, SHARES, milliseconds
-from fencelock._core.port import FirstEnd, Port
 from fencelock._core.retry import passes
 from fencelock._core.round_trips import CALL_TRIPS
-from fencelock._core.types import Call, NoReply, Reply
+from fencelock._core.types import Call, NoReply, PackedCall, Reply
 from fencelock._runtime.log import listed, log
+from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import FencelockError, NotAcknowledged, ServerError
 from fencelock.lease import fence_of
 from fencelock.scripts import (
@@ -46,10 +46,12 @@ from fencelock.scripts import (
     RENEW,
     REVOKED,
     SHARES_RENEW,
-    bulk,
-    head,
+    packed,
     with_source,
 )
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 # Leases per command. The server needs half a millisecond, in which it serves no other client. From
 # 100 on the command's own cost is negligible; with 500 each lease takes no less time
@@ -66,6 +68,8 @@ ONE_TRY = 0.9
 # Asks for nothing, because no renewal shortens a lease: the answer says whether it is still held.
 LOOK_SECONDS = 0.001
 
+# Returns the earliest end of the leases that wait meanwhile, at least if it is before an instant.
+FirstEnd = Callable[[float], float]
 # Refusals by index, and NotAcknowledged if the remaining renewals were not replicated.
 Answer = tuple[Mapping[int, str], NotAcknowledged | None]
 # How many leases are handled in one go: the other tasks of a loop wait meanwhile.
@@ -85,12 +89,13 @@ RENEWALS = {
     OWNED: (RENEW, 3),
     SHARES: (SHARES_RENEW, 3),
     REDISSON: (REDISSON_RENEW, 1),
+    PLAIN: (POLL_RENEW, 1),
 }
 # How long the loss of a refused lease may wait for an operator's reason.
 REASON_SECONDS = 0.1
 
 
-async def recheck(port: Port) -> None:
+async def recheck(port: Engine) -> None:
     """Renew leases now: a revocation may have come while no connection listened.
 
     A lease whose renewal is due soon learns of it then; very many leases are spread until then.
@@ -106,10 +111,14 @@ async def recheck(port: Port) -> None:
             port.renewals.move(later[start : start + LEASES_PER_PAUSE], when)
 
 
-async def maintain(port: Port) -> None:
+async def maintain(port: Engine) -> None:
     """Do what is due: notify holders of losses, renew the rest. Never raises a server's error."""
-    now, before = port.now(), [*port.renewals.taken]
-    with _scheduled(port, lambda: port.renewals.taken_since(before)):
+    now, takes = port.now(), port.renewals.takes
+
+    def taken() -> list[Bucket]:
+        return port.renewals.taken_since(takes)
+
+    with _scheduled(port, taken, lambda: [*chain(*taken())]):
         with port.mutex:
             whole, due = port.renewals.whole(now), port.renewals.due(now)
         if port.renewals.watched:
@@ -124,10 +133,13 @@ async def maintain(port: Port) -> None:
 
 
 @contextmanager
-def _scheduled(port: Port, left: Callable[[], list[Hold]]) -> Iterator[None]:
+def _scheduled(
+    port: Engine, taken: Callable[[], Iterable[Bucket]], left: Callable[[], list[Hold]]
+) -> Iterator[None]:
     """Lose no hold from the schedule, whatever ends the block, and forget those that are over.
 
-    ``left`` returns those that the block had to do with, and that are still under way.
+    ``left`` returns those that the block had to do with, and that are still under way, and
+    ``taken`` the buckets in which they are.
     """
     try:
         yield
@@ -138,11 +150,11 @@ def _scheduled(port: Port, left: Callable[[], list[Hold]]) -> Iterator[None]:
         raise
     finally:
         with port.mutex:
-            port.renewals.settle(port.renewals.under_way)
+            port.renewals.settle(taken())
 
 
 async def _batches(
-    port: Port, whole: Sequence[RenewalBatch], due: list[Hold], now: float
+    port: Engine, whole: Sequence[RenewalBatch], due: list[Hold], now: float
 ) -> Sequence[RenewalBatch]:
     """Return what is to be renewed, command by command; the rest is lost, or put back.
 
@@ -169,7 +181,7 @@ def _key(hold: Hold) -> bytes:
     return hold.terms.keys.lock
 
 
-async def _sorted(port: Port, due: Sequence[Hold], now: float) -> Sequence[list[Hold]]:
+async def _sorted(port: Engine, due: Sequence[Hold], now: float) -> Sequence[list[Hold]]:
     """Sort due renewals by kind; notify of losses, and put back leases that only wait to end."""
     kinds: tuple[list[Hold], ...] = ([], [], [], [], [])
     for start in range(0, len(due), LEASES_PER_PAUSE):
@@ -182,7 +194,7 @@ async def _sorted(port: Port, due: Sequence[Hold], now: float) -> Sequence[list[
     return kinds
 
 
-def _renews(port: Port, hold: Hold, now: float) -> bool:
+def _renews(port: Engine, hold: Hold, now: float) -> bool:
     """Return True if a hold is to be renewed now; else notify of its loss, or put it back."""
     if now >= hold.deadline or hold.loss is not None:  # an error came in between
         ended(port, hold)
@@ -195,7 +207,7 @@ def _renews(port: Port, hold: Hold, now: float) -> bool:
     return False
 
 
-async def renew_node(port: Port, batches: Sequence[RenewalBatch], first_end: FirstEnd) -> None:
+async def renew_node(port: Engine, batches: Sequence[RenewalBatch], first_end: FirstEnd) -> None:
     """Renew the leases of one node, until it is silent: the rest is retried soon.
 
     No wait lasts beyond the next of their deadlines, or the end of a lease that waits meanwhile.
@@ -205,10 +217,12 @@ async def renew_node(port: Port, batches: Sequence[RenewalBatch], first_end: Fir
         ends.append(min(ends[-1], batch.shortest.deadline))
     ends.reverse()
 
+    buckets = {id(at): at for batch in batches for at in batch.buckets}
+
     def left() -> list[Hold]:
         return [hold for hold in chain(*batches) if port.renewals.is_under_way(hold)]
 
-    with _scheduled(port, left):
+    with _scheduled(port, buckets.values, left):
         for start in range(0, len(batches), at_once(port)):
             end = start + at_once(port)
             silent, trouble = await _renew(port, batches[start:end], ends[start], first_end)
@@ -222,7 +236,7 @@ async def renew_node(port: Port, batches: Sequence[RenewalBatch], first_end: Fir
                 return
 
 
-def ended(port: Port, hold: Hold, *, late: bool = False) -> None:
+def ended(port: Engine, hold: Hold, *, late: bool = False) -> None:
     """Notify the holder of a loss; release a lease that may last longer on the server.
 
     One that was renewed too ``late``, or without enough replicas, may; or one with a fixed end that
@@ -234,14 +248,14 @@ def ended(port: Port, hold: Hold, *, late: bool = False) -> None:
         port.run_in_background(*hold.terms.release(hold))
 
 
-def put_back(port: Port, holds: Iterable[Hold], when: float) -> None:
+def put_back(port: Engine, holds: Iterable[Hold], when: float) -> None:
     """Schedule those that are still tracked for ``when``."""
     with port.mutex:
         port.renewals.add_all([hold for hold in holds if hold.open and not hold.notified], when)
 
 
 async def _renew(
-    port: Port, batches: Sequence[RenewalBatch], ends: float, first_end: FirstEnd
+    port: Engine, batches: Sequence[RenewalBatch], ends: float, first_end: FirstEnd
 ) -> tuple[list[Hold], Exception | None]:
     """Renew batches at once, and notify of losses; return those that stay as they were, and why."""
     batches = [live for batch in batches if (live := _live(batch))]
@@ -278,7 +292,7 @@ def _live(batch: RenewalBatch) -> RenewalBatch:
     return batch if len(live) == len(batch) else RenewalBatch(live)
 
 
-async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
+async def failed(port: Engine, holds: Sequence[Hold], error: Exception) -> None:
     """Retry soon, and at each lease's end at the latest."""
     passing = isinstance(error, NoReply) or passes(error)
     known = holds[0].failures % FAILURES_PER_LINE and all(hold.trouble for hold in holds)
@@ -363,18 +377,14 @@ def renewal_request(holds: Sequence[Hold], ttls: Sequence[float]) -> Call:
 
 
 def packed_renewal(holds: RenewalBatch, ttls: Sequence[float]) -> bytes:
-    """Return one in wire form, as it was packed for the same leases before.
-
-    Not of the plain form.
-    """
+    """Return one in wire form, as it was packed for the same leases before."""
     alike = ttls.count(ttls[0]) == len(ttls)
     if holds.request and alike and holds.ttl == ttls[0]:
         return holds.request
-    script, keys, args = renewal_request(holds, ttls)
-    packed = head(script, keys, len(args)) + b"".join(map(bulk, args))  # type: ignore[arg-type]  # none is a number
+    request = packed(*renewal_request(holds, ttls))
     if alike:
-        holds.request, holds.ttl = packed, ttls[0]
-    return packed
+        holds.request, holds.ttl = request, ttls[0]
+    return request
 
 
 def refusals(holds: Sequence[Hold], reply: Reply) -> Mapping[int, str]:
@@ -385,9 +395,9 @@ def refusals(holds: Sequence[Hold], reply: Reply) -> Mapping[int, str]:
 
 
 async def renew_confirmed(
-    port: Port, holds: Sequence[Hold], asked: Call, until: float, ends: float
+    port: Engine, holds: Sequence[Hold], asked: Call, until: float, ends: float
 ) -> Answer:
-    """Renew holds of one kind, where replicas must have it by ``ends``; ends like ``Port.call``."""
+    """Renew holds of one kind, where replicas must have it by ``ends``; ends like ``Wire.call``."""
 
     def counts(reply: Reply) -> bool:
         """Return True if one of them was renewed."""
@@ -397,36 +407,35 @@ async def renew_confirmed(
     return refusals(holds, reply), missing
 
 
-def at_once(port: Port) -> int:
+def at_once(port: Engine) -> int:
     """Return how many batches one node is sent at once: replicas acknowledge one at a time."""
     return port.together if port.replicas is None else 1
 
 
 async def renew_batches(
-    port: Port,
+    port: Engine,
     batches: Sequence[RenewalBatch],
     ttls: Sequence[Sequence[float]],
     until: float,
     ends: float,
 ) -> Sequence[tuple[Mapping[int, str], Exception | None]]:
     """Renew so many batches of one node; return for each the refusals, or what it would raise."""
-    holds, terms = batches[0], batches[0][0].terms
-    if at_once(port) == 1 and (port.replicas is not None or not terms.plain):
+    if port.replicas is not None:
+        (holds,), (lengths,) = batches, ttls
         try:
-            if port.replicas is not None:
-                asked = renewal_request(holds, ttls[0])
-                return [await renew_confirmed(port, holds, asked, until, ends)]
-            request = packed_renewal(holds, ttls[0])
-            if port.trips.far:  # a third of the lease may be one round trip, and no more
-                request = with_source(RENEWALS[terms.batch][0], request)
-            reply = await port.run(request, terms.keys.lock, until)
-            return [(refusals(holds, reply), None)]
+            asked = renewal_request(holds, lengths)
+            return [await renew_confirmed(port, holds, asked, until, ends)]
         except (NoReply, FencelockError) as error:
             return [({}, error)]
-    requests = [renewal_request(batch, each) for batch, each in zip(batches, ttls, strict=True)]
+    requests: list[PackedCall] = []
+    for batch, lengths in zip(batches, ttls, strict=True):
+        terms, request = batch[0].terms, packed_renewal(batch, lengths)
+        if port.trips.far and len(batches) == 1:  # a third of the lease may be one round trip
+            request = with_source(RENEWALS[terms.batch][0], request)
+        requests.append((request, terms.keys.lock))
     return [
         ({}, answer) if isinstance(answer, Exception) else (refusals(batch, answer), None)
-        for batch, answer in zip(batches, await port.run_together(requests, until), strict=True)
+        for batch, answer in zip(batches, await port.run_packed(requests, until), strict=True)
     ]
 
 
@@ -434,7 +443,7 @@ async def renew_batches(
 
 
 def apply_renewal(
-    port: Port,
+    port: Engine,
     holds: Sequence[Hold],
     ttls: Sequence[float],
     asked_at: float,
@@ -486,7 +495,7 @@ def _report(holds: Sequence[Hold], before: Sequence[float], took: float) -> None
 
 
 def _apply_steady(
-    port: Port, holds: Sequence[Hold], ttls: Sequence[float], asked_at: float, jitter: float
+    port: Engine, holds: Sequence[Hold], ttls: Sequence[float], asked_at: float, jitter: float
 ) -> Sequence[int]:
     """Apply renewals of one ttl to leases that nothing may cut short; return the other numbers.
 
@@ -520,7 +529,7 @@ def _apply_steady(
     return [number for number, hold in enumerate(holds) if hold not in renewed]
 
 
-async def notify_refused(port: Port, refused: Mapping[Hold, str], until: float) -> None:
+async def notify_refused(port: Engine, refused: Mapping[Hold, str], until: float) -> None:
     """Notify of losses, with an operator's reason if the server tells one soon.
 
     A refusal is about the holder id: the turn to which a lease was passed on is notified, too.
@@ -542,7 +551,7 @@ async def notify_refused(port: Port, refused: Mapping[Hold, str], until: float) 
             lose(port, each, why, port.now(), detail)
 
 
-def lose_all(port: Port, reason: str) -> None:
+def lose_all(port: Engine, reason: str) -> None:
     """Notify the holder of every scheduled lease that it is no longer renewed."""
     with port.mutex:
         holds = port.renewals.tracked()

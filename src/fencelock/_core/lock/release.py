@@ -28,13 +28,12 @@ from fencelock._core.error_messages import describe_error, describes_errors
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, lose
 from fencelock._core.lock.terms import SHARES, milliseconds
-from fencelock._core.port import Port
 from fencelock._core.retry import ask, command, passes
 from fencelock._core.seat import Seat
 from fencelock._core.types import DEMOTED, Call, Reply
 from fencelock._runtime.log import listed, log
 from fencelock._runtime.mutex import catch_up, put_off_work
-from fencelock._runtime.typed import Any
+from fencelock._runtime.typed import TYPE_CHECKING, Any
 from fencelock.errors import (
     FencelockError,
     LeaseLost,
@@ -45,6 +44,9 @@ from fencelock.errors import (
 from fencelock.lease import fence_of
 from fencelock.scripts import ELECTION_ANNOUNCE, LEAVE, SHARES_LEAVE
 
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
+
 # Moves a hold from where it is kept into a list, and appends it there first: a signal handler may
 # raise between any two bytecodes, and a hold in neither place would never be released.
 Take = Callable[..., object]
@@ -54,12 +56,12 @@ AT_ONCE = 50
 ELSEWHERE = -2
 
 
-async def release(port: Port, hold: Hold) -> int:
+async def release(port: Engine, hold: Hold) -> int:
     """Release a hold; see ``take_and_release``."""
     return await take_and_release(port, lambda taken: taken.append(hold))
 
 
-def end_lease(port: Port, hold: Hold) -> bytes:
+def end_lease(port: Engine, hold: Hold) -> bytes:
     """End a lease here, and return the packed request that releases it; LeaseLost if it was lost.
 
     The first half of the usual release: an answer of 1 is all that the other half asks for.
@@ -77,7 +79,7 @@ def end_lease(port: Port, hold: Hold) -> bytes:
 
 
 async def take_and_release(
-    port: Port,
+    port: Engine,
     take: Take,
     *of: object,
     taken: list[Hold] | None = None,
@@ -104,7 +106,7 @@ async def take_and_release(
     return left
 
 
-def finish(port: Port, taken: list[Hold]) -> None:
+def finish(port: Engine, taken: list[Hold]) -> None:
     """Finish what a release has ended; nothing of it is left to do then."""
     for hold in taken:
         if hold.owed or hold.parts:
@@ -115,7 +117,7 @@ def finish(port: Port, taken: list[Hold]) -> None:
 
 
 def not_released(
-    port: Port, taken: list[Hold], error: BaseException, undo_connection: object = None
+    port: Engine, taken: list[Hold], error: BaseException, undo_connection: object = None
 ) -> None:
     """Release in the background what a release that raised has not, and complete its error."""
     try:
@@ -146,7 +148,7 @@ def settled(error: BaseException) -> bool:
 
 
 @describes_errors
-async def release_for_owner(port: Port, one: Attempt) -> int | None:
+async def release_for_owner(port: Engine, one: Attempt) -> int | None:
     """Release one hold of an explicit owner, whichever handle acquired it.
 
     If it has a fence, only a hold of that tenure is released.
@@ -179,7 +181,7 @@ def leaving(hold: Hold, seconds: float) -> Call:
 
 
 @describes_errors
-async def leave(port: Port, hold: Hold, seconds: float) -> None:
+async def leave(port: Engine, hold: Hold, seconds: float) -> None:
     """Release a hold so long from now: its lease goes on under an id that no client has.
 
     So no renewal that is under way revives it (I15). For its holder it ends at once. Raises like
@@ -199,7 +201,7 @@ async def leave(port: Port, hold: Hold, seconds: float) -> None:
         events.end_hold(hold)
 
 
-def lost_as(port: Port, hold: Hold, word: bytes | None) -> LeaseLost:
+def lost_as(port: Engine, hold: Hold, word: bytes | None) -> LeaseLost:
     """Return the error for a lease that the server refused to release, and record its loss.
 
     ``word`` is the script's answer: an operator's reason, empty if another client holds the lock,
@@ -211,7 +213,7 @@ def lost_as(port: Port, hold: Hold, word: bytes | None) -> LeaseLost:
     return hold.lost_error()
 
 
-def judge(port: Port, hold: Hold, reply: Reply, *, repeated: bool) -> int:
+def judge(port: Engine, hold: Hold, reply: Reply, *, repeated: bool) -> int:
     """Return how many an explicit owner has left; raise LeaseLost for "not the holder".
 
     Unless the request was repeated: then the first one ran.
@@ -225,7 +227,7 @@ def judge(port: Port, hold: Hold, reply: Reply, *, repeated: bool) -> int:
 # -- all that a client holds ----------------------------------------------------------------------
 
 
-async def give_back_all(port: Port, until: float) -> bool:
+async def give_back_all(port: Engine, until: float) -> bool:
     """Give back every lease by an instant; return True if the servers confirmed each.
 
     Never raises a server's error. The client must be closed for new requests.
@@ -258,7 +260,7 @@ async def give_back_all(port: Port, until: float) -> bool:
     return not left
 
 
-def _cut_off(port: Port, hold: Hold) -> bool:
+def _cut_off(port: Engine, hold: Hold) -> bool:
     """End a lease for its holder; False when it had ended, or its turn is another waiter's now."""
     if hold.forked or not lose(port, hold, "closed", port.now()):
         return False
@@ -266,7 +268,7 @@ def _cut_off(port: Port, hold: Hold) -> bool:
         return not hold.passes
 
 
-async def hand_back(port: Port, holds: Sequence[Hold], until: float) -> Sequence[Hold]:
+async def hand_back(port: Engine, holds: Sequence[Hold], until: float) -> Sequence[Hold]:
     """Release leases that have ended for their holders; return those without an answer in time."""
     for hold in holds:
         hold.retire(port)

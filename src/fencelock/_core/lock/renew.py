@@ -32,15 +32,18 @@ from fencelock._core.lock.maintain import (
     renew_confirmed,
     renewal_request,
 )
-from fencelock._core.port import Port
 from fencelock._core.retry import Together, persist
 from fencelock._core.round_trips import CALL_TRIPS
 from fencelock._core.types import NoReply
+from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import ClientClosed, FencelockError, NotHeld, ServerError
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 
 @describes_errors
-async def renew_now(port: Port, hold: Hold, ttl: float | None) -> None:
+async def renew_now(port: Engine, hold: Hold, ttl: float | None) -> None:
     """Renew one lease that is held, for ``ttl`` seconds or its usual length, within its limits.
 
     It never ends earlier than before.
@@ -67,7 +70,7 @@ def length_of(hold: Hold, ttl: float | None, now: float) -> float:
     return hold.within_limits(hold.usual if ttl is None else ttl, now)
 
 
-def begin_renewal(port: Port, holds: Sequence[Hold], ttls: Sequence[float]) -> None:
+def begin_renewal(port: Engine, holds: Sequence[Hold], ttls: Sequence[float]) -> None:
     """Note that leases are about to be renewed: the server may have each for longer than is known.
 
     Raises as ``check_tended`` when the turn of one is over: the next is not its holder's to renew.
@@ -81,7 +84,7 @@ def begin_renewal(port: Port, holds: Sequence[Hold], ttls: Sequence[float]) -> N
         check_tended(hold)
 
 
-async def renew(port: Port, holds: Sequence[Hold], ttl: float | None) -> None:
+async def renew(port: Engine, holds: Sequence[Hold], ttl: float | None) -> None:
     """Renew leases, all nodes in parallel; one after the other where replicas acknowledge.
 
     Raises LeaseLost when one of them was lost or is refused; otherwise, once all others are
@@ -110,7 +113,7 @@ async def renew(port: Port, holds: Sequence[Hold], ttl: float | None) -> None:
 class _Renewals(Together[Hold]):
     """The renewals that the holder of one lease or several requests at once."""
 
-    def __init__(self, port: Port, ttl: float | None, until: float) -> None:
+    def __init__(self, port: Engine, ttl: float | None, until: float) -> None:
         super().__init__()
         self._port, self._ttl, self._until = port, ttl, until
         self._sent_at = 0.0
@@ -145,7 +148,7 @@ class _Renewals(Together[Hold]):
 
 
 async def _at_once(
-    port: Port, holds: Sequence[Hold], ttls: Sequence[float], until: float
+    port: Engine, holds: Sequence[Hold], ttls: Sequence[float], until: float
 ) -> list[Answer | Exception]:
     """Return the answer for each renewal, or the error of its request."""
     asked = [renewal_request([hold], [ttl]) for hold, ttl in zip(holds, ttls, strict=True)]
@@ -157,7 +160,7 @@ async def _at_once(
 
 
 async def _one_by_one(
-    port: Port, holds: Sequence[Hold], ttls: Sequence[float], until: float
+    port: Engine, holds: Sequence[Hold], ttls: Sequence[float], until: float
 ) -> list[Answer | Exception]:
     """Ask one after the other, because replicas acknowledge; ask a silent node only once."""
     silent: dict[object, NoReply] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from math import inf
 from operator import attrgetter
 
@@ -46,6 +46,12 @@ class RenewalBatch(list[Hold]):
         return bucket is not None and bucket.batch is self
 
     @property
+    def buckets(self) -> Iterable[Bucket]:
+        """Return the places of its leases in the schedule; one may come several times."""
+        holds = self[:1] if self.is_whole else self
+        return [hold.bucket for hold in holds if hold.bucket is not None]
+
+    @property
     def shortest(self) -> Hold:
         """Return the lease that ends first."""
         return self[0] if self.is_whole else min(self, key=attrgetter("deadline"))
@@ -57,7 +63,7 @@ class Bucket(dict[Hold, float]):
     ``first`` and ``end`` are never later than the earliest instant and the earliest deadline.
     """
 
-    __slots__ = ("batch", "end", "first", "number", "stale")
+    __slots__ = ("batch", "end", "first", "number", "stale", "take")
 
     def __init__(self, number: int | None) -> None:
         super().__init__()
@@ -65,6 +71,7 @@ class Bucket(dict[Hold, float]):
         self.first: float = inf
         self.end: float = inf
         self.stale: bool = False  # something was taken out: both may be too early
+        self.take: int = 0  # as which of all it was taken out last
         self.batch: RenewalBatch | None = None  # all of them, while that is whole
 
     def exact(self) -> Bucket:
@@ -95,6 +102,7 @@ class RenewalSchedule:
         "_order",
         "_under_way",
         "_watches",
+        "takes",
         "watched",
         "young",
     )
@@ -109,6 +117,7 @@ class RenewalSchedule:
         self._order: list[int] = []  # a heap of these numbers, and of some that are gone
         # Those under way, by identity: in a Cluster there may be thousands, and one is forgotten.
         self._under_way: dict[int, Bucket] = {}
+        self.takes: int = 0  # how many were taken out
         self._filling: Bucket | None = None  # while holds are put there
         self._holders = {} if holders is None else holders  # those in buckets; see ``Lines``
 
@@ -300,25 +309,31 @@ class RenewalSchedule:
             self._order = list(self._buckets)
             heapify(self._order)
 
-    def settle(self, holds: Iterable[Hold]) -> None:
-        """Forget those that are over; one whose handle was dropped stays until its deadline."""
-        for hold in holds:
-            if not hold.open or hold.notified:
-                due = self.young.get(
-                    hold, hold.deadline
-                )  # a message may have made it due meanwhile
-                self.discard(hold)
-                if hold.dropped and not hold.notified:
-                    self.young[hold] = min(due, hold.deadline)
-        for bucket in self.taken:
-            for hold in [each for each in bucket if each.bucket is not bucket]:
-                del bucket[hold]
-        self._under_way = {key: bucket for key, bucket in self._under_way.items() if bucket}
+    def settle(self, buckets: Iterable[Bucket]) -> None:
+        """Forget what is over in buckets that a caller took out; of others their callers do.
 
-    def taken_since(self, before: Sequence[Bucket]) -> list[Hold]:
-        """Return the holds under way but for those of the buckets that were so before."""
-        known = {*map(id, before)}
-        return [hold for bucket in self.taken if id(bucket) not in known for hold in bucket]
+        One whose handle was dropped stays until its deadline.
+        """
+        for bucket in buckets:
+            if bucket.number is None:
+                for hold in list(bucket):
+                    self._settle(bucket, hold)
+            if bucket.number is not None or not bucket:
+                self._under_way.pop(id(bucket), None)
+
+    def _settle(self, bucket: Bucket, hold: Hold) -> None:
+        if not hold.open or hold.notified:
+            due = self.young.get(hold, hold.deadline)  # a message may have made it due meanwhile
+            self.discard(hold)
+            if hold.dropped and not hold.notified:
+                self.young[hold] = min(due, hold.deadline)
+        if hold.bucket is not bucket:  # an interrupt left it in both
+            bucket.pop(hold, None)
+
+    def taken_since(self, takes: int) -> list[Bucket]:
+        """Return the buckets under way that were taken out after so many others."""
+        latest = reversed(self._under_way.values())
+        return [*takewhile(lambda bucket: bucket.take > takes, latest)][::-1]
 
     def move(self, holds: Iterable[Hold], when: float) -> None:
         """Schedule those that still wait for ``when`` instead."""
@@ -375,12 +390,17 @@ class RenewalSchedule:
                 if some:
                     due += some
                     part = Bucket(None)
-                    self._under_way[id(part)] = part
+                    self._note_taken(part)
                     self._fill(part, some, now)
         return due
 
-    def _take(self, bucket: Bucket) -> None:
+    def _note_taken(self, bucket: Bucket) -> None:
+        self.takes += 1
+        bucket.take = self.takes
         self._under_way[id(bucket)] = bucket
+
+    def _take(self, bucket: Bucket) -> None:
+        self._note_taken(bucket)
         self._forget(bucket)
         bucket.number = None
 

@@ -60,14 +60,17 @@ from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import TRIES, Terms
 from fencelock._core.lock.waiting import Lines
-from fencelock._core.port import Port
 from fencelock._core.seat import Stray
 from fencelock._core.types import Call
 from fencelock._core.wire import Wire
 from fencelock._runtime.records import NamedTuple
+from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.options import Cohort
 from fencelock.scripts import ANSWER
 from fencelock.scripts.constants import FENCE_ROOM
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 # A turn begins with at least this part of the lease that the server granted: a renewed lease has
 # time to be renewed, and one that is not renewed is nearly as long as its holder asked for.
@@ -140,7 +143,7 @@ class Tenure:
 
     # -- who comes and goes -------------------------------------------------------------------
 
-    def join(self, port: Port, attempt: Hold) -> Spare | None:
+    def join(self, port: Engine, attempt: Hold) -> Spare | None:
         """Add an attempt; with a kept lease it is the front: return one that came too late.
 
         Call it under the mutex.
@@ -160,7 +163,7 @@ class Tenure:
         self.spare = None
         return spent
 
-    def leave(self, port: Port, attempt: Attempt) -> bool:
+    def leave(self, port: Engine, attempt: Attempt) -> bool:
         """Take out a waiter that gives up; False when it has become the front."""
         with port.mutex:
             if self.front is attempt:
@@ -267,7 +270,7 @@ class Tenure:
         if self.asks is not None or self.spare is not None:
             self.asks = self.spare = None
 
-    def pass_on(self, port: Port, hold: Hold) -> bool:
+    def pass_on(self, port: Engine, hold: Hold) -> bool:
         """End a turn and give the next waiter its turn; False when the server must be asked."""
         with port.mutex:
             length = self._length(hold)
@@ -280,7 +283,7 @@ class Tenure:
             passed = self.succeed(port, hold, spare=spare)
         return passed
 
-    def _may_pass(self, port: Port, hold: Hold, length: float) -> bool:
+    def _may_pass(self, port: Engine, hold: Hold, length: float) -> bool:
         """Return True if the next waiter may have a turn without asking the server."""
         now, valid = port.now(), validity(length)
         part = RENEWED_PART if self.terms.steady else FIXED_PART
@@ -305,7 +308,7 @@ class Tenure:
         """Return for how long the server granted the lease, or renewed it."""
         return self.lease if hold.short else hold.ttl
 
-    def _end_turn(self, port: Port, hold: Hold, length: float) -> Spare:
+    def _end_turn(self, port: Engine, hold: Hold, length: float) -> Spare:
         """End a turn whose lease goes on, and return that lease; call under the mutex."""
         port.renewals.discard(hold)
         hold.open, hold.released, hold.passes = False, True, True
@@ -320,7 +323,7 @@ class Tenure:
         """
         return hold.passes and self.front is not hold and (self.front or self.spare) is not None
 
-    def for_next(self, port: Port, hold: Hold) -> Attempt | None:
+    def for_next(self, port: Engine, hold: Hold) -> Attempt | None:
         """Return what asks for the next waiter while the holder releases; None when none waits."""
         with port.mutex:
             if self.front is not hold:
@@ -336,7 +339,7 @@ class Tenure:
 
     # -- a lease that is not in use -----------------------------------------------------------
 
-    def keep(self, port: Port, hold: Hold) -> bool:
+    def keep(self, port: Engine, hold: Hold) -> bool:
         """End a turn and keep its lease; False when it must be released."""
         with port.mutex:
             now = port.now()
@@ -352,7 +355,7 @@ class Tenure:
             port.attend_by(self.kept_until)
         return True
 
-    def _may_keep(self, port: Port, hold: Hold, now: float) -> bool:
+    def _may_keep(self, port: Engine, hold: Hold, now: float) -> bool:
         """Return True if a lease may stay with this client, which does not use it."""
         left, lines = hold.deadline - now, self._lines
         return (
@@ -368,7 +371,7 @@ class Tenure:
             and self._is_undisturbed(hold)
         )
 
-    def _may_grow(self, port: Port, hold: Hold) -> bool:
+    def _may_grow(self, port: Engine, hold: Hold) -> bool:
         """Return True if a renewal of this lease may still run: an idle one must stay short."""
         return self.may_grow or hold.may_grow or port.renewals.is_under_way(hold)
 
@@ -377,11 +380,11 @@ class Tenure:
         """Return True if nothing has ended the lease, or may leave it longer than its turns."""
         return not (hold.last or hold.owed) and hold.loss is None
 
-    def _watch(self, port: Port, when: float) -> None:
+    def _watch(self, port: Engine, when: float) -> None:
         self.watched = True
         port.renewals.watch(self, when)
 
-    def take_kept(self, port: Port, attempt: Hold) -> bool:
+    def take_kept(self, port: Engine, attempt: Hold) -> bool:
         """Make a waiter the front, with a turn of a kept lease; False when that proves too little.
 
         Call it under the mutex, while there is no front.
@@ -409,7 +412,7 @@ class Tenure:
         self.recalled = True
         return self.give_up()
 
-    def overdue(self, port: Port, now: float) -> Spare | None:
+    def overdue(self, port: Engine, now: float) -> Spare | None:
         """Return the lease when it was idle for too long; call under the mutex."""
         self.watched = False
         if self.kept is not None and now < self.kept_until:
@@ -428,14 +431,14 @@ def next_fence(fence: int) -> int:
     return fence + 1
 
 
-def is_alone(port: Port, attempt: Hold) -> bool:
+def is_alone(port: Engine, attempt: Hold) -> bool:
     """Have an attempt stand in its client's table itself; False if another of its cohort does."""
     with port.mutex:
         stands = port.lines.cohorts.setdefault(attempt.terms.cohort, attempt)
     return stands is attempt
 
 
-def join(port: Port, attempt: Hold) -> Tenure:
+def join(port: Engine, attempt: Hold) -> Tenure:
     """Add an attempt to its client's tenure; without a front, it becomes the front."""
     tenures, key = port.lines.cohorts, attempt.terms.cohort
     with port.mutex:
@@ -453,7 +456,7 @@ def join(port: Port, attempt: Hold) -> Tenure:
     return tenure
 
 
-def try_kept(port: Port, attempt: Hold) -> Tenure | None:
+def try_kept(port: Engine, attempt: Hold) -> Tenure | None:
     """Make a try the front of its client's tenure if a lease is kept; None when none is."""
     with port.mutex:
         tenure = port.lines.cohorts.get(attempt.terms.cohort)
@@ -467,7 +470,7 @@ def try_kept(port: Port, attempt: Hold) -> Tenure | None:
     return None
 
 
-def found(port: Port, attempt: Hold) -> None:
+def found(port: Engine, attempt: Hold) -> None:
     """Make a try that was granted the front of a tenure if there is none: its lease may be kept."""
     tenures = port.lines.cohorts
     with port.mutex:
@@ -475,13 +478,13 @@ def found(port: Port, attempt: Hold) -> None:
             tenures[attempt.terms.cohort] = Tenure.of(port.lines, attempt)
 
 
-def tenure_of(port: Port, holder: bytes) -> Tenure | None:
+def tenure_of(port: Engine, holder: bytes) -> Tenure | None:
     """Return the tenure of a lease that may be kept; call under the mutex."""
     found = port.lines.holders.get(holder)
     return found if isinstance(found, Tenure) else None
 
 
-def passed(port: Port, hold: Hold) -> bool:
+def passed(port: Engine, hold: Hold) -> bool:
     """Pass the turn of a hold on, or keep its lease; False when it must be released."""
     tenure = hold.tenure
     if tenure is None or hold.forked:
@@ -491,7 +494,7 @@ def passed(port: Port, hold: Hold) -> bool:
     return tenure.linger > 0 and tenure.keep(port, hold)
 
 
-def revoke(port: Port, holder: bytes, reason: str | None) -> Sequence[Hold]:
+def revoke(port: Engine, holder: bytes, reason: str | None) -> Sequence[Hold]:
     """Take note that an operator revoked a lease, and return the holds that it is about.
 
     From here on no turn of it is passed on or kept, and one that has not begun is lost as it does.
@@ -515,7 +518,7 @@ def revoke(port: Port, holder: bytes, reason: str | None) -> Sequence[Hold]:
 # -- recalls, and leases that were idle for too long ----------------------------------------------
 
 
-def recall(port: Port, holder: bytes, channel: bytes, who: bytes) -> None:
+def recall(port: Engine, holder: bytes, channel: bytes, who: bytes) -> None:
     """Take a recall: release an idle lease at once, and answer a try if the lease is in use."""
     lines = port.lines
     with port.mutex:
@@ -532,7 +535,7 @@ def recall(port: Port, holder: bytes, channel: bytes, who: bytes) -> None:
         events.recalled(port, line.terms)
 
 
-def asked(port: Port, holder: bytes, channel: bytes, who: bytes) -> None:
+def asked(port: Engine, holder: bytes, channel: bytes, who: bytes) -> None:
     """Answer whether the lease of a tenure is in use; of one that is not known, nothing."""
     with port.mutex:
         line = tenure_of(port, holder)
@@ -544,7 +547,7 @@ def _state(line: Tenure) -> bytes:
     return b"idle" if line.kept is not None else b"busy"
 
 
-def give_up_due(port: Port, now: float) -> None:
+def give_up_due(port: Engine, now: float) -> None:
     """Release the idle leases whose time is up."""
     with port.mutex:
         lines = port.renewals.overdue(now)
@@ -553,7 +556,7 @@ def give_up_due(port: Port, now: float) -> None:
         port.run_in_background(*kept.release)
 
 
-def give_up_all(port: Port) -> bool:
+def give_up_all(port: Engine) -> bool:
     """Release all idle leases; False when there are none that may be kept."""
     with port.mutex:
         lines = [each for each in port.lines.holders.values() if isinstance(each, Tenure)]

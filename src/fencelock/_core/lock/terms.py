@@ -30,6 +30,7 @@ from fencelock.scripts import (
     Script,
     bulk,
     head,
+    packed,
 )
 from fencelock.scripts.constants import RECORD_MS
 from fencelock.scripts.layout import words_of, written
@@ -244,12 +245,11 @@ class Terms:
         holder, (length, before, after) = one.holder_id, self._freed
         if length == len(holder) and not one.turn:
             return before + holder + after
-        script, keys, args = self.release(one)
-        packed = head(script, keys, len(args)) + b"".join(map(bulk, args))  # type: ignore[arg-type]  # none is a number
+        request = packed(*self.release(one))
         if not (self.owned or one.turn):
-            before, _, after = packed.rpartition(b"\r\n%b\r\n" % holder)
+            before, _, after = request.rpartition(b"\r\n%b\r\n" % holder)
             self._freed = len(holder), before + b"\r\n", b"\r\n" + after
-        return packed
+        return request
 
 
 def _cohort_key(keys: LockKeys, options: LeaseOptions) -> Hashable:

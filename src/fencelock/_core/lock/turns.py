@@ -39,15 +39,18 @@ from fencelock._core.lock.tenure import (
     try_kept,
 )
 from fencelock._core.lock.terms import milliseconds, too_late
-from fencelock._core.port import Port
 from fencelock._core.retry import again, answer_by, ask, command, persist
 from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply, Reply, closed
+from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.scripts import POLL_RENEW
 
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
-async def take(port: Port, attempt: Hold) -> Hold | None:
+
+async def take(port: Engine, attempt: Hold) -> Hold | None:
     """Acquire a lock of one server, in line unless it is one try or the plain form.
 
     Nearly always no other attempt of this client wants it, and the first question is granted;
@@ -67,7 +70,7 @@ async def take(port: Port, attempt: Hold) -> Hold | None:
     return begin(port, attempt, grant)
 
 
-async def _try(port: Port, attempt: Hold) -> Hold | None:
+async def _try(port: Engine, attempt: Hold) -> Hold | None:
     """Acquire without a place in line: by a kept lease, or else by one try or the plain form.
 
     The lease of a try may be kept, too.
@@ -89,7 +92,7 @@ async def _try(port: Port, attempt: Hold) -> Hold | None:
     return begin(port, attempt, grant)
 
 
-async def poll_once(port: Port, attempt: Attempt) -> Grant | None:
+async def poll_once(port: Engine, attempt: Attempt) -> Grant | None:
     """Try the plain form once: SET NX PX on the lock's key, nothing else.
 
     SET NX is not idempotent: when its answer is lost, the key is released before another try.
@@ -129,7 +132,7 @@ async def poll_once(port: Port, attempt: Attempt) -> Grant | None:
     raise too_late(attempt.ttl)
 
 
-async def poll(port: Port, attempt: Attempt) -> Grant | None:
+async def poll(port: Engine, attempt: Attempt) -> Grant | None:
     """Retry until the lock is free; None at ``give_up_at``, or after one try or ``max_tries``.
 
     The pause varies by a quarter, so that pollers that started together do not stay together.
@@ -156,7 +159,7 @@ async def poll(port: Port, attempt: Attempt) -> Grant | None:
     return None
 
 
-async def _in_turn(port: Port, attempt: Hold) -> Hold | None:
+async def _in_turn(port: Engine, attempt: Hold) -> Hold | None:
     """Wait for the attempt's turn and begin it; None when the time is up or nothing is granted.
 
     A try has a kept lease or none: see ``_try``.
@@ -188,7 +191,7 @@ async def _in_turn(port: Port, attempt: Hold) -> Hold | None:
     return begin(port, attempt, grant, spare)
 
 
-def _continued(port: Port, attempt: Attempt, asks: Attempt) -> Attempt:
+def _continued(port: Engine, attempt: Attempt, asks: Attempt) -> Attempt:
     """Return the question that was left to the front, with the time that is left for its answer."""
     if not asks.stood:  # no answer came yet
         began = max(attempt.arrived_at, asks.arrived_at, asks.began_at)
@@ -200,7 +203,7 @@ def _continued(port: Port, attempt: Attempt, asks: Attempt) -> Attempt:
 
 
 async def _become_front(  # noqa: C901 - one turn of the wait looks at all that may end it
-    port: Port, tenure: Tenure, attempt: Hold
+    port: Engine, tenure: Tenure, attempt: Hold
 ) -> bool:
     """Wait for the cohort; False when the time is up."""
     give_up_at = attempt.give_up_at
@@ -240,7 +243,7 @@ async def _become_front(  # noqa: C901 - one turn of the wait looks at all that 
     return True
 
 
-async def _is_held(port: Port, front: Hold) -> bool:
+async def _is_held(port: Engine, front: Hold) -> bool:
     """Ask the server whether a hold is still there; False also when it cannot tell."""
     try:
         return await port.value_of(front.terms.keys) == front.holder_id
@@ -248,7 +251,7 @@ async def _is_held(port: Port, front: Hold) -> bool:
         return False
 
 
-def _hand_on(port: Port, giver: Hold, asks: Attempt, spare: Spare | None = None) -> None:
+def _hand_on(port: Engine, giver: Hold, asks: Attempt, spare: Spare | None = None) -> None:
     """Give the next attempt a question, or its answer; undo it when none waits."""
     tenure = giver.tenure
     if tenure is not None and tenure.succeed(port, giver, asks, spare, keeps=True):
@@ -259,7 +262,7 @@ def _hand_on(port: Port, giver: Hold, asks: Attempt, spare: Spare | None = None)
 
 
 async def give_back(
-    port: Port, hold: Hold, log: Seat, reply: Reply = None, until: float = 0.0
+    port: Engine, hold: Hold, log: Seat, reply: Reply = None, until: float = 0.0
 ) -> int:
     """Release a hold of one server: to the next of its cohort, or to the line.
 
@@ -293,7 +296,7 @@ async def give_back(
     return judge(port, hold, reply, repeated=log.sent or offered)
 
 
-async def _ask_for_next(port: Port, hold: Hold, tenure: Tenure, log: Seat) -> int | None:
+async def _ask_for_next(port: Engine, hold: Hold, tenure: Tenure, log: Seat) -> int | None:
     """Have the command that releases ask for the next waiter of this client.
 
     None when the hold is to be released alone.
@@ -318,7 +321,7 @@ async def _ask_for_next(port: Port, hold: Hold, tenure: Tenure, log: Seat) -> in
     return judge(port, hold, asks.verdict, repeated=asks.sent)
 
 
-def release_later(port: Port, hold: Hold, undo_connection: object) -> None:
+def release_later(port: Engine, hold: Hold, undo_connection: object) -> None:
     """Release a hold in the background, unless its turn was passed on."""
     tenure: Tenure | None = hold.tenure
     if tenure is not None:

@@ -21,11 +21,14 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import counting
 from fencelock._core.lock.idle import answered
 from fencelock._core.lock.tenure import Tenure
-from fencelock._core.port import Port
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call
 from fencelock._runtime.records import NamedTuple
+from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.scripts import ANSWER
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 # How long one may take if no client heard the question at the server that was asked: in a Cluster
 # it may be at another node.
@@ -51,7 +54,7 @@ class Row(NamedTuple):
     holds: bool  # it has the turn
 
 
-def answer(port: Port, channel: bytes, who: bytes, lock: bytes) -> None:
+def answer(port: Engine, channel: bytes, who: bytes, lock: bytes) -> None:
     """Answer who waits in the cohorts of this client."""
     most = ROWS_MAX
     while len(text := pack(rows(port, lock, most))) > ANSWER_BYTES_MAX:
@@ -59,7 +62,7 @@ def answer(port: Port, channel: bytes, who: bytes, lock: bytes) -> None:
     port.run_in_background(ANSWER, (lock,), (channel, b"%b %b" % (who, text), b"inside"))
 
 
-def rows(port: Port, lock: bytes, most: int = ROWS_MAX) -> list[Row]:
+def rows(port: Engine, lock: bytes, most: int = ROWS_MAX) -> list[Row]:
     """Return who has the turn and who waits in cohorts; that of a lock first.
 
     A lone first turn is left out: the server knows it. Those for which there is no room are counted
@@ -120,7 +123,7 @@ class Said(NamedTuple):
 
 
 async def local_rows(
-    port: Port, clients: Mapping[bytes, LockKeys], until: float, known: dict[bytes, Said]
+    port: Engine, clients: Mapping[bytes, LockKeys], until: float, known: dict[bytes, Said]
 ) -> Mapping[bytes, Sequence[Row]]:
     """Return who waits inside the clients of these channels, each asked about one lock first.
 

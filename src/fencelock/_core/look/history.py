@@ -11,21 +11,23 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 from weakref import ref
 
 from fencelock import options
 from fencelock._core import events
-from fencelock._core.description import described
+from fencelock._core.description import Described, described
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.events import LockEvent
 from fencelock._core.keys import history_key, index_key
-from fencelock._core.port import Port
 from fencelock._core.retry import command
-from fencelock._core.types import Reply
+from fencelock._core.types import Args, Reply
 from fencelock.options import History, Seconds
 from fencelock.scripts import ADD_HISTORY, NOTE_LOCKS
 from fencelock.status import HistoryEntry, HolderStatus, LockStatus
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 # How often one client sends at most, in seconds.
 SEND_SECONDS: Final = 1.0
@@ -68,15 +70,15 @@ class Recorder(events.OwnHook):
         self,
         prefix: str,
         options: History,
-        later: Callable[[Any, float, Callable[[], None]], bool],
-        through: Port | None = None,
+        later: Callable[[Engine, float, Callable[[], None]], bool],
+        through: Engine | None = None,
     ) -> None:
         self._through = through
         self._prefix = prefix
         self._options = options
         self._later = later
-        self._ports: list[ref[Any]] = []
-        self._entries: dict[bytes, deque[tuple[float, dict[str, Any]]]] = {}
+        self._ports: list[ref[Engine]] = []
+        self._entries: dict[bytes, deque[tuple[float, Described]]] = {}
         self._names: dict[bytes, dict[str, None]] = {}
         self._due: set[bytes] = set()  # clients' channels for which a sending is planned
 
@@ -88,14 +90,14 @@ class Recorder(events.OwnHook):
     def _is_long(self, _: events.Subject, waited: float) -> bool:
         return waited >= self._options.threshold
 
-    def add(self, port: Any) -> None:
+    def add(self, port: Engine) -> None:
         """Record what happens over a port from now on."""
         port.recorder = self
         if not self._ports:
             events.install(self)
         self._ports = [*(each for each in self._ports if each() is not None), ref(port)]
 
-    def drop(self, port: Any) -> None:
+    def drop(self, port: Engine) -> None:
         """Send what is left of a port that is about to be closed, and record it no more."""
         self.send(port)
         self._ports = [each for each in self._ports if each() not in {None, port}]
@@ -134,26 +136,26 @@ class Recorder(events.OwnHook):
             if not planned:
                 self.send(port)
 
-    def send(self, port: Any) -> None:
+    def send(self, port: Engine) -> None:
         """Send what was noted, in the background."""
         channel = port.client_channel
-        sender: Any = self._through or port
+        sender = self._through or port
         with port.mutex:
             entries = self._entries.pop(channel, ())
             noted = self._names.pop(channel, ())
             self._due.discard(channel)
         if noted:
             names = [name.encode() for name in noted]
-            args = (INDEX_NAMES, INDEX_MS, *names)
-            sender.run_in_background(NOTE_LOCKS, (index_key(self._prefix),), args)
+            words: Args = (INDEX_NAMES, INDEX_MS, *names)
+            sender.run_in_background(NOTE_LOCKS, (index_key(self._prefix),), words)
         if entries:
             now = port.now()
             texts = [packed(each | {"ago": round(now - at, 3)}) for at, each in entries]
-            args = (self._options.length, int(self._options.ttl * 1000), *texts)
-            sender.run_in_background(ADD_HISTORY, (history_key(self._prefix),), args)
+            words = (self._options.length, int(self._options.ttl * 1000), *texts)
+            sender.run_in_background(ADD_HISTORY, (history_key(self._prefix),), words)
 
 
-def note_revocation(port: Port, prefix: str, lost: LockStatus, reason: str, by: str) -> None:
+def note_revocation(port: Engine, prefix: str, lost: LockStatus, reason: str, by: str) -> None:
     """Keep that an operator revoked a lock, an entry for each holder, in the background."""
     about = {"kind": "revoked", "name": lost.name, "object": lost.kind}
     why = {"reason": _text(reason), "by": _text(by)}
@@ -167,7 +169,7 @@ def note_revocation(port: Port, prefix: str, lost: LockStatus, reason: str, by: 
 
 
 def note_end(
-    port: Port, prefix: str, name: str, *, info: bytes, seconds: float, **fields: str
+    port: Engine, prefix: str, name: str, *, info: bytes, seconds: float, **fields: str
 ) -> None:
     """Keep how the command of a lock ended, which did not succeed, in the background."""
     about = {key: _text(value) for key, value in fields.items()}
@@ -178,7 +180,7 @@ def note_end(
     port.run_in_background(ADD_HISTORY, (history_key(prefix),), (*kept, packed(entry)))
 
 
-def entry_of(event: LockEvent, kind: str) -> dict[str, Any]:
+def entry_of(event: LockEvent, kind: str) -> Described:
     """Return what is kept of an event."""
     held_by = [each.status for each in event.held_by] or [HolderStatus()]
     last, first = _holder(held_by[-1]), _holder(held_by[0])
@@ -197,7 +199,7 @@ def entry_of(event: LockEvent, kind: str) -> dict[str, Any]:
     return _entry(event.client, event.who, fields)
 
 
-def _entry(client: bytes, who: Mapping[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
+def _entry(client: bytes, who: Described, fields: Described) -> Described:
     """Return what is kept of something that happened to a client: all that is not empty."""
     number = f"{client.decode(errors='replace')}-{next(_numbers)}"
     person = {key: who.get(key, "") for key in ("host", "pid", "unit", "label")}
@@ -205,7 +207,7 @@ def _entry(client: bytes, who: Mapping[str, Any], fields: dict[str, Any]) -> dic
     return {key: value for key, value in whole.items() if value}
 
 
-def _holder(who: HolderStatus) -> dict[str, Any]:
+def _holder(who: HolderStatus) -> Described:
     """Return what is kept of the holder that a wait was for: all that is not empty."""
     return {key: value for key in _HOLDER if (value := getattr(who, key))}
 
@@ -214,13 +216,13 @@ def _text(value: object) -> str:
     return str(value)[:TEXT_MAX] if value else ""
 
 
-def _person(entry: dict[str, Any]) -> str:
+def _person(entry: Described) -> str:
     label = entry.get("label")
     process = f"{entry.get('host', '')}:{entry.get('pid', 0)}"
     return f"{process} ({label})" if label else process
 
 
-def packed(entry: dict[str, Any]) -> bytes:
+def packed(entry: Described) -> bytes:
     """Return an entry as the server keeps it."""
     return json.dumps(entry, separators=(",", ":"), ensure_ascii=False).encode(errors="replace")
 
@@ -230,7 +232,7 @@ def packed(entry: dict[str, Any]) -> bytes:
 
 @describes_errors
 async def read(
-    port: Port, prefix: str, name: str | None, within: Seconds | None, limit: int
+    port: Engine, prefix: str, name: str | None, within: Seconds | None, limit: int
 ) -> list[HistoryEntry]:
     """Return the newest entries, in the order of time, of the last so many seconds."""
     chosen = None if name is None else options.lock_name(name)
@@ -243,7 +245,7 @@ async def read(
 
 
 async def _entries(
-    port: Port, prefix: str, since: float | None, limit: int
+    port: Engine, prefix: str, since: float | None, limit: int
 ) -> Iterable[HistoryEntry]:
     key = history_key(prefix)
     oldest = b"-"
@@ -273,18 +275,18 @@ def _parsed(number: bytes, fields: Sequence[bytes]) -> HistoryEntry | None:
     return HistoryEntry(at=at, **known)
 
 
-def _held_by(holder: dict[str, Any] | None) -> HolderStatus | None:
+def _held_by(holder: Described | None) -> HolderStatus | None:
     if not holder:
         return None
     return HolderStatus(**{key: kind(holder.get(key, kind())) for key, kind in _HOLDER.items()})
 
 
-_HOLDER: Final[dict[str, Any]] = {
+_HOLDER: Final[Mapping[str, type]] = {
     **dict.fromkeys(("host", "unit", "label", "unit_id"), str),
     **dict.fromkeys(("pid", "others", "fence"), int),
     **dict.fromkeys(("since", "held_for"), float),
 }
-_FIELDS: Final[dict[str, Any]] = {
+_FIELDS: Final[Mapping[str, type]] = {
     **dict.fromkeys(("id", "kind", "name", "object", "host", "unit", "label"), str),
     **dict.fromkeys(("outcome", "reason", "detail", "behind", "by"), str),
     "pid": int,

@@ -12,11 +12,14 @@ from fencelock._core.keys import LockKeys, index_key
 from fencelock._core.look import LISTED
 from fencelock._core.look.clients import Said
 from fencelock._core.look.show import matches, names, show_all
-from fencelock._core.port import Port
 from fencelock._core.retry import command
 from fencelock._runtime.log import log
+from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import ServerDenied
 from fencelock.status import LockStatus
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 # How often all keys are looked through, in seconds.
 SCAN_SECONDS = 30.0
@@ -57,7 +60,7 @@ class Overview:
         self._names: set[str] = set()
         self._told: dict[bytes, Said] = {}  # by the channel of a client
 
-    async def refresh(self, port: Port) -> list[LockStatus]:
+    async def refresh(self, port: Engine) -> list[LockStatus]:
         """Return the locks that are held or waited for, by name; raises as ``show`` does.
 
         A lease that its client may keep while it is idle counts as held: asking would take time.
@@ -85,7 +88,7 @@ class Overview:
             return self._scan_every
         return min(self._scan_every, max(SOON_SECONDS, took / SCAN_SHARE))
 
-    async def _noted_at(self, port: Port) -> tuple[float, set[str]]:
+    async def _noted_at(self, port: Engine) -> tuple[float, set[str]]:
         """Return when a server noted the newest name, and the names noted since the last time."""
         key = index_key(self._prefix)
         since = b"%d" % max(0, self._noted_us - AGAIN_US)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fencelock import options
 from fencelock._core import events
@@ -17,7 +17,6 @@ from fencelock._core.lock.terms import may_linger
 from fencelock._core.look import LISTED
 from fencelock._core.look.clients import Row, Said, local_rows
 from fencelock._core.look.history import note_revocation
-from fencelock._core.port import Port
 from fencelock._core.quorum.membership import agreed, known_as
 from fencelock._core.retry import ask, command, persist
 from fencelock._core.types import Call, Reply
@@ -26,6 +25,9 @@ from fencelock._runtime.records import NamedTuple
 from fencelock.scripts import BREAK, SHARES_BREAK, SHOW, SIGNAL_SHOW
 from fencelock.scripts.layout import words_of
 from fencelock.status import HolderStatus, LockStatus, SignalStatus, WaiterStatus
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 Process = tuple[str, int]  # a host and a process id
 SIGNALS = frozenset({"event", "latch", "barrier"})
@@ -39,7 +41,7 @@ SCAN_COUNT = 1000
 
 
 @describes_errors
-async def show(port: Port, keys: LockKeys, waiters: int = LISTED) -> LockStatus:
+async def show(port: Engine, keys: LockKeys, waiters: int = LISTED) -> LockStatus:
     """Return what is known of one lock: of several answers, what ``port.needed`` of them say."""
     [status] = await show_all(port, [keys], waiters)
     return status
@@ -47,7 +49,7 @@ async def show(port: Port, keys: LockKeys, waiters: int = LISTED) -> LockStatus:
 
 @describes_errors
 async def show_all(
-    port: Port,
+    port: Engine,
     found: Sequence[LockKeys],
     waiters: int = LISTED,
     *,
@@ -88,7 +90,7 @@ async def show_all(
     return shown
 
 
-async def _survey(port: Port, found: Sequence[LockKeys], waiters: int) -> list[list[Shown]]:
+async def _survey(port: Engine, found: Sequence[LockKeys], waiters: int) -> list[list[Shown]]:
     """Return for each lock what each server shows of it: one script for each slot, and for many."""
     slots = port.by_slot(range(len(found)), lambda number: found[number].lock)
     groups = [
@@ -110,7 +112,13 @@ async def _survey(port: Port, found: Sequence[LockKeys], waiters: int) -> list[l
 
 @describes_errors
 async def locks(
-    port: Port, prefix: str, match: str, given: Iterable[str] | None, *, waiters: int, recent: bool
+    port: Engine,
+    prefix: str,
+    match: str,
+    given: Iterable[str] | None,
+    *,
+    waiters: int,
+    recent: bool,
 ) -> list[LockStatus]:
     """Return the locks of these names, or those in use that match, by name.
 
@@ -138,7 +146,7 @@ def chosen_names(match: str, given: Iterable[str] | None) -> list[str] | None:
     return [options.lock_name(name) for name in given]
 
 
-def decided(port: Port, name: str, answers: Sequence[Shown]) -> LockStatus:
+def decided(port: Engine, name: str, answers: Sequence[Shown]) -> LockStatus:
     """Return what as many answers say as are needed."""
     infos = [describe(name, each) for each in answers]
     holder = agreed([each.holder for each in answers], port.needed)
@@ -152,7 +160,7 @@ def decided(port: Port, name: str, answers: Sequence[Shown]) -> LockStatus:
     return shown._replace(waiting=line.waiting, waiters=line.waiters)
 
 
-async def names(port: Port, prefix: str, pattern: str = "*", until: float = inf) -> list[str]:
+async def names(port: Engine, prefix: str, pattern: str = "*", until: float = inf) -> list[str]:
     """Return the names of the locks that were held recently or are waited for, sorted.
 
     Those that are found by an instant, of each server.
@@ -161,13 +169,13 @@ async def names(port: Port, prefix: str, pattern: str = "*", until: float = inf)
     return sorted(set().union(*each))
 
 
-async def _names(port: Port, prefix: str, pattern: str, until: float) -> set[str]:
+async def _names(port: Engine, prefix: str, pattern: str, until: float) -> set[str]:
     locks = {lock_key(key, prefix.encode()) for key in await scan(port, prefix, until=until)}
     found = {lock.decode(errors="replace")[len(prefix) :] for lock in locks if lock is not None}
     return {name for name in found if matches(name, pattern)}
 
 
-async def scan(port: Port, prefix: str, *kind: bytes, until: float = inf) -> set[bytes]:
+async def scan(port: Engine, prefix: str, *kind: bytes, until: float = inf) -> set[bytes]:
     """Return all keys with a prefix, wherever they are; of one type when ``kind`` says so.
 
     Those that are found by an instant: a server may have many keys of others.
@@ -189,7 +197,7 @@ async def scan(port: Port, prefix: str, *kind: bytes, until: float = inf) -> set
 
 @describes_errors
 async def revoke(
-    port: Port, keys: LockKeys, reason: str, only: Process | None = None, by: str | None = None
+    port: Engine, keys: LockKeys, reason: str, only: Process | None = None, by: str | None = None
 ) -> LockStatus | None:
     """Revoke the lock: its holder is notified, the next waiter is granted, the history has it.
 
@@ -224,7 +232,7 @@ def _process(only: Any) -> Process | None:
 
 
 async def _revoke(
-    port: Port, keys: LockKeys, reason: str, only: Process | None
+    port: Engine, keys: LockKeys, reason: str, only: Process | None
 ) -> LockStatus | None:
     before = await show(port, keys, LISTED if only is None else HOLDERS_SOUGHT)
     args = (reason.encode(), REVOKED_MS)
@@ -265,7 +273,7 @@ def _only(status: LockStatus, only: Process | None) -> LockStatus:
 
 @describes_errors
 async def signals(
-    port: Port, prefix: str, match: str, given: Iterable[str] | None
+    port: Engine, prefix: str, match: str, given: Iterable[str] | None
 ) -> list[SignalStatus]:
     """Return the events, latches and barriers of these names, or those that match, by name."""
     chosen = chosen_names(match, given)
@@ -277,7 +285,7 @@ async def signals(
     return [status for status in shown if status is not None]
 
 
-async def hash_names(port: Port, prefix: str, pattern: str) -> list[str]:
+async def hash_names(port: Engine, prefix: str, pattern: str) -> list[str]:
     """Return the names whose keys are hashes: events, latches, barriers, and Redisson's locks."""
     keys = await scan(port, prefix, b"TYPE", b"hash")
     found = {key[len(prefix.encode()) :].decode(errors="replace") for key in keys}
@@ -289,7 +297,7 @@ async def hash_names(port: Port, prefix: str, pattern: str) -> list[str]:
 
 
 @describes_errors
-async def _show_signal(port: Port, keys: SignalKeys) -> SignalStatus | None:
+async def _show_signal(port: Engine, keys: SignalKeys) -> SignalStatus | None:
     """Return the state of an event, latch or barrier; None when the name has none."""
     kind, is_open, count, of, why, waiting, pttl = await ask(
         port, SIGNAL_SHOW, keys.watch, (), reads=True

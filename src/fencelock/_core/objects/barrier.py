@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
 from fencelock._core.error_messages import describes_errors
@@ -26,11 +26,13 @@ from fencelock._core.keys import SignalKeys
 from fencelock._core.lock.terms import milliseconds
 from fencelock._core.objects import state_wait
 from fencelock._core.objects.state_wait import StateWaiter
-from fencelock._core.port import Port
 from fencelock._core.retry import answer_by, ask
 from fencelock._core.types import Args, Call, Reply
 from fencelock.errors import BarrierBroken, FencelockError
 from fencelock.scripts import BARRIER_ARRIVE, BARRIER_CHANGE, BARRIER_CHECK
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 # With a timeout of 0 the party still arrives first: the last one passes.
 SHORTEST_SECONDS = 1e-9
@@ -125,7 +127,7 @@ ACTING = b"acting"
 
 @describes_errors
 async def wait_at(
-    port: Port,
+    port: Engine,
     spec: BarrierSpec,
     timeout: float | None,
     error: type[BarrierBroken],
@@ -152,7 +154,7 @@ async def wait_at(
 
 
 async def _act(
-    port: Port, spec: BarrierSpec, watcher: StateWaiter, action: Action | None, give_up_at: float
+    port: Engine, spec: BarrierSpec, watcher: StateWaiter, action: Action | None, give_up_at: float
 ) -> PartyResult:
     """Run the action, then let all pass; when it raises, break the barrier."""
     try:
@@ -171,7 +173,7 @@ async def _act(
     return PartyResult(word.decode(), detail)
 
 
-async def _prove(port: Port, spec: BarrierSpec, watcher: StateWaiter) -> None:
+async def _prove(port: Engine, spec: BarrierSpec, watcher: StateWaiter) -> None:
     """Send the heartbeat of the party that runs the action; retry until the next one is due.
 
     Without the retry, a short outage would look like a death.
@@ -182,7 +184,7 @@ async def _prove(port: Port, spec: BarrierSpec, watcher: StateWaiter) -> None:
 
 @describes_errors
 async def change(
-    port: Port, spec: BarrierSpec, what: bytes, give_up_at: float = state_wait.FOR_EVER
+    port: Engine, spec: BarrierSpec, what: bytes, give_up_at: float = state_wait.FOR_EVER
 ) -> tuple[int, str]:
     """Abort, reset, delete or read a barrier.
 

@@ -18,7 +18,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fencelock._core import events
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
@@ -30,13 +30,15 @@ from fencelock._core.lock.hold import Hold, Registry, lose
 from fencelock._core.lock.release import lost_as, settled
 from fencelock._core.lock.waiting import EXPIRY_SLACK
 from fencelock._core.objects.state_wait import ask_listening
-from fencelock._core.port import Port
 from fencelock._core.retry import answer_by, ask
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply, closed
 from fencelock.errors import ServerError
 from fencelock.scripts import ELECTION_ANNOUNCE, ELECTION_HAND_OVER, ELECTION_WATCH, SHOW, ready
 from fencelock.scripts.layout import words_of
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 CANDIDATE_BYTES_MAX = 128
 LISTED = 100  # so many candidates are shown
@@ -81,19 +83,19 @@ def mark(candidate: str) -> bytes:
     return b'"candidate":' + json.dumps(candidate, ensure_ascii=False).encode() + b"}"
 
 
-def announce(port: Port, keys: ElectionKeys) -> None:
+def announce(port: Engine, keys: ElectionKeys) -> None:
     """Notify the watchers of a change in the background; never blocks, never raises."""
     port.run_in_background(ELECTION_ANNOUNCE, keys.watchers, ())
 
 
-def give_up(port: Port, hold: Hold) -> None:
+def give_up(port: Engine, hold: Hold) -> None:
     """Release a lease that was lost here and may still be held on the server; never blocks."""
     hold.release_in_background(port)
 
 
 @describes_errors
 async def hand_over(
-    port: Port, hold: Hold, keys: ElectionKeys, registry: Registry, candidate: str
+    port: Engine, hold: Hold, keys: ElectionKeys, registry: Registry, candidate: str
 ) -> bool:
     """Hand the leadership over to a candidate; return False when that candidate does not wait.
 
@@ -125,7 +127,7 @@ async def hand_over(
         await port.sleep(port.now() + ASK_AGAIN_SECONDS)
 
 
-async def _offer(port: Port, hold: Hold, registry: Registry, offer: Call, asked: Seat) -> Reply:
+async def _offer(port: Engine, hold: Hold, registry: Registry, offer: Call, asked: Seat) -> Reply:
     """Request a hand-over once and return the answer; after a refusal, renew the lease again."""
     hold.check()
     until = min(port.now() + port.server_timeout, hold.deadline)
@@ -151,7 +153,7 @@ async def _offer(port: Port, hold: Hold, registry: Registry, offer: Call, asked:
     return reply
 
 
-def _resume(port: Port, hold: Hold, registry: Registry) -> None:
+def _resume(port: Engine, hold: Hold, registry: Registry) -> None:
     """Renew the lease again, at once, unless another thread or task has resigned."""
     with port.mutex:
         leads = registry.keeps(hold)
@@ -166,20 +168,20 @@ def _resume(port: Port, hold: Hold, registry: Registry) -> None:
         give_up(port, hold)
 
 
-def _judge(port: Port, hold: Hold, reply: Reply, *, repeated: bool) -> None:
+def _judge(port: Engine, hold: Hold, reply: Reply, *, repeated: bool) -> None:
     if reply[0] != 1 and not repeated:
         raise lost_as(port, hold, reply[1])
 
 
 @describes_errors
-async def leader(port: Port, keys: ElectionKeys) -> Leader | None:
+async def leader(port: Engine, keys: ElectionKeys) -> Leader | None:
     """Return the present leader, or None."""
     reply = await ask(port, ELECTION_WATCH, keys.watch, (), reads=True)
     return _leader(reply)
 
 
 @describes_errors
-async def candidates(port: Port, keys: LockKeys) -> list[str]:
+async def candidates(port: Engine, keys: LockKeys) -> list[str]:
     """Return the waiting candidates in the order of the line; the first hundred."""
     _, shown = await ask(port, SHOW, keys.grant, (LISTED,), reads=True)
     return [_told(words_of("entry", entry)["info"]).candidate for entry in shown[5][::2]]
@@ -196,7 +198,7 @@ class LeaderCursor:
 
 
 @describes_errors
-async def next_change(port: Port, cursor: LeaderCursor, give_up_at: float) -> bool:
+async def next_change(port: Engine, cursor: LeaderCursor, give_up_at: float) -> bool:
     """Wait until the leader is not ``watch.last``; return False at ``give_up_at``.
 
     The first call returns after the first answer. Raises like ``ask``.

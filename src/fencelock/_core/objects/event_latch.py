@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import SignalKeys
 from fencelock._core.lock.terms import milliseconds
 from fencelock._core.objects import state_wait
 from fencelock._core.objects.state_wait import StateWaiter
-from fencelock._core.port import Port
 from fencelock._core.retry import ask
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Call, Reply
 from fencelock.scripts import EVENT, EVENT_WAIT, LATCH
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 
 class EventSpec(NamedTuple):
@@ -65,7 +67,7 @@ class EventSpec(NamedTuple):
 
 
 @describes_errors
-async def wait_until_open(port: Port, spec: EventSpec, timeout: float | None) -> bool:
+async def wait_until_open(port: Engine, spec: EventSpec, timeout: float | None) -> bool:
     """Wait until it is open; return False when it was not open in time."""
     return bool(await state_wait.wait_for(port, spec, timeout))
 
@@ -76,7 +78,7 @@ ANSWERED_MAX = 100
 
 @describes_errors
 async def change(
-    port: Port, spec: EventSpec, what: bytes, by: int = 0, answered: list[bytes] | None = None
+    port: Engine, spec: EventSpec, what: bytes, by: int = 0, answered: list[bytes] | None = None
 ) -> int:
     """Change, delete or read an event or latch; return 1 if it is set, or the count that is left.
 

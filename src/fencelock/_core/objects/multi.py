@@ -33,12 +33,15 @@ from fencelock._core.lock.hold import Hold, joined
 from fencelock._core.lock.release import lost_as, settled
 from fencelock._core.lock.terms import LOCKS, Terms, milliseconds, too_late
 from fencelock._core.objects.semaphore_rwlock import lost_nested
-from fencelock._core.port import Port
 from fencelock._core.retry import Together, answer_by, ask, persist
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply
+from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError
 from fencelock.scripts import MULTI_ACQUIRE, MULTI_RELEASE
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 # Makes fresh attempts, one for each lock, in the order of their keys.
 Attempts = Callable[[], Sequence[Hold]]
@@ -47,7 +50,7 @@ APART = "CROSSSLOT"  # the server's answer when the locks lie in several slots
 DROPPING_SECONDS = 0.09
 
 
-async def acquire_all(port: Port, attempts: Attempts, timeout: float | None) -> list[Hold] | None:
+async def acquire_all(port: Engine, attempts: Attempts, timeout: float | None) -> list[Hold] | None:
     """Acquire all locks and register their holds; None when not all were granted in time.
 
     ``timeout`` as in ``acquire``, for all of them together.
@@ -91,7 +94,7 @@ def _held(attempts: Sequence[Hold]) -> list[Hold]:
     return [attempt for attempt in attempts if attempt.held]
 
 
-def _undo(port: Port, attempts: Sequence[Hold], seat: Seat) -> None:
+def _undo(port: Engine, attempts: Sequence[Hold], seat: Seat) -> None:
     """Undo what was asked for and granted, the last part first.
 
     Each step notes that it is done, so a second call finishes one that was interrupted. A part
@@ -109,7 +112,7 @@ def _undo(port: Port, attempts: Sequence[Hold], seat: Seat) -> None:
 
 
 async def _acquire_once(
-    port: Port, attempts: Sequence[Hold], seat: Seat, timeout: float | None, give_up_at: float
+    port: Engine, attempts: Sequence[Hold], seat: Seat, timeout: float | None, give_up_at: float
 ) -> bool:
     """Acquire all by one script if they are free, else one after the other; report how it ends."""
     at_once, granted = attempts[0].at_once, None
@@ -126,7 +129,7 @@ async def _acquire_once(
 
 
 async def _together(
-    port: Port, attempts: Sequence[Hold], seat: Seat, give_up_at: float
+    port: Engine, attempts: Sequence[Hold], seat: Seat, give_up_at: float
 ) -> bool | None:
     """Request all at once; None when each may still be free."""
     until, ttl = answer_by(port, port.now(), give_up_at), min(each.ttl for each in attempts)
@@ -172,7 +175,7 @@ def _refused(attempts: Sequence[Hold], reply: Reply) -> bool | None:
     return False
 
 
-async def _in_order(port: Port, attempts: Sequence[Hold], limit: float | None) -> bool:
+async def _in_order(port: Engine, attempts: Sequence[Hold], limit: float | None) -> bool:
     """Acquire one after the other, until the instant ``limit``; below 0: one try each."""
     for attempt in attempts:
         timeout = limit if limit is None or limit < 0 else max(0.0, limit - port.now())
@@ -184,7 +187,7 @@ async def _in_order(port: Port, attempts: Sequence[Hold], limit: float | None) -
     return True
 
 
-async def _drop(port: Port, attempts: Sequence[Hold], give_up_at: float) -> None:
+async def _drop(port: Engine, attempts: Sequence[Hold], give_up_at: float) -> None:
     """Release the parts of a multi that was not granted; takes a short time, whatever happens."""
     holds, given, now = _held(attempts), Together[Hold](), port.now()
     for hold in holds:
@@ -218,7 +221,7 @@ def _release(parts: Sequence[Attempt]) -> Call:
 
 
 def _post_rest(
-    port: Port, holds: Sequence[Hold], given: Together[Hold], error: BaseException
+    port: Engine, holds: Sequence[Hold], given: Together[Hold], error: BaseException
 ) -> None:
     """Release the rest in the background, unless the server refused them all."""
     if not settled(error):
@@ -226,7 +229,7 @@ def _post_rest(
             port.run_in_background(*hold.terms.release(hold))
 
 
-async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
+async def release_all(port: Engine, take: Callable[[list[Hold]], None]) -> None:
     """Release the holds that ``take`` moves into its list; one of a lease stands for all of it.
 
     Raises what ``take`` raises; LeaseLost when one of the leases had ended before, once the others
@@ -274,7 +277,7 @@ def _end(holds: Sequence[Hold], error: BaseException | None = None) -> None:
 
 
 async def _give_back(
-    port: Port, holds: Sequence[Hold], given: Together[Hold], until: float
+    port: Engine, holds: Sequence[Hold], given: Together[Hold], until: float
 ) -> None:
     """Release the parts; note in ``given`` the server's answer for each."""
     if _by_one_script(port, [hold.terms for hold in holds]):
@@ -298,7 +301,7 @@ async def _give_back(
     given.check()
 
 
-def _by_one_script(port: Port, terms: Sequence[Terms]) -> bool:
+def _by_one_script(port: Engine, terms: Sequence[Terms]) -> bool:
     """Return True if one script can acquire or release all of these, as far as is known."""
     plain = all(each.batch == LOCKS for each in terms)
     return plain and len(port.by_slot(terms, lambda each: each.keys.lock)) == 1

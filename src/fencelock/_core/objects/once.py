@@ -14,7 +14,7 @@ Rules of this file:
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from fencelock._core import events
 from fencelock._core.error_messages import describes_errors
@@ -24,12 +24,14 @@ from fencelock._core.lock.acquire import FOR_EVER, acquire, begin, queue, try_on
 from fencelock._core.lock.hold import Hold, Registry
 from fencelock._core.lock.release import lost_as, settled
 from fencelock._core.lock.terms import milliseconds
-from fencelock._core.port import Port
 from fencelock._core.retry import ask, command, persist
 from fencelock._core.seat import Seat
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, ServerUnsuitable
 from fencelock.scripts import ONCE_FINISH, ONCE_FORGET, ONCE_START, Script
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 # A result is kept for this long after the run, however long the run took: waiters can read it, and
 # hosts whose clocks are some seconds late still find it. With a short period it is a part of that.
@@ -69,7 +71,7 @@ class OnceKeys(LockKeys):
         self.finish: tuple[bytes, ...] = (*self.all, self.once)
 
 
-async def start(port: Port, attempt: Hold, timeout: float | None) -> Hold | FinishedOnce | None:
+async def start(port: Engine, attempt: Hold, timeout: float | None) -> Hold | FinishedOnce | None:
     """Start the run, or return its result; None when another client runs it and time is up.
 
     ``timeout`` as in ``acquire``. Raises as ``acquire``.
@@ -78,7 +80,7 @@ async def start(port: Port, attempt: Hold, timeout: float | None) -> Hold | Fini
     return found  # type: ignore[no-any-return]  # as ``_start`` returned it
 
 
-async def _start(port: Port, attempt: Hold) -> Hold | FinishedOnce | None:
+async def _start(port: Engine, attempt: Hold) -> Hold | FinishedOnce | None:
     """Ask until the run is started here, is done, or time is up."""
     while True:
         grant = await (try_once if attempt.at_once else queue)(port, attempt)
@@ -99,7 +101,7 @@ async def _start(port: Port, attempt: Hold) -> Hold | FinishedOnce | None:
 
 @describes_errors
 async def finish(
-    port: Port, hold: Hold, registry: Registry, within: float, result: tuple[str, bytes]
+    port: Engine, hold: Hold, registry: Registry, within: float, result: tuple[str, bytes]
 ) -> None:
     """Keep the result for ``within`` seconds from the start of the run, and end the run.
 
@@ -147,13 +149,13 @@ async def finish(
 
 
 @describes_errors
-async def read(port: Port, keys: OnceKeys, give_up_at: float = FOR_EVER) -> FinishedOnce | None:
+async def read(port: Engine, keys: OnceKeys, give_up_at: float = FOR_EVER) -> FinishedOnce | None:
     """Return the result of the run; None when it is not done, or was forgotten."""
     kept = await command(port, (b"GET", keys.once), keys.once, give_up_at)
     return None if kept is None else parsed(kept)
 
 
-async def running(port: Port, keys: OnceKeys) -> RunningOnce | None:
+async def running(port: Engine, keys: OnceKeys) -> RunningOnce | None:
     """Return the run that is under way, or None; raises like ``ask``."""
     from fencelock._core.look.show import show  # noqa: PLC0415 - few ask for it
 
@@ -163,7 +165,7 @@ async def running(port: Port, keys: OnceKeys) -> RunningOnce | None:
     return RunningOnce(info.fence, info.holder.since, f"{info.holder.host}:{info.holder.pid}")
 
 
-async def run_by(port: Port, keys: OnceKeys) -> RunningOnce | None:
+async def run_by(port: Engine, keys: OnceKeys) -> RunningOnce | None:
     """Return the run that is under way; None also when the server does not answer.
 
     For a caller that knows already that it may not run: this only adds which process does.
@@ -176,7 +178,7 @@ async def run_by(port: Port, keys: OnceKeys) -> RunningOnce | None:
 
 
 @describes_errors
-async def forget(port: Port, keys: OnceKeys) -> bool:
+async def forget(port: Engine, keys: OnceKeys) -> bool:
     """Drop the result, so that the next caller runs; return True if there was one.
 
     The request names the result by its fence: when it is repeated, because its answer was lost, it

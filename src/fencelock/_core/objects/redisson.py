@@ -18,14 +18,13 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import REVOKED_MS, LockKeys, slot
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, lose
 from fencelock._core.lock.terms import REDISSON, Terms, milliseconds
-from fencelock._core.port import Port
 from fencelock._core.retry import ask, command, persist
 from fencelock._core.types import Call
 from fencelock.options import Cohort
@@ -35,7 +34,11 @@ from fencelock.scripts import (
     REDISSON_LOOK,
     bulk,
     head,
+    packed,
 )
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 # Each turn of a client is a grant of its own: what its waiters share is who of them asks.
 ONE_TURN: Final = Cohort(turns=1)
@@ -141,29 +144,28 @@ class RedissonTerms(Terms):
 
     def packed_release(self, one: Attempt) -> bytes:
         """Return the same, packed."""
-        script, keys, args = self.release(one)
-        return head(script, keys, len(args)) + b"".join(map(bulk, args))  # type: ignore[arg-type]  # none is a number
+        return packed(*self.release(one))
 
     def abandon(self, one: Attempt, channel: bytes = b"") -> Call:  # noqa: ARG002 - as Terms
         """Return the request that undoes an acquire."""
         return self.counting(one, 0, b"1")
 
 
-def tell_count(port: Port, hold: Hold) -> None:
+def tell_count(port: Engine, hold: Hold) -> None:
     """Write how often the holder has entered, for those that look."""
     terms: RedissonTerms = hold.terms  # type: ignore[assignment]  # a handle of this layout made it
     port.run_in_background(*terms.counting(hold, hold.count))
 
 
 @describes_errors
-async def fields_of(port: Port, keys: LockKeys) -> list[bytes]:
+async def fields_of(port: Engine, keys: LockKeys) -> list[bytes]:
     """Return the fields of the hash: that of the holder, or none."""
     fields: list[bytes] = await command(port, (b"HKEYS", keys.lock), keys.lock)
     return fields
 
 
 @describes_errors
-async def force_unlock(port: Port, keys: RedissonKeys, reason: str = "by force_unlock") -> bool:
+async def force_unlock(port: Engine, keys: RedissonKeys, reason: str = "by force_unlock") -> bool:
     """Take the lock from the holder that it finds, and announce that; False if it finds none.
 
     This client's holder is notified before the request is sent (I8), or as its hold begins, if its
@@ -185,7 +187,7 @@ async def force_unlock(port: Port, keys: RedissonKeys, reason: str = "by force_u
     return bool(fields)
 
 
-async def _take(port: Port, keys: RedissonKeys, field: bytes, reason: bytes) -> None:
+async def _take(port: Engine, keys: RedissonKeys, field: bytes, reason: bytes) -> None:
     """Release the lock of a field, and remember why."""
     until = port.now() + port.server_timeout
     said = (b"SET", keys.revoked, b"%b %b" % (field, reason), b"PX", REVOKED_MS)

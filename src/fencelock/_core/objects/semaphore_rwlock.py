@@ -12,7 +12,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from fencelock._core.error_messages import describes_errors
@@ -21,7 +21,6 @@ from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, lose
 from fencelock._core.lock.release import judge, release, settled
 from fencelock._core.lock.terms import SHARES, Terms
-from fencelock._core.port import Port
 from fencelock._core.retry import ask
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply
@@ -39,6 +38,9 @@ from fencelock.scripts import (
     head,
 )
 from fencelock.scripts.layout import words_of
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 SEMAPHORE: Final = b"semaphore"
 RWLOCK: Final = b"rwlock"
@@ -91,7 +93,7 @@ class ShareTerms(Terms):
         return SHARES_RELEASE, self.keys.derive(), words
 
 
-def lost_nested(port: Port, hold: Hold) -> LeaseLost:
+def lost_nested(port: Engine, hold: Hold) -> LeaseLost:
     """Return the error for an outer hold that the server no longer has; mark that hold as lost."""
     lose(port, hold, "expired", port.now())
     return hold.lost_error()
@@ -130,7 +132,7 @@ def described(kind: bytes, limit: int, reply: Reply) -> PermitCount:
 
 
 @describes_errors
-async def release_part(port: Port, hold: Hold, keep: int) -> None:
+async def release_part(port: Engine, hold: Hold, keep: int) -> None:
     """Release all but ``keep`` permits of a hold; raises as ``release``."""
     if keep == 0:
         await release(port, hold)
@@ -151,7 +153,7 @@ async def release_part(port: Port, hold: Hold, keep: int) -> None:
         judge(port, hold, reply, repeated=hold.released)
 
 
-async def release_permits(port: Port, take: Callable[[list[tuple[Hold, int]]], object]) -> None:
+async def release_permits(port: Engine, take: Callable[[list[tuple[Hold, int]]], object]) -> None:
     """Release the permits that ``take`` takes out: parts of holds, each with what it keeps.
 
     All are released, even if the first fails; then its error is raised. After a cancellation the
@@ -179,24 +181,24 @@ async def release_permits(port: Port, take: Callable[[list[tuple[Hold, int]]], o
 
 
 @describes_errors
-async def state(port: Port, keys: LockKeys, kind: bytes, limit: int) -> PermitCount:
+async def state(port: Engine, keys: LockKeys, kind: bytes, limit: int) -> PermitCount:
     """Return the state of a name, for a caller with this kind and limit; see ``described``."""
     return described(kind, limit, await _shown(port, keys))
 
 
 @describes_errors
-async def held_of(port: Port, keys: LockKeys, holders: tuple[bytes, ...]) -> int:
+async def held_of(port: Engine, keys: LockKeys, holders: tuple[bytes, ...]) -> int:
     """Return how many of these holder ids are holders."""
     return sum((await _shown(port, keys, holders))[4:])
 
 
-async def _shown(port: Port, keys: LockKeys, holders: tuple[bytes, ...] = ()) -> Reply:
+async def _shown(port: Engine, keys: LockKeys, holders: tuple[bytes, ...] = ()) -> Reply:
     """Return the server's reply: the permits, and which of these ids hold some."""
     return await ask(port, SHARES_SHOW, keys.grant, holders, reads=True)
 
 
 @describes_errors
-async def set_limit(port: Port, terms: ShareTerms, limit: int) -> int:
+async def set_limit(port: Engine, terms: ShareTerms, limit: int) -> int:
     """Change the limit that is in force, and grant to every queued waiter that now fits.
 
     Returns the limit that the users of the name agreed on: they continue to name that one.

@@ -14,16 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
 from fencelock._core.keys import SignalKeys
 from fencelock._core.lock.waiting import Line
-from fencelock._core.port import Port
 from fencelock._core.retry import again, answer_by, persist
 from fencelock._core.seat import Seat, Stray
 from fencelock._core.types import Call, NoReply, Reply
 from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
 
 # A timed-out wait may take this much longer to ask one last time: I13 allows 100 ms.
 LEAVING_SECONDS = 0.08
@@ -110,7 +112,7 @@ class StateWaiter(Seat):
             self.news = True
 
 
-def signalled(port: Port, gen: bytes, outcome: bytes, key: bytes) -> None:
+def signalled(port: Engine, gen: bytes, outcome: bytes, key: bytes) -> None:
     """Pass the message that a generation has ended to all waiters of this client."""
     with port.mutex:
         watch = port.lines.watches.get(key)
@@ -124,7 +126,7 @@ Then = Callable[["StateWaiter"], Awaitable[None]]
 
 
 async def wait_for(
-    port: Port, signal: WaitableState, timeout: float | None, then: Then | None = None
+    port: Engine, signal: WaitableState, timeout: float | None, then: Then | None = None
 ) -> Any:
     """Wait for a state and return the verdict; None when it did not come about in time.
 
@@ -170,7 +172,7 @@ async def wait_for(
     return watcher.verdict
 
 
-def _part(port: Port, watcher: StateWaiter) -> None:
+def _part(port: Engine, watcher: StateWaiter) -> None:
     """Remove a watcher; a second call finishes what an interrupt left half done."""
     with port.mutex:
         watch = port.lines.watches.get(watcher.key)
@@ -180,7 +182,7 @@ def _part(port: Port, watcher: StateWaiter) -> None:
                 port.lines.watches.pop(watcher.key, None)
 
 
-async def _ask_first(port: Port, watcher: StateWaiter, give_up_at: float) -> None:
+async def _ask_first(port: Engine, watcher: StateWaiter, give_up_at: float) -> None:
     """Ask, and join the list if it listens; when the answer is lost, ask again."""
     began_at = port.now()
 
@@ -193,7 +195,7 @@ async def _ask_first(port: Port, watcher: StateWaiter, give_up_at: float) -> Non
     _learn(watcher, reply)
 
 
-async def _look(port: Port, watcher: StateWaiter, watch: Line, give_up_at: float) -> None:
+async def _look(port: Engine, watcher: StateWaiter, watch: Line, give_up_at: float) -> None:
     """Ask for every waiter of this state that knows its generation; others ask by themselves."""
     watcher.news = False
     with port.mutex:
@@ -223,7 +225,11 @@ def _learn(watcher: StateWaiter, reply: Reply) -> None:
 
 
 async def _answer(
-    port: Port, watcher: StateWaiter, until: float, question: Callable[[], Call], ends: float = 0.0
+    port: Engine,
+    watcher: StateWaiter,
+    until: float,
+    question: Callable[[], Call],
+    ends: float = 0.0,
 ) -> Reply:
     """Ask for a waiter until there is an answer, and note when to ask again at the latest."""
     asked_at, reply = await ask_listening(port, watcher, until, question, ends)
@@ -236,7 +242,7 @@ async def _answer(
 
 
 async def ask_listening(
-    port: Port, seat: Seat, until: float, question: Callable[[], Call], ends: float = 0.0
+    port: Engine, seat: Seat, until: float, question: Callable[[], Call], ends: float = 0.0
 ) -> tuple[float, Reply]:
     """Connect a seat and ask until there is an answer; raise at the later of both instants.
 
@@ -256,7 +262,7 @@ async def ask_listening(
                 until = min(ends, port.now() + port.server_timeout)
 
 
-def _last_request(port: Port, watcher: StateWaiter, *, late: bool) -> Call:
+def _last_request(port: Engine, watcher: StateWaiter, *, late: bool) -> Call:
     """Return the last request; tasks of one client share a channel, which others may need."""
     _part(port, watcher)
     with port.mutex:
@@ -271,7 +277,7 @@ def _last_request(port: Port, watcher: StateWaiter, *, late: bool) -> Call:
     return watcher.signal.leave(watcher, late=late, shared=shared)
 
 
-async def _leave(port: Port, watcher: StateWaiter, until: float) -> None:
+async def _leave(port: Engine, watcher: StateWaiter, until: float) -> None:
     """Ask one last time and leave the list; the silence of a near server is not a "no" (I12)."""
     question = _last_request(port, watcher, late=True)
     asked = Seat()
@@ -292,7 +298,7 @@ async def _leave(port: Port, watcher: StateWaiter, until: float) -> None:
     _learn(watcher, reply)
 
 
-def _undo(port: Port, watcher: StateWaiter) -> None:
+def _undo(port: Engine, watcher: StateWaiter) -> None:
     """Leave the list after the last request, and after earlier ones that may still arrive."""
     if watcher.began and watcher.channel:
         path = watcher.path  # one request may follow on a connection: two would both read it

@@ -29,23 +29,21 @@ from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms, too_late
 from fencelock._core.lock.waiting import EXPIRY_SLACK
-from fencelock._core.port import Port
 from fencelock._core.quorum.broadcast import (
     Ballot,
     Ballots,
-    QuorumPort,
     claim,
     give_up_claim,
     granted,
     longest_of,
     not_reached,
-    packed,
     refresh,
 )
 from fencelock._core.quorum.lease import Majority, part_terms
 from fencelock._core.quorum.membership import SUSPECT_SECONDS, Claimant, order, proved_until
 from fencelock._core.retry import answer_by
 from fencelock._core.types import closed
+from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import (
     FencelockError,
     OutcomeUnknown,
@@ -54,13 +52,17 @@ from fencelock.errors import (
     ServerUnreachable,
     ServerUnsuitable,
 )
-from fencelock.scripts import RAISE_FENCE
+from fencelock.scripts import RAISE_FENCE, packed
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
+    from fencelock._core.quorum.engine import QuorumEngine
 
 # If leases end within this time, the client that has the first node waits for them.
 STAY_SECONDS = 0.1
 
 
-async def take(port: QuorumPort, attempt: Hold) -> Hold | None:
+async def take(port: QuorumEngine, attempt: Hold) -> Hold | None:
     """Acquire on a majority; None when others hold it, QuorumNotReached on errors."""
     votes = attempt.votes = QuorumAttempt(port, attempt)
     claim(port, votes, votes.longest)
@@ -83,7 +85,7 @@ class QuorumAttempt(Claimant):
     stood: bool = False  # we were in a node's line before it failed
     stand_at: int | None = None  # where a majority's holder is waited for
 
-    def __init__(self, port: QuorumPort, attempt: Hold) -> None:
+    def __init__(self, port: QuorumEngine, attempt: Hold) -> None:
         self.port = port
         self.attempt = attempt
         self.terms: Terms = part_terms(attempt.terms)
@@ -221,7 +223,7 @@ class QuorumAttempt(Claimant):
 
     # -- one round ----------------------------------------------------------------------------
 
-    async def _ask_first(self, port: Port, attempt: Attempt) -> Grant | None:
+    async def _ask_first(self, port: Engine, attempt: Attempt) -> Grant | None:
         """Ask the first node; a thread or task that waits in that line can be in a deadlock."""
         whole = self.attempt
         attempt.unit, attempt.give_up_at, attempt.event = whole.unit, whole.give_up_at, whole.event
@@ -315,7 +317,7 @@ class QuorumAttempt(Claimant):
         asks = Ballots(self.port)
         for node in sorted(self.grants, key=self.node.__eq__):
             at = self._at(node)
-            asks.put((node,), at, packed(at.terms.abandon(at)))
+            asks.put((node,), at, (packed(*at.terms.abandon(at)),))
         span = self.port.node_timeout
         await asks.first_node_last(len(asks), lambda at: at.terms.abandon(at), span)
 
@@ -344,7 +346,7 @@ class QuorumAttempt(Claimant):
             return True
         call = RAISE_FENCE, self.attempt.keys.renew, (self.attempt.holder_id, b"%d" % fence)
         asks = Ballots(self.port)
-        asks.put(low, self.vote, packed(call), lambda ask: bool(ask.reply == 1))
+        asks.put(low, self.vote, (packed(*call),), lambda ask: bool(ask.reply == 1))
         good = await asks.ask(lacking)
         self.failures |= asks.failures
         return good >= lacking

@@ -19,21 +19,19 @@ from math import ceil, inf
 from fencelock._core.deadlines import DRIFT_RATE
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.port import Port
 from fencelock._core.quorum.membership import (
     CLAIMED_TTLS,
     KEPT_SECONDS,
     LONG_SECONDS,
     SUSPECT_SECONDS,
     Claimant,
-    Membership,
     agreed,
     decided,
 )
 from fencelock._core.seat import Question
 from fencelock._core.types import Args, Call, NoReply, Reply, closed
 from fencelock._runtime.log import log
-from fencelock._runtime.typed import Protocol, TypeVar
+from fencelock._runtime.typed import TYPE_CHECKING, TypeVar
 from fencelock.errors import (
     ClientClosed,
     FencelockError,
@@ -42,7 +40,11 @@ from fencelock.errors import (
     ServerUnreachable,
     ServerUnsuitable,
 )
-from fencelock.scripts import MEMBERSHIP, SHOW, bulk, head
+from fencelock.scripts import MEMBERSHIP, SHOW, packed
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
+    from fencelock._core.quorum.engine import QuorumEngine
 
 T = TypeVar("T")
 Good = Callable[["Ballot"], bool]
@@ -97,50 +99,6 @@ class Ballot(Question):
         return self.began and self.answered_at == 0 and unanswered
 
 
-class QuorumPort(Port, Protocol):
-    """The world as the flows of a quorum see it: several ports, and how to use them at once."""
-
-    labels: tuple[str, ...]
-    closing: bool  # no new request is accepted
-    membership: Membership
-    membership_key: bytes
-    suspect: dict[int, float]  # node -> the instant until which it is avoided
-
-    @property
-    def nodes(self) -> Sequence[Port]:
-        """Return the ports of the nodes."""
-
-    @property
-    def node_timeout(self) -> float:
-        """Return how long a straggler is awaited once the others have decided."""
-
-    @property
-    def undecided_timeout(self) -> float:
-        """Return how long votes are awaited that may decide."""
-
-    async def exchange(
-        self, asks: Sequence[Ballot], latest: float, limit: Callable[[], float]
-    ) -> None:
-        """Ask all at once. Return when all answered, or at the instant that ``limit`` returns.
-
-        That is ``latest`` until the answers decide, and earlier from then on. Every ask has then
-        ended. A cancellation leaves some that have not.
-        """
-
-    def put_back(self, asks: Iterable[Ballot]) -> None:
-        """Return the connections to the pools; close those with an unread answer.
-
-        Except one that an undo still uses.
-        """
-
-
-def packed(call: Call) -> Packed:
-    """Return a request in wire form, for each node to which it goes."""
-    script, keys, args = call
-    words = [each if isinstance(each, bytes) else b"%d" % each for each in args]
-    return (head(script, keys, len(words)) + b"".join(map(bulk, words)),)
-
-
 class Ballots(list[Ballot]):
     """Questions that go out together to nodes of a quorum.
 
@@ -148,8 +106,8 @@ class Ballots(list[Ballot]):
     whenever one more has ended.
     """
 
-    def __init__(self, port: QuorumPort) -> None:
-        self.port: QuorumPort = port
+    def __init__(self, port: QuorumEngine) -> None:
+        self.port: QuorumEngine = port
         self.ends: list[bool] = []
 
     def put(
@@ -272,7 +230,7 @@ class Ballots(list[Ballot]):
                 node.run_in_background(*repeated(ask.about), ask.follow())
 
 
-def healthy(port: QuorumPort, now: float) -> Sequence[int]:
+def healthy(port: QuorumEngine, now: float) -> Sequence[int]:
     """Return the nodes to ask: not those that failed recently, unless too few would be left."""
     nodes = range(len(port.nodes))
     well = [node for node in nodes if port.suspect.get(node, 0.0) <= now]
@@ -284,7 +242,7 @@ def granted(ask: Ballot) -> bool:
     return isinstance(ask.reply, bytes)
 
 
-def not_reached(port: QuorumPort, what: str, failures: dict[int, Exception]) -> FencelockError:
+def not_reached(port: QuorumEngine, what: str, failures: dict[int, Exception]) -> FencelockError:
     """Return the error for a missing majority, with one cause per node."""
     causes: dict[str, Exception] = {}
     for node, error in sorted(failures.items()):
@@ -309,14 +267,14 @@ def longest_of(one: Attempt) -> float:
     return max(one.ttl, options.ttl if options.renew else 0.0)
 
 
-def claim(port: QuorumPort, claimant: Claimant, ttl: float) -> None:
+def claim(port: QuorumEngine, claimant: Claimant, ttl: float) -> None:
     """Note a holder or request of leases of this length, before a node is asked for one."""
     if ttl > LONG_SECONDS:
         with port.mutex:
             port.membership.claimants.add(claimant)
 
 
-def give_up_claim(port: QuorumPort, claimant: Claimant) -> None:
+def give_up_claim(port: QuorumEngine, claimant: Claimant) -> None:
     """Note that it has no lease any more; after the last one that has, give up the claim."""
     membership = port.membership
     if not membership.claimants:
@@ -336,7 +294,7 @@ def _words(ttl: float, client: bytes, number: int, claimed: float, lasts: float)
 
 
 async def refresh(
-    port: QuorumPort,
+    port: QuorumEngine,
     one: Attempt,
     latest: float,
     renewed: float = 0.0,
@@ -377,7 +335,7 @@ async def refresh(
 
 
 async def _ask(
-    port: QuorumPort, one: Attempt, ttl: float, voters: Collection[bytes] | None, latest: float
+    port: QuorumEngine, one: Attempt, ttl: float, voters: Collection[bytes] | None, latest: float
 ) -> None:
     """Ask the nodes, and write the voters to them; with None, only ask.
 
@@ -397,7 +355,7 @@ async def _ask(
     call: Call = (MEMBERSHIP, (port.membership_key,), (*words, *(voters or ()), *waiting))
     nodes = range(len(port.nodes)) if voters is None else healthy(port, now)
     asks = Ballots(port)
-    asks.put(nodes, one, packed(call))
+    asks.put(nodes, one, (packed(*call),))
     needed = len(asks) if first else port.needed
     await asks.ask(needed, latest, patient=not first)
     good = asks.good
@@ -417,7 +375,7 @@ async def _ask(
         raise not_reached(port, f"{one.terms.keys.name!r} was not asked for", asks.failures)
 
 
-async def refresh_while_held(port: QuorumPort, one: Attempt) -> None:
+async def refresh_while_held(port: QuorumEngine, one: Attempt) -> None:
     """Keep the membership records alive while leases are held; retry a failure with the next."""
     now, ttl = port.now(), longest_of(one)
     again = ttl > LONG_SECONDS and port.membership.claim_until < now + (CLAIMED_TTLS - 0.5) * ttl
@@ -430,20 +388,20 @@ async def refresh_while_held(port: QuorumPort, one: Attempt) -> None:
 # -- what people ask: a majority must answer -----------------------------------------------------
 
 
-async def replies(port: QuorumPort, name: str, calls: Sequence[Call]) -> list[list[Reply]]:
+async def replies(port: QuorumEngine, name: str, calls: Sequence[Call]) -> list[list[Reply]]:
     """Return for each question the answers of the nodes, at least of a majority."""
     answers: list[list[Reply]] = []
     for call in calls:
         now = port.now()
         asks = Ballots(port)
-        asks.put(healthy(port, now), None, packed(call))
+        asks.put(healthy(port, now), None, (packed(*call),))
         if await asks.ask(port.needed, now + port.server_timeout) < port.needed:
             raise not_reached(port, f"no node answers about {name!r}", asks.failures)
         answers.append([ask.reply for ask in asks.good])
     return answers
 
 
-async def holder_of(port: QuorumPort, keys: LockKeys) -> bytes | None:
+async def holder_of(port: QuorumEngine, keys: LockKeys) -> bytes | None:
     """Return the id of the present holder on a majority, or None."""
     (found,) = await replies(port, keys.name, [(SHOW, keys.grant, (0,))])
     if any(shown[0] not in {b"string", b"none"} for _, shown in found):
@@ -451,7 +409,9 @@ async def holder_of(port: QuorumPort, keys: LockKeys) -> bytes | None:
     return agreed([shown[1] for _, shown in found], port.needed)
 
 
-async def on_each(port: QuorumPort, name: str, flow: Callable[[Port], Awaitable[T]]) -> Sequence[T]:
+async def on_each(
+    port: QuorumEngine, name: str, flow: Callable[[Engine], Awaitable[T]]
+) -> Sequence[T]:
     """Run a flow on one node after the other; raise when it fails on too many."""
     done: list[T] = []
     failures: dict[int, Exception] = {}

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import inf
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from fencelock._core import events
 from fencelock._core.deadlines import renewal_delay, validity
@@ -31,17 +31,14 @@ from fencelock._core.lock.maintain import apply_renewal, renewal_request
 from fencelock._core.lock.release import leaving, lost_as
 from fencelock._core.lock.renew import check_tended, length_of
 from fencelock._core.lock.terms import Terms
-from fencelock._core.port import Port
 from fencelock._core.quorum.broadcast import (
     Ballot,
     Ballots,
-    QuorumPort,
     claim,
     give_up_claim,
     granted,
     longest_of,
     not_reached,
-    packed,
     refresh,
     refresh_while_held,
 )
@@ -55,6 +52,11 @@ from fencelock._core.quorum.membership import (
 from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply, Reply
 from fencelock.errors import ServerError
+from fencelock.scripts import packed
+
+if TYPE_CHECKING:
+    from fencelock._core.engine import Engine
+    from fencelock._core.quorum.engine import QuorumEngine
 
 # How many leases are re-acquired in one go: a node that forgot many gets them back gradually.
 REACQUIRED_AT_ONCE = 50
@@ -69,9 +71,9 @@ class Majority(list[Hold | None], Observer, Claimant):
 
     __slots__ = ("_claims", "first", "hold", "named", "port", "reacquire_at")
 
-    def __init__(self, port: QuorumPort, hold: Hold, *, first: int) -> None:
+    def __init__(self, port: QuorumEngine, hold: Hold, *, first: int) -> None:
         super().__init__([None] * len(port.nodes))
-        self.port: QuorumPort = port
+        self.port: QuorumEngine = port
         self.hold: Hold = hold
         self.first: int = first
         self.reacquire_at: float = inf
@@ -95,7 +97,7 @@ class Majority(list[Hold | None], Observer, Claimant):
         port, hold, nodes = self.port, self.hold, self.port.nodes
         fence, granted_at, now = hold.fence, hold.granted_at, port.now()
         lease, ends, when = 0.0, inf, inf
-        begun: list[tuple[Port, Hold, float]] = []
+        begun: list[tuple[Engine, Hold, float]] = []
         with port.mutex:
             if not hold.open or hold.notified or hold.loss is not None:
                 return
@@ -266,13 +268,13 @@ def part_terms(terms: Terms) -> Terms:
     return made
 
 
-def adopted(port: Port, hold: Hold, ttl: float) -> None:
+def adopted(port: Engine, hold: Hold, ttl: float) -> None:
     """Make an attempt the hold of another process, known by its id, with a part at every node.
 
     Which of them granted it is not known. A node that did not grant it does no harm: it refuses,
     and a majority decides.
     """
-    many = cast("QuorumPort", port)
+    many = cast("QuorumEngine", port)
     first = order(hold.keys.lock, many.labels)[0]
     parts = Majority(many, hold, first=first)
     hold.start_lease(many, 0, -inf, parts)
@@ -284,7 +286,7 @@ def adopted(port: Port, hold: Hold, ttl: float) -> None:
         parts.settle()
 
 
-def end_node_leases(port: QuorumPort, hold: Hold, *, drops: bool) -> None:
+def end_node_leases(port: QuorumEngine, hold: Hold, *, drops: bool) -> None:
     """End the renewal of a lost hold's parts; with ``drops`` release them, too.
 
     When the client is closed they are left to expire.
@@ -303,9 +305,9 @@ def end_node_leases(port: QuorumPort, hold: Hold, *, drops: bool) -> None:
 # -- what is due, and its end --------------------------------------------------------------------
 
 
-async def maintain(port: QuorumPort) -> None:
+async def maintain(port: QuorumEngine) -> None:
     """Do what is due: notify of losses, re-acquire missing parts. Never raises a server's error."""
-    now, before = port.now(), [*port.renewals.taken]
+    now, takes = port.now(), port.renewals.takes
     try:
         with port.mutex:
             due = port.renewals.due(now)
@@ -317,13 +319,14 @@ async def maintain(port: QuorumPort) -> None:
             await refresh_while_held(port, max(due, key=longest_of))
     finally:  # cancelled, or a bug: no hold may be lost from the schedule
         with port.mutex:
-            left = port.renewals.taken_since(before)
-            port.renewals.settle(left)
+            taken = port.renewals.taken_since(takes)
+            left = [hold for bucket in taken for hold in bucket]
+            port.renewals.settle(taken)
         for hold in left:
             port.move(hold, majority_of(hold).next_due())
 
 
-def _lost(port: QuorumPort, hold: Hold, now: float) -> bool:
+def _lost(port: QuorumEngine, hold: Hold, now: float) -> bool:
     if hold.loss is None and now < hold.deadline:
         return False
     majority_of(hold).final()
@@ -332,7 +335,7 @@ def _lost(port: QuorumPort, hold: Hold, now: float) -> bool:
     return True
 
 
-async def _reacquire(port: QuorumPort, hold: Hold) -> None:
+async def _reacquire(port: QuorumEngine, hold: Hold) -> None:
     """Re-acquire this hold's lease on the nodes that lack it."""
     now, parts = port.now(), majority_of(hold)
     ttl = hold.next_ttl(now)
@@ -357,7 +360,7 @@ async def _reacquire(port: QuorumPort, hold: Hold) -> None:
 
 
 async def give_back(
-    port: QuorumPort,
+    port: QuorumEngine,
     hold: Hold,
     log: Seat,  # noqa: ARG001 - as of one server
     reply: Reply = None,  # noqa: ARG001 - as above
@@ -393,13 +396,13 @@ async def give_back(
     raise lost_as(port, hold, word)
 
 
-def release_later(port: QuorumPort, hold: Hold, undo_connection: object) -> None:  # noqa: ARG001 - as of one server
+def release_later(port: QuorumEngine, hold: Hold, undo_connection: object) -> None:  # noqa: ARG001 - as of one server
     """Release a hold in the background, on each node with the id that the node knows."""
     for node, part in majority_of(hold).in_release_order():
         port.nodes[node].run_in_background(*part.terms.release(part))
 
 
-async def hand_back(port: QuorumPort, holds: Sequence[Hold], until: float) -> Sequence[Hold]:
+async def hand_back(port: QuorumEngine, holds: Sequence[Hold], until: float) -> Sequence[Hold]:
     """Release leases that ended with their client; return those that no majority confirmed.
 
     Each on all its nodes, the first one last. What is for a silent node is sent in the background,
@@ -437,7 +440,8 @@ async def leave(hold: Hold, seconds: float) -> None:
     hold.retire(port)
     asks = Ballots(port)
     for node, part in whole.in_release_order():
-        asks.put((node,), part, packed(leaving(part, seconds)), lambda ask: bool(ask.reply == 1))
+        request = packed(*leaving(part, seconds))
+        asks.put((node,), part, (request,), lambda ask: bool(ask.reply == 1))
     try:
         if await asks.ask(port.needed) < port.needed:
             raise not_reached(port, f"release of {hold.name!r} was not confirmed", asks.failures)
@@ -445,7 +449,7 @@ async def leave(hold: Hold, seconds: float) -> None:
         events.end_hold(hold)
 
 
-def clean_up(port: QuorumPort, hold: Hold) -> None:
+def clean_up(port: QuorumEngine, hold: Hold) -> None:
     """Undo what may still come of the requests of a hold that has ended."""
     give_up_claim(port, majority_of(hold))
     first = majority_of(hold).first  # no other was asked twice
@@ -459,7 +463,7 @@ def _released(ask: Ballot) -> bool:
     return bool(ask.reply == 1) or ask.sent
 
 
-async def renew(port: QuorumPort, holds: Sequence[Hold], ttl: float | None) -> None:
+async def renew(port: QuorumEngine, holds: Sequence[Hold], ttl: float | None) -> None:
     """Renew a lease on all its nodes; raises LeaseLost, or QuorumNotReached without a majority."""
     (hold,) = holds  # a quorum has no multi
     await _cover(port, hold, hold.next_ttl(port.now()) if ttl is None else ttl)
@@ -470,7 +474,7 @@ async def renew(port: QuorumPort, holds: Sequence[Hold], ttl: float | None) -> N
     hold.check()
 
 
-async def _cover(port: QuorumPort, hold: Hold, span: float) -> None:
+async def _cover(port: QuorumEngine, hold: Hold, span: float) -> None:
     """Claim a longer ttl before it is asked for: a node that restarts must abstain so long."""
     whole = majority_of(hold)
     claim(port, whole, span)
@@ -478,13 +482,13 @@ async def _cover(port: QuorumPort, hold: Hold, span: float) -> None:
     whole.cover(span)
 
 
-async def _renew_parts(port: QuorumPort, whole: Majority, ttl: float | None) -> Ballots:
+async def _renew_parts(port: QuorumEngine, whole: Majority, ttl: float | None) -> Ballots:
     """Renew all parts; return the requests to their nodes."""
     now, asks, asked = port.now(), Ballots(port), dict[int, tuple[Hold, float]]()
     for node, part in enumerate([*whole]):
         if part is not None and part.loss is None and part.open:
             asked[node] = part, (length := length_of(part, ttl, now))
-            request = packed(renewal_request([part], [length]))
+            request = (packed(*renewal_request([part], [length])),)
             asks.put((node,), part, request, lambda ask: bool(ask.reply == []))
     await asks.ask(port.needed, min(now + port.server_timeout, whole.hold.deadline))
     for ask in asks:

@@ -1,0 +1,143 @@
+"""What a client does with its locks on a quorum of independent servers.
+
+Rules of this file:
+
+- Each node has an ordinary port of its own, which renews that node's leases: a silent node holds up
+  no other node's.
+- A request without an answer to wait for goes to every node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from fencelock._core.engine import Engine
+from fencelock._core.keys import membership_key
+from fencelock._core.quorum.acquire import take
+from fencelock._core.quorum.broadcast import Ballot, holder_of, on_each, replies
+from fencelock._core.quorum.lease import (
+    clean_up,
+    give_back,
+    hand_back,
+    maintain,
+    release_later,
+    renew,
+)
+from fencelock._core.quorum.membership import (
+    FIRST_FACTOR,
+    UNDECIDED_FACTOR,
+    Membership,
+    majority,
+)
+from fencelock._core.round_trips import CALL_TRIPS, RoundTrips
+from fencelock._core.types import Args, Keys, Reply
+from fencelock._runtime.typed import Any
+from fencelock.scripts import Script
+
+# Takes a node's run id, and the instant before it was asked for it.
+Identified = Callable[[bytes, float], None]
+
+
+class QuorumEngine(Engine):
+    """One client at several independent servers; each port adds how it waits for all of them.
+
+    What a quorum refuses (see ``options.py``) is left as on one server, and never called.
+    """
+
+    nodes: Sequence[Engine]
+    labels: tuple[str, ...]
+    membership_key: bytes
+    membership: Membership
+    suspect: dict[int, float]  # node -> the instant until which it is avoided
+    _node_timeout: float
+
+    halves = False  # an acquisition has several questions
+    take = take
+    maintain = maintain
+    renew = renew
+    give_back = give_back
+    release_later = release_later
+    hand_back = hand_back
+    clean_up = clean_up
+    replies = replies
+    on_each = on_each
+    value_of = holder_of
+
+    async def exchange(
+        self, asks: Sequence[Ballot], latest: float, limit: Callable[[], float]
+    ) -> None:
+        """Ask all at once. Return when all answered, or at the instant that ``limit`` returns.
+
+        That is ``latest`` until the answers decide, and earlier from then on. Every ask has then
+        ended. A cancellation leaves some that have not.
+        """
+        raise NotImplementedError
+
+    def put_back(self, asks: Iterable[Ballot]) -> None:
+        """Return the connections to the pools; close those with an unread answer.
+
+        Except one that an undo still uses.
+        """
+        raise NotImplementedError
+
+    def begin_quorum(self, labels: Sequence[str], prefix: str, node_timeout: float) -> None:
+        """Note the nodes, before their ports are made."""
+        self.labels = tuple(labels)
+        self.needed = majority(len(labels))
+        self._node_timeout = node_timeout
+        self.membership_key = membership_key(prefix)
+        self.know_nothing()
+
+    def know_nothing(self) -> None:
+        """Start without knowledge of the nodes: at first, and in a child process."""
+        self.suspect = {}
+        self.membership = Membership(len(self.labels))
+
+    def name_nodes(self) -> None:
+        """Have all nodes know this client by one channel: what they are asked is one text."""
+        for node in self.nodes:
+            node.client_channel = self.client_channel
+
+    @property
+    def node_timeout(self) -> float:
+        """Return how long a straggler is awaited once the others have decided."""
+        return self.trips.within(self._node_timeout)
+
+    @property
+    def undecided_timeout(self) -> float:
+        """Return how long votes are awaited that may decide."""
+        return self.trips.within(self._node_timeout * UNDECIDED_FACTOR, CALL_TRIPS)
+
+    @property
+    def first_seconds(self) -> float:
+        """Return how long the first node may take to answer a request for a lock."""
+        return self.node_timeout * FIRST_FACTOR
+
+    def far(self, nodes: Sequence[Engine]) -> RoundTrips:
+        """Return the round trips that decide: of the slowest node of the quickest majority."""
+        trips = RoundTrips().of_several(len(nodes) - self.needed)
+        for node in nodes:
+            trips.include(node.trips)
+        return trips
+
+    def identified(self, number: int) -> Identified:
+        """Return the callback that takes a node's identity."""
+        membership, mutex = self.membership, self.mutex
+
+        def saw(run_id: bytes, asked_at: float) -> None:
+            with mutex:
+                membership.saw(number, run_id, asked_at)
+
+        return saw
+
+    async def call(self, script: Script, *_: Any, **__: Any) -> Reply:
+        """Refuse: a flow for one server must not run here."""
+        raise RuntimeError(f"{script.name}: a quorum is not one server")
+
+    def run_in_background(
+        self, script: Script, keys: Keys, args: Args, undo_connection: object = None
+    ) -> None:
+        """Send to every node."""
+        del undo_connection  # the nodes' own requests have them
+        for node in self.nodes:
+            node.run_in_background(script, keys, args)
