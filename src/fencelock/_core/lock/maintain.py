@@ -154,7 +154,7 @@ def _scheduled(
 
 
 async def _batches(
-    port: Engine, whole: Sequence[RenewalBatch], due: list[Hold], now: float
+    port: Engine, whole: Sequence[RenewalBatch], due: Sequence[Hold], now: float
 ) -> Sequence[RenewalBatch]:
     """Return what is to be renewed, command by command; the rest is lost, or put back.
 
@@ -162,18 +162,24 @@ async def _batches(
     renew so many of one kind and one slot.
     """
     batches: list[RenewalBatch] = []
-    others = port.by_slot(due, _key)
+    slots = {slot: [*holds] for slot, holds in port.by_slot(due, _key).items()}
     for slot, found in port.by_slot(whole, lambda batch: _key(batch[0])).items():
         small = [batch for batch in found if len(batch) < LEASES_PER_CALL]
-        joined = len(small) > 1 or slot in others
-        due += chain(*small) if joined else ()
+        joined = len(small) > 1 or slot in slots
+        if joined:
+            slots.setdefault(slot, []).extend(chain(*small))
         batches += [each for each in found if not joined or len(each) == LEASES_PER_CALL]
-    for number, kind in enumerate(await _sorted(port, due, now)):
-        size = 1 if number == PLAIN else LEASES_PER_CALL
-        for holds in port.by_slot(kind, _key).values():
+    seen = 0
+    for holds in slots.values():
+        for number, kind in enumerate(await _sorted(port, holds, now)):
+            size = 1 if number == PLAIN else LEASES_PER_CALL
             batches += [
-                RenewalBatch(holds[start : start + size]) for start in range(0, len(holds), size)
+                RenewalBatch(kind[start : start + size]) for start in range(0, len(kind), size)
             ]
+        seen += len(holds)
+        if seen >= LEASES_PER_PAUSE:
+            await port.sleep(now)  # others may run
+            seen = 0
     return batches
 
 
