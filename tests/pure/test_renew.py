@@ -107,6 +107,16 @@ def test_holds_are_found_by_holder_id_as_long_as_they_are_tracked():
     assert renewals._holders == {}
 
 
+def test_a_whole_batch_that_waits_for_its_node_stays_whole():
+    """With very many leases, what is no more is sorted anew, lease by lease."""
+    renewals, batch = RenewalSchedule(), RenewalBatch([hold(), hold()])
+    renewals.add_batch(batch, NOW)
+    assert renewals.whole(NOW) == [batch]
+    renewals.hasten(renewals.add_apart(batch, NOW + 20), NOW + 1)
+    assert (renewals.whole(NOW + 1), renewals.due(NOW + 1)) == ([batch], [])
+    assert batch.is_whole
+
+
 def test_only_what_waits_is_moved():
     renewals, waits, taken, gone = RenewalSchedule(), hold(), hold(), hold()
     for each in (taken, gone, waits):

@@ -228,24 +228,24 @@ class RenewalSchedule:
 
     def add_batch(self, batch: RenewalBatch, when: float) -> None:
         """Schedule leases that one command has renewed alike, to be renewed so again."""
-        number, bucket = int(when / self.GRAIN), batch[0].bucket
-        if bucket is not None and bucket.batch is batch:  # it is whole
-            self._at(number)[id(bucket)] = bucket
-            bucket.number, bucket.first, bucket.end = number, when, batch[0].deadline
-            bucket.update(dict.fromkeys(bucket, when))
-            self._under_way.pop(id(bucket), None)
-        else:
-            bucket = self.add_apart(batch, when)
+        bucket = self.add_apart(batch, when)
+        if bucket.batch is None:
             bucket.batch = batch
             if not all(hold.steady for hold in batch):  # one was dropped just before
                 bucket.batch = None
 
-    def add_apart(self, holds: Sequence[Hold], when: float) -> Bucket:
-        """Schedule holds for ``when`` in a bucket of their own, which may be hastened."""
-        number = int(when / self.GRAIN)
+    def add_apart(self, batch: RenewalBatch, when: float) -> Bucket:
+        """Schedule a batch for ``when`` in a bucket of its own; one that is whole stays so."""
+        number, bucket = int(when / self.GRAIN), batch[0].bucket
+        if bucket is not None and bucket.batch is batch:
+            self._at(number)[id(bucket)] = bucket
+            bucket.number, bucket.first, bucket.end = number, when, batch[0].deadline
+            bucket.update(dict.fromkeys(bucket, when))
+            self._under_way.pop(id(bucket), None)
+            return bucket
         bucket = Bucket(number)
         self._at(number)[id(bucket)] = bucket
-        self._fill(bucket, holds, when)
+        self._fill(bucket, batch, when)
         return bucket
 
     def hasten(self, bucket: Bucket, when: float) -> None:
@@ -315,7 +315,7 @@ class RenewalSchedule:
         One whose handle was dropped stays until its deadline.
         """
         for bucket in buckets:
-            if bucket.number is None:
+            if bucket.number is None and bucket.batch is None:  # of a whole one none is over
                 for hold in list(bucket):
                     self._settle(bucket, hold)
             if bucket.number is not None or not bucket:
