@@ -13,13 +13,17 @@ from tests.flows.worlds.locks import Scenario
 
 # Larger worlds are explored further by ``python -m tests.flows.deep``. No sown defect needs more
 # schedules than its world gets here: ``finds`` sees to it. Nearly all need far fewer.
-SCHEDULES = 300
+SCHEDULES = 200
 FURTHER = {
     "1 working 0.5 s, 1 until an instant, 1 lost+1 crash": 1000,
     "election, at once, 1 zombie": 1200,
     "cluster: 1 twice, 1 freeze+1 cancel": 500,
+    "cluster: 2, handed over, 1 freeze": 300,
     "cluster: 2 working 1 s, handed over, 1 freeze": 1000,
     "quorum: 2 in line, 1 late": 600,
+    "quorum: 1 alone, working 0.5 s, 1 late+1 down": 300,
+    "multi, 2 of the first, 1 tries both, 1 expiry": 300,
+    "1 in line, 1 foreign, 1 late": 300,
 }
 # Worlds that take seconds are slow, also those in which a fault is sown: what is sown is looked for
 # by day.
