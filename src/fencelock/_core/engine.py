@@ -31,7 +31,7 @@ from fencelock._core.round_trips import CALL_TRIPS, RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, NoReply, PackedCall, Reply
 from fencelock._core.wire import Replicas, Wire
-from fencelock._runtime.typed import TYPE_CHECKING, Any, TypeVar
+from fencelock._runtime.typed import TYPE_CHECKING, TypeVar
 from fencelock.errors import FencelockError
 
 if TYPE_CHECKING:
@@ -219,8 +219,8 @@ class Engine(Wire):
         return [[together.answers[number]] for number in range(len(calls))]
 
     async def on_each(
-        self, _name: str, flow: Callable[[Engine], Awaitable[Any]], /
-    ) -> Sequence[Any]:
+        self, _name: str, flow: Callable[[Engine], Awaitable[T]], /
+    ) -> Sequence[T]:
         """Run a flow on each independent server, here the only one; return what it returned."""
         return [await flow(self)]
 

@@ -26,12 +26,15 @@ from fencelock._core.deadlines import (
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call
-from fencelock._runtime.typed import TYPE_CHECKING, Any, TypeAlias
+from fencelock._runtime.typed import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:
     from fencelock._core.lock.hold import Hold
     from fencelock._core.lock.tenure import Tenure
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 # What a message may be about, by its holder id; see ``Lines.holders``.
 Known: TypeAlias = "Tenure | Hold | dict[Hold, None]"
@@ -151,7 +154,7 @@ class Recalls:
         return now < until
 
 
-def _shorten(table: dict[Any, Any]) -> None:
+def _shorten(table: dict[K, V]) -> None:
     if len(table) > REMEMBERED_MAX:
         del table[next(iter(table))]
 
