@@ -134,8 +134,18 @@ class BlockingPort(ProcessPort):
             if attempt.asks is None:
                 if has_turn(self, attempt):
                     return attempt
-            elif answered(self, attempt, self._asked(attempt)):
-                return attempt
+            else:
+                at = attempt.arrived_at
+                until = at + self.server_timeout
+                if attempt.give_up_at < until:  # seldom: else not even a call
+                    until = answer_by(self, at, attempt.give_up_at)
+                try:
+                    answer = self._ask(attempt, at, until, listen=True)
+                except (NoReply, ServerError) as trouble:
+                    attempt.answer = trouble
+                else:
+                    if answered(self, attempt, answer):
+                        return attempt
         except BaseException as error:
             failed(self, attempt, error)
             raise
@@ -145,48 +155,38 @@ class BlockingPort(ProcessPort):
             failed(self, attempt, error)
             raise
 
-    def _asked(self, attempt: Hold) -> Reply | Exception:
-        """Return what a first question was answered, or the error; None: no connection is ready."""
-        at = attempt.arrived_at
-        until = at + self.server_timeout
-        if attempt.give_up_at < until:  # seldom: else not even a call
-            until = answer_by(self, at, attempt.give_up_at)
-        try:
-            return self._ask(attempt, at, until, listen=True)
-        except (NoReply, ServerError) as trouble:
-            return trouble
-
     def release(self, handle: object, take: Take, *of: object) -> int | None:
         """Release for a thread; see ``take_and_release`` of the core, which goes on if need be."""
         if not self.direct or not mark[0] or put_off_work or mutexes.owned():
             return run_release(take_and_release(self, take, *of), handle, self)
         taken: list[Hold] = []
-        reply, until = None, 0.0
+        reply: Reply | Exception = None
+        until = 0.0
         try:
             take(*of, taken)
             hold = taken[0]
             if hold.tenure is not None:
                 if passed(self, hold):
-                    finish(self, taken)
+                    if hold.owed or hold.reported:  # seldom: else not even a call
+                        finish(self, taken)
                     return 0
             elif not hold.released:
                 request, at = end_lease(self, hold), now()
                 until = at + self.server_timeout
-                reply = self._sent(request, hold.terms.keys.lock, at, until)
+                try:
+                    reply = self._exchange(request, hold.terms.keys.lock, at, until)
+                except (NoReply, ServerError) as trouble:
+                    reply = trouble
                 if reply == 1:
-                    finish(self, taken)
+                    if hold.owed or hold.reported:
+                        finish(self, taken)
                     return 0
             return run_inline(take_and_release(self, take, taken=taken, reply=reply, until=until))
         except BaseException as error:
             not_released(self, taken, error)
             raise
-
-    def _sent(self, request: bytes, key: bytes, at: float, until: float) -> Reply | Exception:
-        """Return what a request was answered, or the error."""
-        try:
-            return self._exchange(request, key, at, until)
-        except (NoReply, ServerError) as trouble:
-            return trouble
+        finally:
+            del reply
 
     # -- waiting --------------------------------------------------------------------------------
 
@@ -298,15 +298,12 @@ class BlockingPort(ProcessPort):
         """Read the waiter's connection until a push concerns it, or until the instant."""
         change = lend_place()
         try:
-            self._wait(waiter, until)
+            (self._wait_for_bell if waiter.local else self._wait)(waiter, until)
         finally:
             if change is not None:
                 change(-1)
 
     def _wait(self, waiter: Seat, until: float) -> None:
-        if waiter.local:
-            self._wait_for_bell(waiter, until)
-            return
         if self.closing:  # its place came after the others in line had to leave
             waiter.lose_place()
             return
