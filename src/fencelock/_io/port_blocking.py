@@ -48,6 +48,9 @@ from fencelock._runtime.typed import Any
 from fencelock.errors import NotRenewable, ServerError
 from fencelock.scripts import Script
 
+# Most turns of one client are over sooner.
+MOMENT_SECONDS = 0.1
+
 
 class BlockingPort(ProcessPort):
     """Implements ``_core.port.Port`` for threads."""
@@ -132,7 +135,7 @@ class BlockingPort(ProcessPort):
             start(self, attempt, timeout)
             enter(self, attempt)
             if attempt.asks is None:
-                if has_turn(self, attempt):
+                if self._turn_comes(attempt) if attempt.local else has_turn(self, attempt):
                     return attempt
             else:
                 at = attempt.arrived_at
@@ -154,6 +157,21 @@ class BlockingPort(ProcessPort):
         except RecursionError as error:  # perhaps before it could begin
             failed(self, attempt, error)
             raise
+
+    def _turn_comes(self, attempt: Hold) -> bool:
+        """Wait a moment for a turn of this client, and begin it; False if it did not come.
+
+        The flow sees to what a longer wait needs: hooks, a place in the table of waits, lines of
+        the log, one thread more in a pool, and the end of the front's lease.
+        """
+        tenure = attempt.tenure
+        front = None if tenure is None else tenure.front
+        if front is None or front.unit is attempt.unit or attempt.event is not None:
+            return False  # who waits for itself is refused at once
+        until = attempt.arrived_at + MOMENT_SECONDS
+        give_up_at = attempt.give_up_at
+        self._wait_for_bell(attempt, until if until < give_up_at else give_up_at)  # noqa: FURB136 - quicker
+        return has_turn(self, attempt)
 
     def release(self, handle: object, take: Take, *of: object) -> int | None:
         """Release for a thread; see ``take_and_release`` of the core, which goes on if need be."""
