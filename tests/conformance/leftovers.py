@@ -30,7 +30,7 @@ MEMORIES = {
     "revoked": 1000,
     "told": 1000,
     "_early": 1000,
-    "_vain": 1000,
+    "vain": 1000,
     "_passed": 1000,
     "_answered": 100,
     "_order": 64,  # numbers of buckets that are empty by now

@@ -168,6 +168,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "cluster.invalidate": "_topology.slots:SlotMap.invalidate",
     "cluster.redirect": "_topology.slots:SlotMap.redirect",
     "cluster.settles": "_topology.cluster:ClusterPort.settles",
+    "cluster.step_after": "_topology.cluster:ClusterPort._step_after",
     "cluster.taken": "_topology.cluster:ClusterPort.taken",
     # Which master Sentinels name, and whether its answer counts.
     "master.fresh_for": "_topology.sentinel:freshness",

@@ -218,9 +218,7 @@ class Engine(Wire):
         together.check()
         return [[together.answers[number]] for number in range(len(calls))]
 
-    async def on_each(
-        self, _name: str, flow: Callable[[Engine], Awaitable[T]], /
-    ) -> Sequence[T]:
+    async def on_each(self, _name: str, flow: Callable[[Engine], Awaitable[T]], /) -> Sequence[T]:
         """Run a flow on each independent server, here the only one; return what it returned."""
         return [await flow(self)]
 

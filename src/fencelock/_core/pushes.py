@@ -67,9 +67,9 @@ def parsed(payload: bytes) -> tuple[bytes, Sequence[bytes]] | None:
         return None
     fits = True
     if kind == b"granted":
-        fits = all(map(_is_number, words[1:]))
+        fits = _are_numbers(words[1:])
     elif kind == b"signal":
-        fits = _is_number(words[0]) and words[1].isalpha()
+        fits = _are_numbers(words[:1]) and words[1].isalpha()
     elif kind == b"inside":
         from fencelock._core.look.clients import unpack as rows_of  # noqa: PLC0415 - for those that look
 
@@ -79,8 +79,8 @@ def parsed(payload: bytes) -> tuple[bytes, Sequence[bytes]] | None:
     return (kind, words) if fits else None
 
 
-def _is_number(word: bytes) -> bool:
-    return word.isdigit() and len(word) <= DIGITS_MAX
+def _are_numbers(words: Sequence[bytes]) -> bool:
+    return all(map(bytes.isdigit, words)) and max(map(len, words)) <= DIGITS_MAX
 
 
 def _not_understood(port: Engine, channel: bytes, payload: bytes) -> None:

@@ -435,13 +435,13 @@ class Holds:
         """Take out a hold, and note it in the releasing flow's list; False as ``remove``.
 
         It is noted first. A signal handler's exception could lose a return value on its way to the
-        flow; a hold in the list is released in any case.
+        flow; a hold in the list is released in any case. The caller has just found it, among the
+        holds of this process.
         """
-        holds = self._holds if self._generation == process.mark[0] else self._now()
         try:
             taken.append(hold)
             try:
-                holds.remove(hold)
+                self._holds.remove(hold)
             except ValueError:
                 taken.clear()
                 return False

@@ -28,6 +28,7 @@ from fencelock._runtime.log import log
 from fencelock._topology import cluster
 from fencelock._topology.cluster import ANYWHERE, ClusterPort
 from fencelock._topology.slots import SLOTS, NodeAddress
+from fencelock.errors import ServerError
 
 
 class NodeLink(Link):
@@ -160,6 +161,42 @@ class AsyncioClusterPort(ClusterPort, AioPort):
         link = self.link.at.get(self.slots.sure(key))
         return None if link is None else link.idle()
 
+    async def run(
+        self, request: bytes, key: bytes, until: float, waiter: Seat | None = None, **unusual: Any
+    ) -> Reply:
+        """Run a packed script call at the node of its key; see ``ClusterPort.run``."""
+        link = None if waiter is not None or unusual else self._nodes_of(key)
+        mux = None if link is None else link.idle()
+        if mux is None or not key:
+            return await super().run(request, key, until, waiter, **unusual)
+        return await self._answer(mux, request, key, now(), until)
+
+    async def _answer(
+        self,
+        mux: AsyncConnection,
+        request: bytes,
+        key: bytes,
+        at: float,
+        until: float,
+        *,
+        waiter: Seat | None = None,
+    ) -> Reply:
+        """Return what the node of a key answers; the flow goes on from what is no answer there."""
+        latest = at + self.link.trips.call
+        until = latest if latest < until else until  # noqa: FURB136 - min() takes ten times as long
+        try:
+            reply = await mux.run(request, until)
+            if type(reply) is ReplyError:
+                reply = await mux.refused(reply, request, until)
+        except (NoReply, ServerError) as trouble:
+            step = self._step_after(trouble, mux.node)
+            if step is None:
+                raise
+            return await super().run(request, key, until, waiter, step=step)
+        if not self._counts(mux.node, at):
+            await self._map.confirm(key, mux.node, until)
+        return reply
+
     async def _ask(
         self,
         attempt: Attempt,
@@ -169,9 +206,23 @@ class AsyncioClusterPort(ClusterPort, AioPort):
         listen: bool,
         opened: AsyncConnection | None = None,
     ) -> Reply:
-        del opened  # ``ask_for`` is another here, which does not come back to this
-        topic = attempt.terms.topic
-        return await self.ask_for(attempt, at, until, listen=listen and not topic)
+        """Send a first question where no channel is needed, or one is heard; see ``open``."""
+        del listen, opened  # ``ask_for`` is another here, which does not come back to this
+        terms, key = attempt.terms, attempt.terms.keys.lock
+        link = None if self.closing or terms.topic else self._nodes_of(key)
+        mux = None if link is None else link.idle()
+        if mux is None:
+            return None
+        self.sit(attempt, mux)
+        heard = mux.channels and self._hears(attempt, mux)
+        if key in self.lines.by_key and not heard:
+            return None
+        if self.link.trips.watched:
+            attempt.reckon(self.link.trips)
+        reply = await self._answer(mux, attempt.question(at), key, at, until, waiter=attempt)
+        if type(reply) is bytes:
+            self.close(attempt)
+        return reply
 
     # -- waiting --------------------------------------------------------------------------------
 

@@ -8,15 +8,18 @@ from itertools import count
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Seat
-from fencelock._core.types import Reply
+from fencelock._core.types import NoReply, Reply
 from fencelock._io.connection_blocking import Connection, Pushed, dial
 from fencelock._io.io_blocking import BlockingIo, BlockingSeveral
 from fencelock._io.pool_blocking import Pool
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking, run_inline
+from fencelock._runtime.clock import now
+from fencelock._runtime.typed import Any
 from fencelock._topology import cluster
 from fencelock._topology.cluster import ClusterPort
 from fencelock._topology.slots import ClusterSource, NodeAddress
+from fencelock.errors import ServerError
 
 
 class BlockingNodes(BlockingSeveral, BlockingIo):
@@ -93,15 +96,69 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
         return nodes
 
     def _exchange(self, request: bytes, key: bytes, at: float, until: float) -> Reply:
-        del at  # each node's answer has a time of its own
-        return run_inline(self.run(request, key, until))
+        pool: Any = self._nodes_of(key)
+        connection = None if pool is None else pool.idle(at)
+        if connection is None:
+            return run_inline(self.run(request, key, until))
+        try:
+            reply = self._answer(connection, request, key, at, until)
+        except BaseException:
+            pool.give(connection)
+            raise
+        pool.free.append(connection)
+        return reply
+
+    def _answer(
+        self,
+        connection: Connection,
+        request: bytes,
+        key: bytes,
+        at: float,
+        until: float,
+        *,
+        waiter: Seat | None = None,
+    ) -> Reply:
+        """Return what the node of a key answers; the flow goes on from what is no answer there.
+
+        A connection that was used before is given up sooner than a call.
+        """
+        try:
+            reply = connection.run(request, until, at)
+        except (NoReply, ServerError) as trouble:
+            step = self._step_after(trouble, connection.node)
+            if step is None:
+                raise
+            return run_inline(self.run(request, key, until, waiter, step=step))
+        if not self._counts(connection.node, at):
+            latest = min(until, now() + self.pool.trips.call)
+            run_inline(self._map.confirm(key, connection.node, latest))
+        return reply
 
     def _ask(
         self, attempt: Attempt, at: float, until: float, *, listen: bool, opened: bool = False
     ) -> Reply:
-        del opened  # ``ask_for`` is another here, which does not come back to this
-        topic = attempt.terms.topic
-        return run_inline(self.ask_for(attempt, at, until, listen=listen and not topic))
+        """Send a first question where no channel is needed, or one is heard; see ``open``."""
+        del listen, opened  # ``ask_for`` is another here, which does not come back to this
+        terms, key = attempt.terms, attempt.terms.keys.lock
+        pool: Any = None if self.closing or terms.topic else self._nodes_of(key)
+        connection = None if pool is None else pool.idle(at)
+        if connection is None:
+            return None
+        self.sit(attempt, connection)
+        heard = connection.channels and self._hears(attempt, connection)
+        if key in self.lines.by_key and not heard:
+            return None
+        if self.pool.trips.watched:
+            attempt.reckon(self.pool.trips)
+        request = attempt.question(at)
+        reply = self._answer(connection, request, key, at, until, waiter=attempt)
+        if type(reply) is bytes:
+            if attempt.owed or self._lent or connection is not attempt.connection:
+                self.close(attempt)
+            else:
+                attempt.connection = attempt.origin = connection.waiter = None
+                pool.free.append(connection)
+        return reply
 
     def take_any(self, until: float) -> Connection:
         """Return a connection to any master: revocations go to all nodes."""

@@ -168,10 +168,9 @@ class AsyncConnection(asyncio.BufferedProtocol):
             transport.write(packed)
         asked_at = now()
         self._slots.append((answer, until, asked_at))
-        late = asked_at + self.silence
-        due = until if self.fresh or until < late else late
-        if self._watch is None or due < self._watch_at:
-            self._watch_until(due)
+        late, watch_at = asked_at + self.silence, self._watch_at
+        if self._watch is None or until < watch_at or (late < watch_at and not self.fresh):
+            self._watch_until(until if self.fresh or until < late else late)
         return answer
 
     def run(self, packed: bytes, until: float) -> Awaitable[Any]:

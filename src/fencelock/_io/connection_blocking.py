@@ -98,7 +98,7 @@ class Connection:
         """
         try:
             self.asked_at = at
-            self.owed += 1
+            self.owed = 1  # as a sound connection owed none
             try:
                 self._sock.sendall(request)
             except OSError as error:
@@ -110,7 +110,7 @@ class Connection:
                     pass
             reply = self._reader.gets()
             if type(reply) in ANSWERS:
-                self.owed -= 1
+                self.owed = 0
                 if self.trips.watched:
                     self.trips.saw(now() - at)
                 return reply

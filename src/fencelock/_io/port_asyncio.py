@@ -137,54 +137,54 @@ class AioPort(ProcessPort):
                 if attempt.asks is None:
                     if has_turn(self, attempt):
                         return attempt
-                elif answered(self, attempt, await self._asked(attempt)):
-                    return attempt
+                else:
+                    at = attempt.arrived_at
+                    until = at + self.server_timeout
+                    if attempt.give_up_at < until:  # seldom: else not even a call
+                        until = answer_by(self, at, attempt.give_up_at)
+                    try:
+                        answer = await self._ask(attempt, at, until, listen=True)
+                    except (NoReply, ServerError) as trouble:
+                        attempt.answer = trouble
+                    else:
+                        if answered(self, attempt, answer):
+                            return attempt
             except BaseException as error:
                 failed(self, attempt, error)
                 raise
         return await acquire(self, attempt, timeout)
-
-    async def _asked(self, attempt: Hold) -> Reply | Exception:
-        """Return what a first question was answered, or the error; None: no connection is ready."""
-        at = attempt.arrived_at
-        until = at + self.server_timeout
-        if attempt.give_up_at < until:  # seldom: else not even a call
-            until = answer_by(self, at, attempt.give_up_at)
-        try:
-            return await self._ask(attempt, at, until, listen=True)
-        except (NoReply, ServerError) as trouble:
-            return trouble
 
     async def release(self, handle: object, take: Take, *of: object) -> int | None:
         """Release for a task; see ``take_and_release`` of the core, which goes on if need be."""
         if not self.direct or self.elsewhere or mutexes.owned():
             return await run_release(take_and_release(self, take, *of), handle, self)
         taken: list[Hold] = []
-        reply, until = None, 0.0
+        reply: Reply | Exception = None
+        until = 0.0
         try:
             take(*of, taken)
             hold = taken[0]
             if hold.tenure is not None:
                 if passed(self, hold):
-                    finish(self, taken)
+                    if hold.owed or hold.reported:  # seldom: else not even a call
+                        finish(self, taken)
                     return 0
             elif not hold.released:
                 request, until = end_lease(self, hold), now() + self.server_timeout
-                reply = await self._sent(request, hold.terms.keys.lock, until)
+                try:
+                    reply = await self.run(request, hold.terms.keys.lock, until)
+                except (NoReply, ServerError) as trouble:
+                    reply = trouble
                 if reply == 1:
-                    finish(self, taken)
+                    if hold.owed or hold.reported:
+                        finish(self, taken)
                     return 0
             return await take_and_release(self, take, taken=taken, reply=reply, until=until)
         except BaseException as error:
             not_released(self, taken, error)
             raise
-
-    async def _sent(self, request: bytes, key: bytes, until: float) -> Reply | Exception:
-        """Return what a request was answered, or the error."""
-        try:
-            return await self.run(request, key, until)
-        except (NoReply, ServerError) as trouble:
-            return trouble
+        finally:
+            del reply
 
     # -- waiting --------------------------------------------------------------------------------
 

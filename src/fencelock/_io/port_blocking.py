@@ -48,6 +48,9 @@ from fencelock._runtime.typed import Any
 from fencelock.errors import NotRenewable, ServerError
 from fencelock.scripts import Script
 
+# Most turns of one client are over sooner.
+MOMENT_SECONDS = 0.1
+
 
 class BlockingPort(ProcessPort):
     """Implements ``Engine`` for threads."""
@@ -132,10 +135,20 @@ class BlockingPort(ProcessPort):
             start(self, attempt, timeout)
             enter(self, attempt)
             if attempt.asks is None:
-                if has_turn(self, attempt):
+                if self._turn_comes(attempt) if attempt.local else has_turn(self, attempt):
                     return attempt
-            elif answered(self, attempt, self._asked(attempt)):
-                return attempt
+            else:
+                at = attempt.arrived_at
+                until = at + self.server_timeout
+                if attempt.give_up_at < until:  # seldom: else not even a call
+                    until = answer_by(self, at, attempt.give_up_at)
+                try:
+                    answer = self._ask(attempt, at, until, listen=True)
+                except (NoReply, ServerError) as trouble:
+                    attempt.answer = trouble
+                else:
+                    if answered(self, attempt, answer):
+                        return attempt
         except BaseException as error:
             failed(self, attempt, error)
             raise
@@ -145,48 +158,53 @@ class BlockingPort(ProcessPort):
             failed(self, attempt, error)
             raise
 
-    def _asked(self, attempt: Hold) -> Reply | Exception:
-        """Return what a first question was answered, or the error; None: no connection is ready."""
-        at = attempt.arrived_at
-        until = at + self.server_timeout
-        if attempt.give_up_at < until:  # seldom: else not even a call
-            until = answer_by(self, at, attempt.give_up_at)
-        try:
-            return self._ask(attempt, at, until, listen=True)
-        except (NoReply, ServerError) as trouble:
-            return trouble
+    def _turn_comes(self, attempt: Hold) -> bool:
+        """Wait a moment for a turn of this client, and begin it; False if it did not come.
+
+        The flow sees to what a longer wait needs: hooks, a place in the table of waits, lines of
+        the log, one thread more in a pool, and the end of the front's lease.
+        """
+        tenure = attempt.tenure
+        front = None if tenure is None else tenure.front
+        if front is None or front.unit is attempt.unit or attempt.event is not None:
+            return False  # who waits for itself is refused at once
+        until = attempt.arrived_at + MOMENT_SECONDS
+        give_up_at = attempt.give_up_at
+        self._wait_for_bell(attempt, until if until < give_up_at else give_up_at)  # noqa: FURB136 - quicker
+        return has_turn(self, attempt)
 
     def release(self, handle: object, take: Take, *of: object) -> int | None:
         """Release for a thread; see ``take_and_release`` of the core, which goes on if need be."""
         if not self.direct or not mark[0] or put_off_work or mutexes.owned():
             return run_release(take_and_release(self, take, *of), handle, self)
         taken: list[Hold] = []
-        reply, until = None, 0.0
+        reply: Reply | Exception = None
+        until = 0.0
         try:
             take(*of, taken)
             hold = taken[0]
             if hold.tenure is not None:
                 if passed(self, hold):
-                    finish(self, taken)
+                    if hold.owed or hold.reported:  # seldom: else not even a call
+                        finish(self, taken)
                     return 0
             elif not hold.released:
                 request, at = end_lease(self, hold), now()
                 until = at + self.server_timeout
-                reply = self._sent(request, hold.terms.keys.lock, at, until)
+                try:
+                    reply = self._exchange(request, hold.terms.keys.lock, at, until)
+                except (NoReply, ServerError) as trouble:
+                    reply = trouble
                 if reply == 1:
-                    finish(self, taken)
+                    if hold.owed or hold.reported:
+                        finish(self, taken)
                     return 0
             return run_inline(take_and_release(self, take, taken=taken, reply=reply, until=until))
         except BaseException as error:
             not_released(self, taken, error)
             raise
-
-    def _sent(self, request: bytes, key: bytes, at: float, until: float) -> Reply | Exception:
-        """Return what a request was answered, or the error."""
-        try:
-            return self._exchange(request, key, at, until)
-        except (NoReply, ServerError) as trouble:
-            return trouble
+        finally:
+            del reply
 
     # -- waiting --------------------------------------------------------------------------------
 
@@ -298,15 +316,12 @@ class BlockingPort(ProcessPort):
         """Read the waiter's connection until a push concerns it, or until the instant."""
         change = lend_place()
         try:
-            self._wait(waiter, until)
+            (self._wait_for_bell if waiter.local else self._wait)(waiter, until)
         finally:
             if change is not None:
                 change(-1)
 
     def _wait(self, waiter: Seat, until: float) -> None:
-        if waiter.local:
-            self._wait_for_bell(waiter, until)
-            return
         if self.closing:  # its place came after the others in line had to leave
             waiter.lose_place()
             return

@@ -33,7 +33,7 @@ from fencelock._core.types import Call, NoReply, PackedCall, Reply, closed
 from fencelock._io.wire import ReplyError, pack, pack_call
 from fencelock._runtime.log import log
 from fencelock._topology.cluster_map import ClusterMap
-from fencelock._topology.io import NodeIo
+from fencelock._topology.io import NodeConnections, NodeIo
 from fencelock._topology.slots import (
     LOCAL,
     REDIRECTS_MAX,
@@ -150,14 +150,13 @@ class ClusterPort(Engine):
         waiter: Seat | None = None,
         *,
         proves: bool = True,
+        step: Redirect | None = None,
     ) -> Reply:
-        """Run a packed script call at the node of its key."""
-        slots, nodes = self.slots, self._io.at
+        """Run a packed script call at the node of its key, or where a ``step`` redirects it."""
         until = min(until, self._io.now() + self._io.trips.call)
-        step: Redirect | None = None
         for _ in range(REDIRECTS_MAX):
             if waiter is None:
-                at = nodes.get(None if slots.doubtful or step else slots.owners[slot(key)])
+                at = None if step else self._nodes_of(key)
                 connection = None if at is None else at.idle()
             else:
                 connection = waiter.origin if step is None else None
@@ -166,11 +165,8 @@ class ClusterPort(Engine):
             asking, asked_at = step is not None and step.asking, self._io.now()
             try:
                 reply = await self._io.run(connection, request, until, asking=asking)
-            except NoReply:
-                slots.invalidate(connection.node)
-                raise
-            except ServerError as error:
-                step = slots.redirect(error)
+            except (NoReply, ServerError) as trouble:
+                step = self._step_after(trouble, connection.node)
                 if step is None:
                     raise
             else:
@@ -181,8 +177,20 @@ class ClusterPort(Engine):
                 return reply
             finally:
                 if waiter is None:
-                    nodes[connection.node].give(connection)
+                    self._io.at[connection.node].give(connection)
         raise NoReply("the slots of the Cluster move too fast to follow", sent=False)
+
+    def _nodes_of(self, key: bytes) -> NodeConnections | None:
+        """Return the connections to the node of a key; None if it is unknown, or there is none."""
+        slots = self.slots
+        return None if slots.doubtful else self._io.at.get(slots.owners[slot(key)])
+
+    def _step_after(self, trouble: NoReply | ServerError, node: NodeAddress) -> Redirect | None:
+        """Return where a request goes that a node has not taken; None if that is its error."""
+        if isinstance(trouble, ServerError):
+            return self.slots.redirect(trouble)
+        self.slots.invalidate(node)
+        return None
 
     async def _connection(
         self, key: bytes, step: Redirect | None, until: float, waiter: Seat | None

@@ -70,7 +70,7 @@ SEEDS = (
     ),
     seed(
         "a redirect that is an error",
-        Without("cluster.redirect", by="cluster.run"),
+        Without("cluster.redirect", by="cluster.step_after"),
         worlds.TWO_WORKING.under(move=1),
         "I12",
     ),

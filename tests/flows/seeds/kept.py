@@ -6,10 +6,11 @@ from tests.flows.sowing import Fault, Statement, changed, given, nothing, script
 from tests.flows.worlds import kept as worlds
 
 
-def however_long(real, self, port, hold, now):
+def however_long(real, self, port, hold, *given):
     """Decide as if little of the lease were left."""
+    now, _ = given
     with changed(hold, deadline=min(hold.deadline, now + HANDOFF_TTL_SECONDS)):
-        return real(self, port, hold, now)
+        return real(self, port, hold, *given)
 
 
 async def as_if_unchanged(real, *args):

@@ -5,8 +5,9 @@ Rules of this file:
 - A *unit* is a thread or a task. It waits for one lock at a time; a wait is one call of acquire,
   from its first pause to its end, and has an id that no other wait has.
 - The table is of the process, not of a client: one unit may use several clients.
-- A unit is entered when it begins to wait. An interrupt may leave an entry behind, so an entry
-  counts only while its waiter still stands in a line.
+- A unit is entered when it begins to wait; a thread that waits for others of its client, once the
+  first moment has not brought its turn. An interrupt may leave an entry behind, so an entry counts
+  only while its waiter still stands in a line.
 
 Deadlocks are found by probes from each wait to what it waits for (Chandy, Misra and Haas, 1983).
 A wait that lasts sends a probe to the client that holds its lock. If the thread or task that made
@@ -260,7 +261,8 @@ def entered(port: Engine, attempt: Attempt, asks: Attempt) -> UnitWait:
         # It is the front, or about to be: then no other tenure has the lock.
         tenure = asks.tenure if asks.local else None
         known = tenure is not None and tenure.turn() is not None
-        if wait.patient and not known and _is_held_by_itself(port, attempt, wait):
+        sought = wait.patient and not known and port.renewals.busy
+        if sought and _is_held_by_itself(port, attempt, wait):
             wait.due, wait.pause = port.now(), OWN_AGAIN_SECONDS
         if tenure is None:
             wait.arrival()  # now: it may have to ask again

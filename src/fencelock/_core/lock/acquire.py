@@ -452,10 +452,10 @@ def answered(port: Engine, attempt: Hold, answer: Any) -> bool:
 def has_turn(port: Engine, attempt: Hold) -> bool:
     """Begin the turn of a lease that its client kept; False if it is to wait, or to ask."""
     tenure = attempt.tenure
-    if tenure is None or tenure.front is not attempt or tenure.spare is None:
+    if tenure is None or tenure.front is not attempt:
         return False
     spare = tenure.spare
-    if not in_time(spare.turn, port.now()):
+    if spare is None or not in_time(spare.turn, port.now()):
         return False
     begin(port, attempt, spare.turn, spare)
     if attempt.event is not None:

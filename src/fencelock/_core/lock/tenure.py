@@ -342,32 +342,33 @@ class Tenure:
     def keep(self, port: Engine, hold: Hold) -> bool:
         """End a turn and keep its lease; False when it must be released."""
         with port.mutex:
-            now = port.now()
-            if self.front is not hold or not self._may_keep(port, hold, now):
+            now, length = port.now(), self._length(hold)
+            if self.front is not hold or not self._may_keep(port, hold, now, length):
                 return False
             self.kept_until = now + self.linger
             watch = not self.watched
             if watch:
                 self._watch(port, self.kept_until)
-            self.spare = self._end_turn(port, hold, self._length(hold))
+            self.spare = self._end_turn(port, hold, length)
             self.front = None
         if watch:
             port.attend_by(self.kept_until)
         return True
 
-    def _may_keep(self, port: Engine, hold: Hold, now: float) -> bool:
+    def _may_keep(self, port: Engine, hold: Hold, now: float, length: float) -> bool:
         """Return True if a lease may stay with this client, which does not use it."""
         left, lines = hold.deadline - now, self._lines
+        recalls = lines.recalls
         return (
             not self.waiting
             and not self.recalled
             and self.turns < FENCE_ROOM
             and self.least_kept + self.linger <= left <= HANDOFF_TTL_SECONDS
-            and left <= validity(self._length(hold))
+            and left <= validity(length)
             and port.hears
             and not self._may_grow(port, hold)
             and not lines.closed
-            and not lines.recalls.paused(self.terms.cohort, now)
+            and not (recalls.vain and recalls.paused(self.terms.cohort, now))
             and self._is_undisturbed(hold)
         )
 
@@ -393,8 +394,9 @@ class Tenure:
         if kept is None or kept.turn.deadline - port.now() < self.least_kept:
             return False
         self.turns += 1
-        self._lines.recalls.used(self.terms.cohort)
-        attempt.tenure = self
+        recalls = self._lines.recalls
+        if recalls.vain:
+            recalls.used(self.terms.cohort)
         self.front = attempt
         return True
 
@@ -462,6 +464,7 @@ def try_kept(port: Engine, attempt: Hold) -> Tenure | None:
         tenure = port.lines.cohorts.get(attempt.terms.cohort)
         if not isinstance(tenure, Tenure) or tenure.kept is None:
             return None
+        attempt.tenure = tenure
         if tenure.take_kept(port, attempt):
             return tenure
         spent = tenure.give_up()

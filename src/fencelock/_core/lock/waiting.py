@@ -118,11 +118,12 @@ REMEMBERED_MAX = 1000
 class Recalls:
     """The recalls of one client; use under the mutex."""
 
-    __slots__ = ("_early", "_vain")
+    __slots__ = ("_early", "vain")
 
     def __init__(self) -> None:
         self._early: dict[bytes, None] = {}  # ids that were recalled before their grant was known
-        self._vain: dict[Hashable, tuple[int, float]] = {}  # recalls of a cohort; not kept until
+        # Recalls of a cohort; not kept until. Seldom are there any: else not even a call is made.
+        self.vain: dict[Hashable, tuple[int, float]] = {}
 
     def came_before(self, holder: bytes) -> bool:
         """Return True if a tenure was recalled before it was known; it counts once."""
@@ -135,22 +136,21 @@ class Recalls:
 
     def used(self, key: Hashable) -> None:
         """Note that a kept lease was taken again."""
-        if self._vain:
-            self._vain.pop(key, None)
+        self.vain.pop(key, None)
 
     def recalled(self, key: Hashable, now: float) -> None:
         """Count a recall of a cohort's tenure."""
-        count = self._vain.get(key, (0, 0.0))[0] + 1
+        count = self.vain.get(key, (0, 0.0))[0] + 1
         until = now + PAUSE_SECONDS if count >= RECALLS_IN_VAIN else 0.0
-        self._vain.pop(key, None)  # the latest is the last to be forgotten
-        self._vain[key] = count, until
-        _shorten(self._vain)
+        self.vain.pop(key, None)  # the latest is the last to be forgotten
+        self.vain[key] = count, until
+        _shorten(self.vain)
 
     def paused(self, key: Hashable, now: float) -> bool:
         """Return True if a cohort's lock is not kept now; after the pause, count afresh."""
-        until = self._vain.get(key, (0, 0.0))[1] if self._vain else 0.0
+        until = self.vain.get(key, (0, 0.0))[1]
         if until and now >= until:
-            del self._vain[key]
+            del self.vain[key]
         return now < until
 
 
