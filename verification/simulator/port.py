@@ -381,7 +381,11 @@ class SimulatedPort(Engine):
     @property
     def hears(self) -> bool:
         """Return True while a connection listens to the messages for this process."""
-        return any(link.sound and link.channel == self.client_channel for link in self.client.links)
+        return any(
+            link.sound and link.channel == self.client_channel
+            for link in self.client.links
+            if link.port is self
+        )
 
     def hear_soon(self) -> None:
         """Listen at once: on the shared connection, or on one for nothing else."""
