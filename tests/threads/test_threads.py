@@ -11,7 +11,9 @@ import pytest
 import fencelock
 from fencelock import LeaseLost, NotHeld
 from fencelock._core.lock import turns
+from fencelock._core.lock.hold import Hold
 from fencelock._io import renewal_thread
+from fencelock._io.connection_blocking import Connection
 from fencelock._runtime import process
 from fencelock.compat import redisson
 from tests.threads.state import (
@@ -56,6 +58,31 @@ def test_a_call_with_little_room_on_the_stack_leaves_nothing(client):
         assert other.acquire(timeout=SOON)
         other.release()
     assert 0 < cut_off < 59
+
+
+def test_an_undo_without_memory_is_done_later(client, monkeypatch):
+    """Neither the call nor its face could undo: the next acquire waited for ever."""
+    lock, other = client.lock("a", ttl=30), client.lock("a", ttl=30)
+    with lock:
+        run, undo, fail = Connection.run, Hold.undo, [MemoryError] * 4
+
+    def asked(*of):
+        run(*of)
+        raise fail.pop()
+
+    def undone(*of):
+        if fail:
+            raise fail.pop()
+        undo(*of)
+
+    monkeypatch.setattr(Hold, "undo", undone)
+    with monkeypatch.context() as once:
+        once.setattr(Connection, "run", asked)
+        with pytest.raises(MemoryError):
+            lock.acquire()
+    assert other.acquire(timeout=SOON)
+    other.release()
+    assert not fail
 
 
 def test_an_idle_client_has_no_thread_and_a_closed_one_no_connection(server):

@@ -22,6 +22,7 @@ from fencelock._io.connection_asyncio import PING, AsyncConnection
 from fencelock._io.prompt_asyncio import PromptFlow
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
+from fencelock._runtime.mutex import catch_up
 
 if TYPE_CHECKING:
     from fencelock._io.port_asyncio import AioPort
@@ -121,6 +122,7 @@ class RenewalTimer:
         """Do what is due. What the machine or the user's code raises costs a pause (I16)."""
         began, port = now(), self._port
         try:
+            catch_up()
             await port.maintain()
             await port.warn_of_eviction()
             if (mux := port.link.mux) is not None and mux.sound and mux.silent_since(began):

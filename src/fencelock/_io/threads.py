@@ -52,7 +52,7 @@ def run_blocking(flow: Coroutine[Any, Any, T], releases: object = None, _port: o
             return None  # type: ignore[return-value]  # as said above
         if put_off_work:
             catch_up()
-        if not is_free():
+        if not (put_off_work or is_free()):
             _warn_of_loop(flow)
     return run_inline(flow)
 

@@ -22,19 +22,24 @@ import _thread
 import contextlib
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from fencelock._runtime.log import log
 from fencelock._runtime.process import in_copies, mark, notice
+from fencelock._runtime.typed import Any
 
-Work = Callable[[], object]
+Work = Callable[..., object]
 
 _lock = threading.RLock()
 # As ``inside``, without a call of Python: each call of the library asks. Of the module, never by
 # name: a child process has another one.
 owned: Callable[[], bool] = _lock._is_owned  # type: ignore[attr-defined]  # noqa: SLF001 - as threading.Condition
-put_off_work: deque[Work] = deque()  # what waits for the unlock; see ``put_off``
+# What waits for the unlock, or for room: functions with their arguments. Such a tuple, unlike a
+# ``partial``, needs no memory that Python has not at hand.
+put_off_work: deque[tuple[Any, ...]] = deque()
 
 
 def mutex() -> threading.RLock:
@@ -62,14 +67,25 @@ def refuse() -> RuntimeError:
 
 def put_off(work: Work, _ending: Callable[[], bool] = sys.is_finalizing) -> None:
     """Have work done after the unlock, in a new thread."""
-    put_off_work.append(work)
-    if _ending():  # a generator is closed as the interpreter is torn down: no thread runs any more
-        return
-    try:
-        # Not ``threading.Thread``: its start waits for the new thread, which may need the mutex.
+    put_off_work.append((work,))
+    if not _ending():  # a generator is closed as the interpreter is torn down: no thread runs then
+        _catch_up_soon()
+
+
+def put_off_undo(port: Any, undo: Work, *of: Any) -> None:
+    """Have an undo done where there is room for it: memory, or frames of the stack ran out here."""
+    put_off_work.append((_at_home, port, undo, of))
+    _catch_up_soon()
+
+
+def _at_home(port: Any, undo: Work, of: tuple[Any, ...]) -> None:
+    port.at_home(partial(undo, *of))
+
+
+def _catch_up_soon() -> None:
+    # Not ``threading.Thread``: its start waits for the new thread, which may need the mutex.
+    with contextlib.suppress(RuntimeError, MemoryError):  # the next call of the library does it
         _thread.start_new_thread(catch_up, (True,))
-    except RuntimeError:
-        return  # the next call of the library does it
 
 
 def outside(work: Work) -> None:
@@ -84,6 +100,7 @@ def catch_up(in_own_thread: bool = False) -> None:  # noqa: FBT001, FBT002 - a n
     """Do the work that was put off; log its errors, because the caller has gone on.
 
     Raises RecursionError when this thread has too little room for it: then another one does it.
+    What no memory is left for is done later.
     """
     while put_off_work:
         try:
@@ -91,14 +108,19 @@ def catch_up(in_own_thread: bool = False) -> None:  # noqa: FBT001, FBT002 - a n
         except IndexError:  # another thread was faster
             return
         try:
-            work()
+            work[0](*work[1:])
         except RecursionError as error:
             if in_own_thread:
                 log.warning("what was put off recurses without end: %s", error)
                 continue
             put_off_work.appendleft(work)
-            _thread.start_new_thread(catch_up, (True,))
+            _catch_up_soon()
             raise
+        except MemoryError:
+            put_off_work.append(work)
+            if not in_own_thread:
+                return
+            time.sleep(0.1)  # and then tries again
         except Exception as error:  # noqa: BLE001 - the next one must be done all the same
             log.warning("a release in a finalizer or signal handler failed: %s", error)
 

@@ -8,6 +8,7 @@ from fencelock._handles.body import UNSURE, Body, from_first_instruction, raise_
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._runtime import process
 from fencelock._runtime.hints import unnamed
+from fencelock._runtime.mutex import put_off_undo
 from fencelock._runtime.process import ProcessBound
 from fencelock._runtime.typed import Any
 from fencelock.blocking.caller import was_stopped, watch
@@ -96,9 +97,13 @@ class Entered(ProcessBound):
         if body is None:
             return
         port, attempt = self._port, body.attempt
-        if isinstance(attempt, Hold) and not (attempt.held and self._holds.keeps(attempt)):
-            attempt.undo(port)  # a second Ctrl-C may have stopped that
-        with port.mutex:
-            left = self._holds.take_back(body)
-        for hold in left:
-            hold.release_in_background(port)
+        try:
+            if isinstance(attempt, Hold) and not (attempt.held and self._holds.keeps(attempt)):
+                attempt.undo(port)  # a second Ctrl-C may have stopped that
+            with port.mutex:
+                left = self._holds.take_back(body)
+            for hold in left:
+                hold.release_in_background(port)
+        except MemoryError:
+            put_off_undo(port, type(self)._undo, self, body)  # noqa: SLF001 - bound, it needs memory
+            raise

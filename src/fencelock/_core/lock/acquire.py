@@ -23,9 +23,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from _thread import start_new_thread
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 
 from fencelock._core import events
 from fencelock._core.deadlines import BATCHES
@@ -44,7 +42,7 @@ from fencelock._core.retry import again, answer_by, give_up, passes
 from fencelock._core.seat import Stray
 from fencelock._core.types import Call, Demoted, NoReply, Reply, closed
 from fencelock._runtime.log import log
-from fencelock._runtime.mutex import catch_up, put_off_work
+from fencelock._runtime.mutex import catch_up, put_off_undo, put_off_work
 from fencelock._runtime.typed import TYPE_CHECKING, Any
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.scripts import HEARTBEAT
@@ -429,6 +427,8 @@ def enter(port: Engine, attempt: Hold) -> None:
     if terms.cohort is None or (not terms.linger and is_alone(port, attempt)):
         attempt.asks = attempt
     else:
+        if put_off_work:  # perhaps what stands there was not undone
+            catch_up()
         join(port, attempt)
 
 
@@ -470,9 +470,8 @@ def failed(port: Engine, attempt: Hold, error: BaseException) -> None:
     """
     try:
         attempt.undo(port)
-    except RecursionError:  # a thread of its own has room; here not even ``put_off`` may have it
-        put_off_work.append(partial(port.at_home, partial(attempt.undo, port)))
-        start_new_thread(catch_up, (True,))
+    except (RecursionError, MemoryError):
+        put_off_undo(port, type(attempt).undo, attempt, port)
         raise
     if isinstance(error, FencelockError):
         describe_error(port, error, attempt.keys.name)

@@ -18,9 +18,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from _thread import start_new_thread
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from fencelock._core import events
 from fencelock._core.deadlines import retry_delay
@@ -32,7 +30,7 @@ from fencelock._core.retry import ask, command, passes
 from fencelock._core.seat import Seat
 from fencelock._core.types import DEMOTED, Call, Reply
 from fencelock._runtime.log import listed, log
-from fencelock._runtime.mutex import catch_up, put_off_work
+from fencelock._runtime.mutex import put_off_undo
 from fencelock._runtime.typed import TYPE_CHECKING, Any
 from fencelock.errors import (
     FencelockError,
@@ -129,10 +127,8 @@ def not_released(
             else:
                 hold.release_in_background(port, undo_connection, error)
         finish(port, taken)
-    except RecursionError:  # a thread of its own has room; here not even ``put_off`` may have it
-        again = partial(not_released, port, taken, error, undo_connection)
-        put_off_work.append(partial(port.at_home, again))
-        start_new_thread(catch_up, (True,))
+    except (RecursionError, MemoryError):
+        put_off_undo(port, not_released, port, taken, error, undo_connection)
         raise
 
 
