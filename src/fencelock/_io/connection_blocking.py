@@ -11,7 +11,6 @@ that is left. On Windows such a timeout may lose data: there each answer is wait
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import socket
 import struct
@@ -37,7 +36,7 @@ from fencelock._io.wire import (
     with_source,
 )
 from fencelock._runtime.clock import REST_SECONDS, now
-from fencelock._runtime.descriptors import own
+from fencelock._runtime.descriptors import close, own
 from fencelock._runtime.process import mark, patched
 from fencelock._runtime.typed import Any
 from fencelock.errors import ServerError
@@ -47,8 +46,6 @@ RECV_BYTES = 65536
 SETTLE_SECONDS = 0.001
 SEND_SECONDS = 1.0
 PING = pack((b"PING",))
-# Something else closed the descriptor, as daemons close all: its number may be another file's now.
-LOST_DESCRIPTOR = {errno.EBADF, errno.ENOTSOCK}
 _KERNEL_TIMEOUTS: bool = sys.platform != "win32"
 
 
@@ -310,7 +307,7 @@ class Connection:
         if self.owed and not self.undoing and mark[0]:  # in a copy, the socket is the parent's, too
             with contextlib.suppress(OSError):
                 self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self._sock.close()
+        close(self._sock)
 
     def __del__(self) -> None:
         """Close a connection that a failure left behind."""
@@ -396,8 +393,6 @@ class Connection:
 
     def _broken(self, error: OSError) -> NoReply:
         """Close the connection; return the error for a socket that failed."""
-        if error.errno in LOST_DESCRIPTOR:
-            self._sock.detach()
         self.close()
         return NoReply(f"connection lost: {error}", sent=True)
 

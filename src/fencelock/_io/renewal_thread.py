@@ -29,9 +29,10 @@ from fencelock._core.round_trips import FIRST_TRIPS
 from fencelock._core.types import NoReply
 from fencelock._io.bounded_call import Work, WorkClaim, under_way
 from fencelock._io.connect import is_master
-from fencelock._io.connection_blocking import LOST_DESCRIPTOR, Connection
+from fencelock._io.connection_blocking import Connection
 from fencelock._io.poll import POLLIN, poller
 from fencelock._io.threads import run_blocking
+from fencelock._runtime import descriptors
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import catch_up, mutex, started
@@ -135,11 +136,12 @@ class RenewalThread:
         It is one of sockets: Windows waits for nothing else.
         """
         try:
-            pipe = socket.socketpair()
+            near, far = socket.socketpair()
         except OSError as error:
             log.debug("the thread that renews leases looks often: nothing can wake it: %s", error)
             return
-        pipe[1].settimeout(0)
+        pipe = descriptors.own(near), descriptors.own(far)
+        far.settimeout(0)
         with self._lock:  # another thread may be quicker
             spare, self._pipe = (pipe, self._pipe) if self._pipe else ((), pipe)
         for end in spare:
@@ -243,7 +245,7 @@ class RenewalThread:
         """Close the thread's descriptors; a child of a fork has those of its parent's thread."""
         pipe, self._pipe = self._pipe, None
         for end in pipe or ():
-            end.close()
+            descriptors.close(end)
 
     def _prepare_rest(self, port: BlockingPort, until: float) -> None:
         """Have the thread rest until the instant, unless there is work."""
@@ -285,14 +287,10 @@ class RenewalThread:
         poll = poller()
         poll.register(pipe[0], POLLIN)
         if poll.poll(0 if ear is not None else left * 1000):
-            try:
+            if descriptors.is_lost(pipe[0]):
+                self.close_pipe()  # the next round lays another
+            else:
                 pipe[0].recv(4096)
-            except OSError as error:
-                if error.errno not in LOST_DESCRIPTOR:
-                    raise
-                self._pipe = None  # the next round lays another
-                for end in pipe:
-                    end.detach()
 
     def _silent_at(self, port: BlockingPort, ear: Connection) -> float:
         """Ask a quiet ear whether it is alive; return when it is given up. NoReply when it is now.
