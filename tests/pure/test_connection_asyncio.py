@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fencelock._core.types import Demoted
+from fencelock._core.types import Demoted, NoReply
 from fencelock._io import connection_asyncio as module
 from fencelock._io.connect import refusal
 from fencelock._io.connection_asyncio import AsyncConnection
@@ -93,3 +93,21 @@ def test_a_push_that_does_not_begin_with_a_word_changes_nothing(push):
             mux.close()
 
     asyncio.run(run())
+
+
+def test_bytes_that_are_no_answer_are_what_the_error_says(caplog):
+    """As in threads, and no line of the log for each try: it may be the port of a web server."""
+
+    async def run():
+        loop = asyncio.get_running_loop()
+        ours, server = socket.socketpair()
+        with server:
+            _, mux = await loop.create_connection(
+                lambda: AsyncConnection(loop, lambda _: None, stall=STALL), sock=ours
+            )
+            server.sendall(b"<html>")
+            with pytest.raises(NoReply, match="no Redis or Valkey server"):
+                await mux.request(b"ask", now() + STALL)
+
+    asyncio.run(run())
+    assert not caplog.records

@@ -1,5 +1,8 @@
 """Connections that are kept for the next call: only those from which nothing is left to read."""
 
+import pytest
+
+import fencelock
 from fencelock._io.wire import pack
 from fencelock._runtime.clock import now
 
@@ -17,3 +20,13 @@ def test_a_connection_with_an_unread_answer_is_not_kept(client):
     assert connection._sock.fileno() < 0, "it is closed"
     with client.lock("a") as lease:
         lease.check()
+
+
+@pytest.mark.prompt
+def test_a_dial_that_outlasts_its_caller_says_that_tls_may_be_missing(server):
+    """As asyncio does: such a server waits for the rest of a command."""
+    url = server.tcp_url.replace("redis://", "rediss://")
+    with fencelock.Client(url, server_timeout=0.5) as client:
+        lock = client.lock("a")
+        with pytest.raises(fencelock.ServerUnreachable, match="does the server use TLS"):
+            lock.acquire(timeout=0.1)

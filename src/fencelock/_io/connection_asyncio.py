@@ -343,8 +343,8 @@ class AsyncConnection(asyncio.BufferedProtocol):
             if self.retired and not self._slots:
                 self.close()
         except (ConnectionError, IndexError) as error:  # bytes that are not a valid answer
+            self._lost(error, "no Redis or Valkey server")
             self.close()
-            log.warning("connection given up: %r", error)
         finally:
             if len(read) == 1:
                 read[0].wake()
@@ -362,7 +362,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         """Raise in all tasks that still wait for an answer."""
         self._lost(exc or ConnectionError("the server closed the connection"))
 
-    def _lost(self, error: Exception) -> None:
+    def _lost(self, error: Exception, what: str = "connection lost") -> None:
         self.sound = False
         if self._watch is not None:
             self._watch.cancel()
@@ -370,7 +370,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         slots, self._slots = self._slots, deque()
         for slot, _, _ in slots:
             if not slot.done():
-                broken = NoReply(f"connection lost: {error}", sent=True)
+                broken = NoReply(f"{what}: {error}", sent=True)
                 broken.__cause__ = error
                 slot.set_exception(broken)
         if not self.closed.done():

@@ -52,7 +52,8 @@ class Pool:
         self._pushed = pushed
         self._most = most  # how long a connection may take to open
         self.trips: RoundTrips = trips or RoundTrips()
-        self.silence: str = "no connection was opened in time"  # what is said of that
+        # What is said of no connection in time.
+        self.silence: Callable[[], str] = lambda: "no connection was opened in time"
         # For the next call. One too many pushes out the oldest, which is closed with its last use.
         self.free: deque[Connection] = deque(maxlen=FREE_MAX)
         self._opened: WeakValueDictionary[int, Connection] = WeakValueDictionary()
@@ -149,7 +150,7 @@ class Pool:
         try:
             return within(until, self, self.opened, name=DIAL, dispose=self.give)
         except TimeoutError:
-            raise NoReply(self.silence, sent=False) from None
+            raise NoReply(self.silence(), sent=False) from None
 
     def dial_for(self, claim: WorkClaim[Connection]) -> None:
         """Have a connection opened for a claim, unless one is that no caller awaits."""

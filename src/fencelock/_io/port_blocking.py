@@ -84,12 +84,13 @@ class BlockingPort(ProcessPort):
 
     def _new_pool(self) -> Pool:
         if isinstance(self.source, One):
-            return Pool(partial(dial, self.source), self._ear, self.server_timeout)
-        from fencelock._io.sentinel_blocking import following  # noqa: PLC0415 - for Sentinels only
+            pool = Pool(partial(dial, self.source), self._ear, self.server_timeout)
+        else:
+            from fencelock._io.sentinel_blocking import following  # noqa: PLC0415 - for Sentinels only
 
-        trips = RoundTrips(DIAL_SECONDS)  # to a silent master; then the Sentinels are asked again
-        pool = Pool(following(self.source, trips), self._ear, self.server_timeout, trips)
-        pool.silence = silence(self.source)
+            trips = RoundTrips(DIAL_SECONDS)  # to a silent master; then Sentinels are asked again
+            pool = Pool(following(self.source, trips), self._ear, self.server_timeout, trips)
+        pool.silence = partial(silence, self.source)
         return pool
 
     @property

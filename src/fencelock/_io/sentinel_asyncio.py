@@ -116,11 +116,11 @@ class AsyncMasterConnection(AsyncConnection):
         except NoReply:
             return  # it was closed: the tasks that wait for an answer find out
 
-    def _lost(self, error: Exception) -> None:
+    def _lost(self, error: Exception, *what: str) -> None:
         if self._late_timer is not None:
             self._late_timer.cancel()
             self._late_timer = None
-        super()._lost(error)
+        super()._lost(error, *what)
 
 
 class AsyncioDialer(AsyncioIo):
