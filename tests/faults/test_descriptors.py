@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -100,7 +101,7 @@ def test_what_something_else_has_closed_is_not_closed_again():
     """As daemons close all descriptors: the number may be another file's by then."""
     near, far = socket.socketpair()
     number = descriptors.own(near).fileno()
-    with open(os.devnull) as other, far:
+    with Path(os.devnull).open() as other, far:
         os.dup2(other.fileno(), number)
         descriptors.close(near)
     os.close(number)  # it is open
