@@ -13,11 +13,10 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from math import ceil, inf
 
 from fencelock._core.deadlines import DRIFT_RATE
-from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.quorum.membership import (
     CLAIMED_TTLS,
@@ -25,7 +24,6 @@ from fencelock._core.quorum.membership import (
     LONG_SECONDS,
     SUSPECT_SECONDS,
     Claimant,
-    agreed,
     decided,
 )
 from fencelock._core.seat import Question
@@ -40,10 +38,9 @@ from fencelock.errors import (
     ServerUnreachable,
     ServerUnsuitable,
 )
-from fencelock.scripts import MEMBERSHIP, SHOW, packed
+from fencelock.scripts import MEMBERSHIP, packed
 
 if TYPE_CHECKING:
-    from fencelock._core.engine import Engine
     from fencelock._core.quorum.engine import QuorumEngine
 
 T = TypeVar("T")
@@ -383,43 +380,3 @@ async def refresh_while_held(port: QuorumEngine, one: Attempt) -> None:
         await refresh(port, one, now + port.node_timeout, again=again)
     except FencelockError as error:
         log.info("the nodes of a quorum could not be informed about each other: %s", error)
-
-
-# -- what people ask: a majority must answer -----------------------------------------------------
-
-
-async def replies(port: QuorumEngine, name: str, calls: Sequence[Call]) -> list[list[Reply]]:
-    """Return for each question the answers of the nodes, at least of a majority."""
-    answers: list[list[Reply]] = []
-    for call in calls:
-        now = port.now()
-        asks = Ballots(port)
-        asks.put(healthy(port, now), None, (packed(*call),))
-        if await asks.ask(port.needed, now + port.server_timeout) < port.needed:
-            raise not_reached(port, f"no node answers about {name!r}", asks.failures)
-        answers.append([ask.reply for ask in asks.good])
-    return answers
-
-
-async def holder_of(port: QuorumEngine, keys: LockKeys) -> bytes | None:
-    """Return the id of the present holder on a majority, or None."""
-    (found,) = await replies(port, keys.name, [(SHOW, keys.grant, (0,))])
-    if any(shown[0] not in {b"string", b"none"} for _, shown in found):
-        raise ServerUnsuitable(f"{keys.name!r} is another kind of object", code="WRONGTYPE")
-    return agreed([shown[1] for _, shown in found], port.needed)
-
-
-async def on_each(
-    port: QuorumEngine, name: str, flow: Callable[[Engine], Awaitable[T]]
-) -> Sequence[T]:
-    """Run a flow on one node after the other; raise when it fails on too many."""
-    done: list[T] = []
-    failures: dict[int, Exception] = {}
-    for number, node in enumerate(port.nodes):
-        try:
-            done.append(await flow(node))
-        except FencelockError as error:
-            failures[number] = error
-    if len(done) < port.needed:
-        raise not_reached(port, name, failures)
-    return done

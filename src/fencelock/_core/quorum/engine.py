@@ -9,17 +9,23 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from fencelock._core.engine import Engine
-from fencelock._core.keys import membership_key
+from fencelock._core.keys import LockKeys, membership_key
 from fencelock._core.quorum.acquire import take
-from fencelock._core.quorum.broadcast import Ballot, holder_of, on_each, replies
+from fencelock._core.quorum.broadcast import (
+    Ballot,
+    Ballots,
+    give_up_claim,
+    healthy,
+    not_reached,
+)
 from fencelock._core.quorum.lease import (
-    clean_up,
     give_back,
     hand_back,
     maintain,
+    majority_of,
     release_later,
     renew,
 )
@@ -27,12 +33,19 @@ from fencelock._core.quorum.membership import (
     FIRST_FACTOR,
     UNDECIDED_FACTOR,
     Membership,
+    agreed,
     majority,
 )
 from fencelock._core.round_trips import CALL_TRIPS, RoundTrips
-from fencelock._core.types import Args, Keys, Reply
-from fencelock._runtime.typed import Any
-from fencelock.scripts import Script
+from fencelock._core.types import Args, Call, Keys, Reply
+from fencelock._runtime.typed import TYPE_CHECKING, Any, TypeVar
+from fencelock.errors import FencelockError, ServerUnsuitable
+from fencelock.scripts import SHOW, Script, packed
+
+if TYPE_CHECKING:
+    from fencelock._core.lock.hold import Hold
+
+T = TypeVar("T")
 
 # Takes a node's run id, and the instant before it was asked for it.
 Identified = Callable[[bytes, float], None]
@@ -58,10 +71,50 @@ class QuorumEngine(Engine):
     give_back = give_back
     release_later = release_later
     hand_back = hand_back
-    clean_up = clean_up
-    replies = replies
-    on_each = on_each
-    value_of = holder_of
+
+    def clean_up(self, hold: Hold) -> None:
+        """Undo what may still come of the requests of a hold that has ended."""
+        give_up_claim(self, majority_of(hold))
+        first = majority_of(hold).first  # no other was asked twice
+        part = hold.parts[first]
+        if part is not None and part.owed:
+            part.undo_owed(self.nodes[first])
+
+    # -- what people ask: a majority must answer ---------------------------------------------------
+
+    async def replies(self, name: str, calls: Sequence[Call], /) -> list[list[Reply]]:
+        """Return for each question the answers of the nodes, at least of a majority."""
+        answers: list[list[Reply]] = []
+        for call in calls:
+            now = self.now()
+            asks = Ballots(self)
+            asks.put(healthy(self, now), None, (packed(*call),))
+            if await asks.ask(self.needed, now + self.server_timeout) < self.needed:
+                raise not_reached(self, f"no node answers about {name!r}", asks.failures)
+            answers.append([ask.reply for ask in asks.good])
+        return answers
+
+    async def value_of(self, keys: LockKeys, /) -> bytes | None:
+        """Return the id of the present holder on a majority, or None."""
+        (found,) = await self.replies(keys.name, [(SHOW, keys.grant, (0,))])
+        if any(shown[0] not in {b"string", b"none"} for _, shown in found):
+            raise ServerUnsuitable(f"{keys.name!r} is another kind of object", code="WRONGTYPE")
+        return agreed([shown[1] for _, shown in found], self.needed)
+
+    async def on_each(self, name: str, flow: Callable[[Engine], Awaitable[T]], /) -> Sequence[T]:
+        """Run a flow on one node after the other; raise when it fails on too many."""
+        done: list[T] = []
+        failures: dict[int, Exception] = {}
+        for number, node in enumerate(self.nodes):
+            try:
+                done.append(await flow(node))
+            except FencelockError as error:
+                failures[number] = error
+        if len(done) < self.needed:
+            raise not_reached(self, name, failures)
+        return done
+
+    # -- its nodes ---------------------------------------------------------------------------------
 
     async def exchange(
         self, asks: Sequence[Ballot], latest: float, limit: Callable[[], float]
@@ -83,7 +136,7 @@ class QuorumEngine(Engine):
     def begin_quorum(self, labels: Sequence[str], prefix: str, node_timeout: float) -> None:
         """Note the nodes, before their ports are made."""
         self.labels = tuple(labels)
-        self.needed = majority(len(labels))
+        self.needed: int = majority(len(labels))
         self._node_timeout = node_timeout
         self.membership_key = membership_key(prefix)
         self.know_nothing()

@@ -449,15 +449,6 @@ async def leave(hold: Hold, seconds: float) -> None:
         events.end_hold(hold)
 
 
-def clean_up(port: QuorumEngine, hold: Hold) -> None:
-    """Undo what may still come of the requests of a hold that has ended."""
-    give_up_claim(port, majority_of(hold))
-    first = majority_of(hold).first  # no other was asked twice
-    part = hold.parts[first]
-    if part is not None and part.owed:
-        part.undo_owed(port.nodes[first])
-
-
 def _released(ask: Ballot) -> bool:
     """Return True if a release ran: "not the holder" means so, when it had to be repeated (I4)."""
     return bool(ask.reply == 1) or ask.sent
