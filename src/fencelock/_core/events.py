@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 
-from fencelock._core.description import Described, HeldBy, described
+from fencelock._core.description import HeldBy, described
 from fencelock._core.lock.terms import Terms
 from fencelock._core.wire import Wire
 from fencelock._runtime import mutex as mutexes
@@ -311,12 +311,12 @@ class LockEvent(NamedTuple):
         return self.subject.waits
 
     @property
-    def who(self) -> Described:
+    def who(self) -> dict[str, Any]:
         """Return what ``show`` prints of the thread or task: host, pid, unit and label."""
         return described(self.subject.info)
 
     @property
-    def behind(self) -> Described:
+    def behind(self) -> dict[str, Any]:
         """Return the same of whom it waits for, or waited for last, as the server said."""
         return described(self.held_by[-1].info) if self.held_by else {}
 
