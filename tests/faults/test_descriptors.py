@@ -46,22 +46,6 @@ async def other(lock):
 
 asyncio.run(play())
 """
-CLOSED = """
-def play(client):
-    with client.lock("a", ttl=1.2) as lease:
-        until(later(lease))
-        os.closerange(3, 1000)
-        others = [os.open(os.devnull, os.O_RDONLY) for _ in range(20)]
-        until(later(lease))
-        until(later(lease))
-    with client.lock("a"):
-        pass
-    client.close()
-    for each in others:
-        os.fstat(each)
-
-play(fencelock.Client(url))
-"""
 BOTH = """
 import asyncio, contextlib, os, resource, sys
 import fencelock
@@ -106,10 +90,3 @@ def test_a_lease_that_begins_without_a_free_descriptor_is_renewed_and_its_loss_t
     done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_a_program_that_closes_all_descriptors_keeps_its_lease(server):
-    """As a daemon does. Nothing could wake the thread that renews, and release raised OSError."""
-    words = [sys.executable, "-c", BOTH + CLOSED, server.url]
-    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (0, "")

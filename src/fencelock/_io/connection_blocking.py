@@ -11,7 +11,6 @@ that is left. On Windows such a timeout may lose data: there each answer is wait
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import socket
 import struct
@@ -47,8 +46,6 @@ RECV_BYTES = 65536
 SETTLE_SECONDS = 0.001
 SEND_SECONDS = 1.0
 PING = pack((b"PING",))
-# Something else closed the descriptor, as daemons close all: its number may be another file's now.
-LOST_DESCRIPTOR = {errno.EBADF, errno.ENOTSOCK}
 _KERNEL_TIMEOUTS: bool = sys.platform != "win32"
 
 
@@ -396,8 +393,6 @@ class Connection:
 
     def _broken(self, error: OSError) -> NoReply:
         """Close the connection; return the error for a socket that failed."""
-        if error.errno in LOST_DESCRIPTOR:
-            self._sock.detach()
         self.close()
         return NoReply(f"connection lost: {error}", sent=True)
 

@@ -31,7 +31,7 @@ from fencelock._core.round_trips import FIRST_TRIPS
 from fencelock._core.types import NoReply
 from fencelock._io.bounded_call import Work, WorkClaim, under_way
 from fencelock._io.connect import is_master
-from fencelock._io.connection_blocking import LOST_DESCRIPTOR, Connection
+from fencelock._io.connection_blocking import Connection
 from fencelock._io.poll import POLLIN, poller
 from fencelock._io.pool_blocking import Pool
 from fencelock._io.threads import run_blocking
@@ -301,14 +301,7 @@ class RenewalThread:
         poll = poller()
         poll.register(pipe[0], POLLIN)
         if poll.poll(0 if ear is not None else left * 1000):
-            try:
-                pipe[0].recv(4096)
-            except OSError as error:
-                if error.errno not in LOST_DESCRIPTOR:
-                    raise
-                self._pipe = None  # the next round lays another
-                for end in pipe:
-                    end.detach()
+            pipe[0].recv(4096)
 
     def _silent_at(self, port: RenewedPort, ear: Connection) -> float:
         """Ask a quiet ear whether it is alive; return when it is given up. NoReply when it is now.
