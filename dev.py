@@ -85,7 +85,7 @@ COMPUTES = "tests/flows"  # never waits; its last file begins when so much of al
 EARLY = 0.7
 # Tests of deadlines and failovers want a machine that is not busy.
 CALM = ("tests/scale", "tests/cluster", "tests/verification", "tests/faults", "tests/cli")
-CALM_PROCESSES, PROCESSES = 3, 4  # each collects all cases: some ten seconds of a core
+CALM_PROCESSES, PROCESSES = 3, 4  # each collects all cases: some six seconds of a core
 # And these few want it for themselves; the file says why.
 CALM_TESTS, CALM_PART = ROOT / "tests" / "calm.txt", "--part=calm"
 # tests/daily.py says which test belongs to which part.
