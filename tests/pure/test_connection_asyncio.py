@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +14,18 @@ from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._runtime.clock import now
 
 STALL = 500.0
+
+
+@asynccontextmanager
+async def connected():
+    """Yield a connection, and the server's end of it."""
+    loop = asyncio.get_running_loop()
+    ours, server = socket.socketpair()
+    with server:
+        _, mux = await loop.create_connection(
+            lambda: AsyncConnection(loop, lambda _: None, stall=STALL), sock=ours
+        )
+        yield mux, server
 
 
 def test_a_quiet_connection_sends_at_once_and_what_a_turn_adds_together():
@@ -34,12 +47,7 @@ def test_an_answer_that_a_busy_loop_has_not_read_counts():
     """As found: of thousands of requests, those with answers beyond the first read failed."""
 
     async def run():
-        loop = asyncio.get_running_loop()
-        ours, server = socket.socketpair()
-        with server:
-            _, mux = await loop.create_connection(
-                lambda: AsyncConnection(loop, lambda _: None, stall=STALL), sock=ours
-            )
+        async with connected() as (mux, server):
             time_is_up = now() + 0.05
             asked = [mux.request(b"ask", time_is_up) for _ in range(2)]
             answer = b"a" * module.READ_BYTES  # more than one read
@@ -56,12 +64,7 @@ def test_a_replicas_refusal_replaces_a_connection_and_cuts_nothing_that_is_under
     """What comes next goes elsewhere; the others get answers of their own, then it is closed."""
 
     async def run():
-        loop = asyncio.get_running_loop()
-        ours, server = socket.socketpair()
-        with server:
-            _, mux = await loop.create_connection(
-                lambda: AsyncConnection(loop, lambda _: None, stall=STALL), sock=ours
-            )
+        async with connected() as (mux, server):
             refused, other = (mux.request(b"ask", now() + STALL) for _ in range(2))
             server.sendall(b"-READONLY You can't write against a read only replica.\r\n")
             error = refusal(mux.error_of(await refused), mastered=True)
@@ -80,12 +83,7 @@ def test_a_push_that_does_not_begin_with_a_word_changes_nothing(push):
     """As found: the loop closed the connection, with a traceback."""
 
     async def run():
-        loop = asyncio.get_running_loop()
-        ours, server = socket.socketpair()
-        with server:
-            _, mux = await loop.create_connection(
-                lambda: AsyncConnection(loop, lambda _: None, stall=STALL), sock=ours
-            )
+        async with connected() as (mux, server):
             asked = [mux.leave(b"x", now() + STALL), mux.request(b"ask", now() + STALL)]
             server.sendall(push + b">3\r\n+sunsubscribe\r\n+x\r\n:0\r\n+OK\r\n")
             assert (await asked[0])[0] == b"sunsubscribe"
@@ -99,12 +97,7 @@ def test_bytes_that_are_no_answer_are_what_the_error_says(caplog):
     """As in threads, and no line of the log for each try: it may be the port of a web server."""
 
     async def run():
-        loop = asyncio.get_running_loop()
-        ours, server = socket.socketpair()
-        with server:
-            _, mux = await loop.create_connection(
-                lambda: AsyncConnection(loop, lambda _: None, stall=STALL), sock=ours
-            )
+        async with connected() as (mux, server):
             server.sendall(b"<html>")
             with pytest.raises(NoReply, match="no Redis or Valkey server"):
                 await mux.request(b"ask", now() + STALL)
