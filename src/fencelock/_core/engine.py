@@ -11,7 +11,7 @@ module when it starts.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import chain
 
 from fencelock._core.deadlines import align_to_batch
@@ -162,25 +162,13 @@ class Engine(Wire):
         self, calls: Sequence[Call], until: float, waiter: Seat | None = None
     ) -> Sequence[Reply | Exception]:
         """Run scripts one after the other."""
-        answers: list[Reply | Exception] = []
-        for call in calls:
-            try:
-                answers.append(await self.call(*call, until, waiter))
-            except (NoReply, FencelockError) as error:
-                answers.append(error)
-        return answers
+        return await outcomes(self.call(*call, until, waiter) for call in calls)
 
     async def run_packed(
         self, requests: Sequence[PackedCall], until: float
     ) -> Sequence[Reply | Exception]:
         """Run packed scripts one after the other."""
-        answers: list[Reply | Exception] = []
-        for request, key in requests:
-            try:
-                answers.append(await self.run(request, key, until))
-            except (NoReply, FencelockError) as error:
-                answers.append(error)
-        return answers
+        return await outcomes(self.run(request, key, until) for request, key in requests)
 
     async def run_on_nodes(
         self, groups: Sequence[Sequence[Call]], until: float
@@ -221,6 +209,17 @@ class Engine(Wire):
     async def on_each(self, _name: str, flow: Callable[[Engine], Awaitable[T]], /) -> Sequence[T]:
         """Run a flow on each independent server, here the only one; return what it returned."""
         return [await flow(self)]
+
+
+async def outcomes(asks: Iterable[Awaitable[Reply]]) -> list[Reply | Exception]:
+    """Return what came of requests, each begun once the one before has ended."""
+    answers: list[Reply | Exception] = []
+    for ask in asks:
+        try:
+            answers.append(await ask)
+        except (NoReply, FencelockError) as error:
+            answers.append(error)
+    return answers
 
 
 @describes_errors

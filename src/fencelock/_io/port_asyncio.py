@@ -61,7 +61,7 @@ RING_SECONDS = 0.005
 
 
 class AioPort(ProcessPort):
-    """Implements ``Engine`` for the tasks of one event loop."""
+    """The port of one server, and of Sentinels, for the tasks of one event loop."""
 
     replicas: AsyncReplicas | None
 

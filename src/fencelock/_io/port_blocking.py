@@ -53,7 +53,7 @@ MOMENT_SECONDS = 0.1
 
 
 class BlockingPort(ProcessPort):
-    """Implements ``Engine`` for threads."""
+    """The port of one server, and of Sentinels, for threads."""
 
     def _start(self) -> None:
         super()._start()
