@@ -106,8 +106,8 @@ def test_a_lease_that_was_about_to_be_kept_is_given_back(server, prefix, monkeyp
     client, other = (fencelock.Client(server.url, key_prefix=prefix) for _ in range(2))
     handle, end_turn = client.lock("a", linger=LINGER), Tenure._end_turn
 
-    def interrupted(tenure, port, hold, length):
-        end_turn(tenure, port, hold, length)
+    def interrupted(tenure, hold, length):
+        end_turn(tenure, hold, length)
         raise KeyboardInterrupt
 
     until(lambda: client._port.hears or entered(handle) is None)
@@ -133,10 +133,10 @@ def test_a_turn_that_is_given_to_a_waiter_while_it_gives_up_is_given_back(
     def interrupted(waiter, until):
         raise KeyboardInterrupt
 
-    def late(line, port, waiter):
+    def late(line, waiter):
         monkeypatch.setattr(Tenure, "leave", leave)
         first.release()  # as the thread that holds it may do at this moment
-        return leave(line, port, waiter)
+        return leave(line, waiter)
 
     first.acquire()
     monkeypatch.setattr(client._port, "_wait_for_bell", interrupted)

@@ -173,7 +173,7 @@ SOWN = (
         Statement(
             "tenure.give_up",
             """
-            if tenure is not None and not tenure.leave(port, self):
+            if tenure is not None and not tenure.leave(self):
                 if tenure.spare is not None:
                     port.run_in_background(*tenure.spare.release)
                 elif self.local:
@@ -181,7 +181,7 @@ SOWN = (
             """,
             """
             spare = tenure and tenure.spare
-            if tenure is not None and not tenure.leave(port, self):
+            if tenure is not None and not tenure.leave(self):
                 if spare is not None:
                     port.run_in_background(*spare.release)
                 elif self.local:

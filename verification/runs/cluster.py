@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from typing import Self
 
 from tests.faults.world import PREFIX
 from tests.servers import Server, ServerBinary
 from tests.topologies.cluster import Cluster
 from tests.waiting import until
 from verification.runs.fault import Fault
-from verification.runs.network import Span
 from verification.runs.objects import LONG, PLAYS
-from verification.runs.several import Nodes, left_on, sum_of
+from verification.runs.several import Masters, sum_of
 
 WHOLE_SECONDS = 60.0
 
 
-class Shards(Nodes):
+class Shards(Masters):
     """A Cluster; with ``failover`` leases are long enough to outlast one."""
 
     def __init__(
@@ -38,20 +36,9 @@ class Shards(Nodes):
         self.play = "acknowledged" if acknowledged else "failover" if failover else "usual"
         self.servers = Cluster(binary)
 
-    def __enter__(self) -> Self:
-        self.servers.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.servers.close()
-
     @property
     def name(self) -> str:
         return f"{len(self.servers.nodes)} x {self.servers.binary}"
-
-    @property
-    def url(self) -> str:
-        return self.servers.url
 
     def victims(self) -> list[Server]:
         return self.servers.masters
@@ -150,16 +137,9 @@ class Shards(Nodes):
 
     # afterwards
 
-    def doubts(self) -> list[Span]:
-        """Return nothing: no request is delayed but by what strikes for long."""
-        return []
-
     def calm(self) -> None:
         """Wait until all is well."""
         self._until_whole()
-
-    def orphans(self) -> list[str]:
-        return left_on(self.servers, PLAYS[self.play])
 
     def sample(self) -> dict[str, int]:
         return sum_of(self.servers.nodes)

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from typing import Self
 
-from tests.servers import Server, ServerBinary
+from tests.servers import ServerBinary
 from tests.topologies.moving import Moving
 from verification.runs.fault import Fault
-from verification.runs.network import Span
 from verification.runs.objects import LONG, PLAYS
-from verification.runs.several import Nodes, left_on, sum_of
+from verification.runs.several import Masters, sum_of
 
 
-class Address(Nodes):
+class Address(Masters):
     """A master and two replicas behind one address."""
 
     play = "moved"
@@ -27,23 +25,9 @@ class Address(Nodes):
         super().__init__(random.Random(seed))
         self.servers = Moving(binary, replicas=2)
 
-    def __enter__(self) -> Self:
-        self.servers.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.servers.close()
-
     @property
     def name(self) -> str:
         return f"3 x {self.servers.binary}"
-
-    @property
-    def url(self) -> str:
-        return self.servers.url
-
-    def victims(self) -> list[Server]:
-        return [self.servers.master]
 
     def faults(self) -> Iterator[Fault]:
         """Yield what can befall them."""
@@ -60,16 +44,6 @@ class Address(Nodes):
         self.servers.wake(old)
 
     # afterwards
-
-    def doubts(self) -> list[Span]:
-        """Return nothing: no request is delayed but by what strikes for long."""
-        return []
-
-    def calm(self) -> None:
-        """Wait for nothing: each fault ends when all is well."""
-
-    def orphans(self) -> list[str]:
-        return left_on(self.servers, PLAYS[self.play])
 
     def sample(self) -> dict[str, int]:
         return sum_of([self.servers.master, *self.servers.replicas])

@@ -11,21 +11,18 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Iterator
-from typing import Self
 
 from tests.servers import Refused, Server, ServerBinary
 from tests.topologies.sentinel import SentinelTopology
 from tests.waiting import until
 from verification.runs.fault import Fault
-from verification.runs.network import Span
-from verification.runs.objects import PLAYS
-from verification.runs.several import Nodes, left_on, sum_of
+from verification.runs.several import Masters, sum_of
 
 DOWN_MS = 700
 FOLLOW_SECONDS = 60.0  # a Sentinel looks at a server that came back every ten
 
 
-class Sentinels(Nodes):
+class Sentinels(Masters):
     """Servers behind Sentinel; so many replicas must have every grant."""
 
     def __init__(self, binary: ServerBinary | None, seed: int, *, acknowledged_by: int = 0) -> None:
@@ -34,23 +31,9 @@ class Sentinels(Nodes):
         self.play = ("failover", "acknowledged", "acknowledged by all")[acknowledged_by]
         self.servers = SentinelTopology(binary, down_after_ms=DOWN_MS)
 
-    def __enter__(self) -> Self:
-        self.servers.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.servers.close()
-
     @property
     def name(self) -> str:
         return f"3 x {self.servers.binary}, 3 Sentinels"
-
-    @property
-    def url(self) -> str:
-        return self.servers.url
-
-    def victims(self) -> list[Server]:
-        return [self.servers.master]
 
     def faults(self) -> Iterator[Fault]:
         """Yield what can befall the master; a failover covers what was acknowledged."""
@@ -117,17 +100,10 @@ class Sentinels(Nodes):
 
     # afterwards
 
-    def doubts(self) -> list[Span]:
-        """Return nothing: no request is delayed but by what strikes for long."""
-        return []
-
     def calm(self) -> None:
         """Wait until all is well."""
         with contextlib.suppress(Refused):
             self._until_all_follow()
-
-    def orphans(self) -> list[str]:
-        return left_on(self.servers, PLAYS[self.play])
 
     def sample(self) -> dict[str, int]:
         return sum_of(self.servers.servers)

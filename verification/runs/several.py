@@ -6,14 +6,15 @@ import contextlib
 import random
 import threading
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Self
 
 from fencelock._core.deadlines import LIVENESS_TIMEOUT_SECONDS
 from tests.faults.world import ShareView, View, wait_until
 from tests.servers import Refused, Server
 from verification.runs.faces import Threads
 from verification.runs.fault import Fault
-from verification.runs.objects import SHARES, SHORT, Kind, Play
+from verification.runs.network import Span
+from verification.runs.objects import PLAYS, SHARES, SHORT, Kind, Play
 
 # After the clients ended a lease may last for its ttl, and for a clock that was set back.
 FREE_SECONDS = 4.0
@@ -102,3 +103,34 @@ class Nodes:
     def _say(self, node: Server, *words: object) -> None:
         with contextlib.suppress(Refused):  # another fault holds it up
             node.command(*words)
+
+
+class Masters(Nodes):
+    """Masters with replicas, as the tests start them: ``servers``."""
+
+    servers: Any
+    play: str
+
+    def __enter__(self) -> Self:
+        self.servers.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.servers.close()
+
+    @property
+    def url(self) -> str:
+        return self.servers.url  # type: ignore[no-any-return]  # of each topology
+
+    def victims(self) -> list[Server]:
+        return [self.servers.master]
+
+    def doubts(self) -> list[Span]:
+        """Return nothing: no request is delayed but by what strikes for long."""
+        return []
+
+    def calm(self) -> None:
+        """Wait for nothing: each fault ends when all is well."""
+
+    def orphans(self) -> list[str]:
+        return left_on(self.servers, PLAYS[self.play])

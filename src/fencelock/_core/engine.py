@@ -11,7 +11,7 @@ module when it starts.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 
 from fencelock._core.deadlines import align_to_batch
@@ -146,11 +146,11 @@ class Engine(Wire):
         """Return one key."""
         return (b"",)
 
-    def node_of(self, _key: bytes, /) -> object:
+    def node_of(self, _key: bytes, /) -> Hashable | None:
         """Return the only node."""
         return ONLY
 
-    async def renew_at(self, _node: object, batches: Sequence[RenewalBatch], /) -> bool:
+    async def renew_at(self, _node: Hashable, batches: Sequence[RenewalBatch], /) -> bool:
         """Renew leases of one node, here while all others wait; elsewhere in the background.
 
         False when nothing can run in the background.
@@ -185,9 +185,10 @@ class Engine(Wire):
         self, calls: Sequence[Call], until: float, /
     ) -> Sequence[Reply | Exception]:
         """Run scripts, all nodes in parallel; return their replies, or what each would raise."""
-        nodes: dict[object, list[int]] = {}
+        nodes: dict[Hashable, list[int]] = {}
         for number, (_, keys, _) in enumerate(calls):
-            nodes.setdefault(self.node_of(keys[0]) or number, []).append(number)
+            node = self.node_of(keys[0])
+            nodes.setdefault(number if node is None else node, []).append(number)
         groups = [[calls[number] for number in numbers] for numbers in nodes.values()]
         answers = chain(*await self.run_on_nodes(groups, until))
         by_number = dict(zip(chain(*nodes.values()), answers, strict=True))

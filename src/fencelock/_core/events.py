@@ -23,7 +23,7 @@ from fencelock._core.wire import Wire
 from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import put_off
-from fencelock._runtime.records import NamedTuple
+from fencelock._runtime.records import NamedTuple, record
 from fencelock._runtime.typed import TYPE_CHECKING, Any, Final
 from fencelock.errors import Deadlock
 from fencelock.lease import fence_of
@@ -365,7 +365,7 @@ def report(
                 continue
             if event is None:
                 known = kind, subject, at, fence, waited, held, took, reason, detail
-                event = tuple.__new__(LockEvent, (*known, error, ahead, held_by))  # as LockEvent()
+                event = record(LockEvent, (*known, error, ahead, held_by))
             call(event)
         except Exception as raised:  # noqa: BLE001 - a hook of the user's may raise anything
             if isinstance(raised, HookRefusal) and kind == REQUESTED:

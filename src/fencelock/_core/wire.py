@@ -6,7 +6,7 @@ one, and the simulated one of the tests (every method suspends into a scheduler 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
 from fencelock._core.round_trips import RoundTrips
@@ -74,7 +74,7 @@ class Wire(Protocol):
     def by_slot(self, each: Sequence[T], key: Callable[[T], bytes], /) -> Mapping[int, Sequence[T]]:
         """Group what has these keys by the slots of the keys: a script may touch only one slot."""
 
-    def node_of(self, key: bytes) -> object:
+    def node_of(self, key: bytes) -> Hashable | None:
         """Return the node of a key: one can be asked at once for all keys there.
 
         None when that must be found out first.

@@ -139,7 +139,8 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
     ) -> Reply:
         """Send a first question where no channel is needed, or one is heard; see ``open``."""
         del listen, opened  # ``ask_for`` is another here, which does not come back to this
-        terms, key = attempt.terms, attempt.terms.keys.lock
+        terms = attempt.terms
+        key = terms.keys.lock
         pool: Any = None if self.closing or terms.topic else self._nodes_of(key)
         connection = None if pool is None else pool.idle(at)
         if connection is None:

@@ -24,7 +24,7 @@ from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import recheck
 from fencelock._core.lock.release import Take, end_lease, finish, not_released, take_and_release
-from fencelock._core.lock.tenure import give_up_all, passed
+from fencelock._core.lock.tenure import give_up_all
 from fencelock._core.pushes import MESSAGE, dispatch
 from fencelock._core.retry import answer_by
 from fencelock._core.round_trips import RoundTrips
@@ -164,8 +164,9 @@ class AioPort(ProcessPort):
         try:
             take(*of, taken)
             hold = taken[0]
-            if hold.tenure is not None:
-                if passed(self, hold):
+            tenure = hold.tenure
+            if tenure is not None:
+                if tenure.retain(hold):
                     if hold.owed or hold.reported:  # seldom: else not even a call
                         finish(self, taken)
                     return 0

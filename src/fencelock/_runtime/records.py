@@ -7,7 +7,11 @@ class.
 
 from __future__ import annotations
 
-from fencelock._runtime.typed import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+
+from fencelock._runtime.typed import TYPE_CHECKING, Any, TypeVar
+
+Record = TypeVar("Record", bound=tuple[Any, ...])
 
 if TYPE_CHECKING:
     from typing import NamedTuple
@@ -32,4 +36,8 @@ else:
         """The base that a record names."""
 
 
-__all__ = ["NamedTuple"]
+# As to call the record's class, in half of the time.
+record: Callable[[type[Record], Iterable[Any]], Record] = tuple.__new__
+
+
+__all__ = ["NamedTuple", "record"]

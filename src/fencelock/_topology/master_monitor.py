@@ -275,9 +275,10 @@ class MasterGuard:
     def counts(self, asked_at: float) -> bool:
         """Return True if an answer that has just come counts without another question."""
         state = self.state
-        fresh = state.asked_at >= proof_since(asked_at, self._now(), state.fresh_for)
+        if state.asked_at < proof_since(asked_at, self._now(), state.fresh_for):
+            return self.greeting
         # in this order: a round is over only when the state has learned from it
-        return (fresh and self.generation == state.generation) or self.greeting
+        return self.generation == state.generation or self.greeting
 
     async def prove(self, asked_at: float, until: float) -> None:
         """Return when the answer to a request of that instant counts, as far as can be known.

@@ -228,8 +228,9 @@ def freshness(outcomes: Iterable[Outcome]) -> float:
 
 def proof_since(asked_at: float, answered_at: float, fresh_for: float) -> float:
     """Return when a round that counts for so long must have begun to prove an answer."""
-    slow = answered_at - asked_at > SLOW_SECONDS
-    return answered_at if slow else answered_at - fresh_for
+    if answered_at - asked_at > SLOW_SECONDS:
+        return answered_at
+    return answered_at - fresh_for
 
 
 def proof_timeout(now: float, until: float, far: float) -> float:

@@ -119,8 +119,9 @@ class MasterCheck:
 
     def counts(self, node: NodeAddress, asked_at: float) -> bool:
         """Return True if the answer that has just come counts; then the next one may, too."""
-        late = self._now() - asked_at > PROMPT_SECONDS
-        if late or asked_at - self._at.get(node, -inf) > SURE_SECONDS:  # as ``covers``
+        if self._now() - asked_at > PROMPT_SECONDS:
+            return False
+        if asked_at - self._at.get(node, -inf) > SURE_SECONDS:  # as ``covers``
             return False
         self._at[node] = asked_at
         return True

@@ -16,7 +16,7 @@ from tests.flows.sowing import (
 )
 from tests.flows.worlds import cohorts as worlds
 
-ENOUGH = "valid * part <= hold.deadline - now"
+ENOUGH = "hold.deadline - now >= validity(length) * part"
 NOT_THE_HOLDER = "if redis.pcall('GET', KEYS[1]) ~= holder then"
 
 
@@ -48,7 +48,7 @@ SEEDS = (
     ),
     seed(
         "a turn with too little of the lease",
-        Statement("tenure.may_pass", ENOUGH, ENOUGH.replace("valid * part", "0.0")),
+        Statement("tenure.may_pass", ENOUGH, "hold.deadline - now >= 0.0"),
         worlds.FIXED_LONG,
         "L",
     ),
@@ -143,12 +143,12 @@ SEEDS = (
         Statement(
             "tenure.give_up",
             """
-            if asks is not None and not self.leaves(port, asks):
+            if asks is not None and not self.leaves(asks):
                 asks.withdraw(port)
             """,
             """
             if asks is not None:
-                self.leaves(port, asks)
+                self.leaves(asks)
                 asks.withdraw(port)
             """,
         ),

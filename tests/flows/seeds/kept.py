@@ -6,11 +6,11 @@ from tests.flows.sowing import Fault, Statement, changed, given, nothing, script
 from tests.flows.worlds import kept as worlds
 
 
-def however_long(real, self, port, hold, *given):
+def however_long(real, self, hold, *given):
     """Decide as if little of the lease were left."""
     now, _ = given
     with changed(hold, deadline=min(hold.deadline, now + HANDOFF_TTL_SECONDS)):
-        return real(self, port, hold, *given)
+        return real(self, hold, *given)
 
 
 async def as_if_unchanged(real, *args):
@@ -30,7 +30,7 @@ SEEDS = (
     ),
     seed(
         "a lease is kept while a renewal may run",
-        Statement("tenure.may_grow", "port.renewals.is_under_way(hold)", "False"),
+        Statement("tenure.may_grow", "self._port.renewals.is_under_way(hold)", "False"),
         worlds.GROWN.under(late=1),
         "I7",
     ),

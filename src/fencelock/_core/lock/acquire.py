@@ -128,7 +128,7 @@ async def queue(port: Engine, attempt: Attempt, grant: Grant | None = None) -> G
             raise too_late(asks.ttl)
         asks.forget()
         grant = None
-    if not attempt.leaves(port, asks):
+    if not attempt.leaves(asks):
         await _leave(port, asks)
         attempt.saw(asks.seen)
         asks.depart(port)
@@ -538,8 +538,11 @@ def _take_over(hold: Hold, asks: Attempt | None, fence: int, spare: Spare | None
     """
     if spare is not None:
         hold.continues(spare.source)
-        hold.unchanged, hold.turn = spare.unchanged, 0 if spare.fresh else fence
-        return spare.fresh
+        hold.unchanged = spare.unchanged
+        if spare.fresh:
+            return True
+        hold.turn = fence
+        return False
     if asks is not None:
         hold.continues(asks)
     return True

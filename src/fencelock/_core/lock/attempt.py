@@ -37,7 +37,7 @@ from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Seat, Stray
 from fencelock._core.types import Reply
 from fencelock._runtime import process
-from fencelock._runtime.records import NamedTuple
+from fencelock._runtime.records import NamedTuple, record
 from fencelock._runtime.typed import TYPE_CHECKING, Any
 from fencelock.lease import BaseLease
 
@@ -76,14 +76,14 @@ class Attempt(Seat, BaseLease):
     Its question has a place in the server's line: another attempt of the same tenure may continue
     it when this one gives up; see tenure.py.
 
-    What each pair reads or sets has a slot, which is read in a fourth of the time. Most attempts
-    never wait: what only those need is of the class until it is set.
+    What each pair reads before it is set has a slot, which is read in a fourth of the time. All
+    else is of the class until it is set; most attempts never wait, and never set what only that
+    needs.
     """
 
     __slots__ = (
-        *("arrived_at", "asking", "asks", "began", "channel", "connection", "give_up_at"),
-        *("grant", "held", "holder_id", "id", "info", "origin", "owed", "registry", "sent_at"),
-        *("tenure", "terms", "turn", "unchanged", "unit"),
+        *("asks", "channel", "connection", "give_up_at", "holder_id", "id", "info", "owed"),
+        *("registry", "sent_at", "tenure", "terms", "turn", "unit"),
     )
 
     # Of its seat and its lease, which type checkers want to see again where they are set.
@@ -92,6 +92,9 @@ class Attempt(Seat, BaseLease):
     undo_connection: Any
 
     # -- the call -----------------------------------------------------------------------------
+    held: bool = False  # it was granted: it is a lease
+    unchanged: bool = False  # see ``BaseLease.unchanged``
+    arrived_at: float = 0.0
     at_once: bool = False  # it does not wait
     event: Acquisition | None = None  # what hooks know of it; see events.py
     wait: UnitWait | None = None  # that of its thread or task, which can be part of a deadlock
@@ -100,6 +103,8 @@ class Attempt(Seat, BaseLease):
     held_by: tuple[HeldBy, ...] = ()  # who had it in the first answer, and in the last
 
     # -- the question -------------------------------------------------------------------------
+    grant: Grant | None = None
+    asking: bool = False  # its request is under way
     waits_since: float = 0.0  # since when one of this client waits for what this asks for
     latest: float = inf  # no first answer is waited for longer
     began_at: float = 0.0  # since when it asks, if not since it arrived
@@ -139,23 +144,16 @@ class Attempt(Seat, BaseLease):
         self.ttl = terms.ttl
         self.fence = 0
         self.turn: int = 0  # no turn of another waiter
-        self.held: bool = False  # it was granted: it is a lease
-        self.unchanged: bool = False  # see ``BaseLease.unchanged``
         # The call.
         self.registry: Registry | None = registry  # where it is kept while it is held
         self.unit: Any = unit  # the thread or task that acquires
-        self.arrived_at: float = 0.0
         self.give_up_at: float = terms.ends
         self.tenure: Tenure | None = None  # of its client, once others wait; see tenure.py
         self.asks: Attempt | None = None  # its question, or one that it continues, until it is over
         # The question, and what of its seat each pair looks at.
         self.connection: Any = None
-        self.origin: Any = None
         self.channel: bytes = b""
         self.owed: tuple[Stray, ...] = ()
-        self.grant: Grant | None = None
-        self.began: bool = False
-        self.asking: bool = False  # its request is under way
 
     sent_at: float  # local instant before its last request
 
@@ -259,8 +257,7 @@ class Attempt(Seat, BaseLease):
     def grant_of(self, reply: bytes) -> Grant:
         """Return the grant that an answer to its last request is."""
         terms = self.terms
-        grant = int(reply), self.sent_at + terms.valid, terms.lease
-        return tuple.__new__(Grant, grant)  # half as long as Grant()
+        return record(Grant, (int(reply), self.sent_at + terms.valid, terms.lease))
 
     def judged(self, reply: Reply) -> Reply:
         """Note the first answer about the tenure that ends; return that about this question."""
@@ -285,25 +282,25 @@ class Attempt(Seat, BaseLease):
         tenure = self.tenure
         if self.votes is not None:
             self.votes.leave()
-        if tenure is not None and not tenure.leave(port, self):  # it is the front
+        if tenure is not None and not tenure.leave(self):  # it is the front
             if tenure.spare is not None:
                 port.run_in_background(*tenure.spare.release)
             elif self.local:
                 self.asks = tenure.asks
         asks = self.asks
-        if asks is not None and not self.leaves(port, asks):
+        if asks is not None and not self.leaves(asks):
             asks.withdraw(port)
         self.asks = None
         self.step_down(port)
         if self.votes is not None:
             self.votes.succeed()
 
-    def leaves(self, port: Engine, asks: Attempt) -> bool:
+    def leaves(self, asks: Attempt) -> bool:
         """Leave a question to the next waiter of this client; False when there is none."""
         tenure = self.tenure
         if tenure is None or asks.abandoned:
             return False
-        return tenure.succeed(port, self, asks, keeps=True)
+        return tenure.succeed(self, asks, keeps=True)
 
     def withdraw(self, port: Engine) -> None:
         """Undo a question that no waiter continues, with all its requests, and unseat it."""
@@ -344,7 +341,7 @@ class Attempt(Seat, BaseLease):
             if tenure is None and cohorts.get(key) is self:  # it was alone
                 del cohorts[key]
         if tenure is not None:
-            tenure.succeed(port, self)
+            tenure.succeed(self)
 
     def undo_owed(self, port: Engine) -> None:
         """Undo what may still come of its requests, once it has ended in any way.

@@ -101,8 +101,8 @@ class Hold(Attempt):
     """
 
     __slots__ = (
-        *("bound", "bucket", "clock", "deadline", "frame", "granted_at", "kind", "open", "parts"),
-        *("passes", "port", "released", "renewals", "reported", "server", "steady"),
+        *("bucket", "clock", "deadline", "granted_at", "kind", "open", "parts", "port"),
+        *("released", "renewals", "reported", "server", "steady"),
     )
 
     # Of its attempt, which type checkers want to see again where they are set.
@@ -120,6 +120,9 @@ class Hold(Attempt):
     observer: Observer | None = None
     end: str = "expired"  # the reason, when the deadline comes
     body: Any = None  # that a loss cancels
+    bound: bool = False  # only the thread or task that acquired it can release it
+    frame: object = None  # of the ``with`` that holds it; see body.py of the handles
+    passes: bool = False  # the turn is passed on to the next of its cohort
     count: int = 1  # re-entries of an implicit owner
     short: bool = False  # it was handed over, and has not grown to its full length yet
     # Its turn is the last of its lease, which is neither passed on nor kept: the server has ended
@@ -144,9 +147,6 @@ class Hold(Attempt):
         self.granted_at: float = now()
         self.released: bool = False  # it is given back, or is being given back
         self.parts: Majority | tuple[()] = parts  # of a quorum's: the holds of its nodes
-        self.passes: bool = False  # the turn is passed on to the next of its cohort
-        self.bound: bool = False  # only the thread or task that acquired it can release it
-        self.frame: object = None  # of the ``with`` that holds it; see body.py of the handles
         self.open: bool = True  # False once released or given up: never renewed again (I11)
         self.renewals: int = 0
         # The acquisitions whose grant was reported to hooks, until the end is; see events.py.
@@ -160,7 +160,8 @@ class Hold(Attempt):
 
     def continues(self, source: Attempt) -> None:
         """Go on under the ids of another of its client, by which the server knows its lease."""
-        self._own_info = self.own_info
+        if not self._own_info:
+            self._own_info = self.info
         self.id, self.holder_id, self.info = source.id, source.holder_id, source.info
         self.owed = source.owed
 

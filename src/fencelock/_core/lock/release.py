@@ -68,7 +68,7 @@ def end_lease(port: Engine, hold: Hold) -> bytes:
     hold.retire(port)
     tenure = hold.tenure  # read now: others may have come meanwhile
     if tenure is not None and tenure.front is hold:
-        tenure.succeed(port, hold)
+        tenure.succeed(hold)
     if lost:
         if not (hold.forked or hold.closed):  # the server may still hold our key: release it
             port.run_in_background(*hold.terms.release(hold))

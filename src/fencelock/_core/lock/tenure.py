@@ -62,8 +62,7 @@ from fencelock._core.lock.terms import TRIES, Terms
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.seat import Stray
 from fencelock._core.types import Call
-from fencelock._core.wire import Wire
-from fencelock._runtime.records import NamedTuple
+from fencelock._runtime.records import NamedTuple, record
 from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.options import Cohort
 from fencelock.scripts import ANSWER
@@ -106,6 +105,7 @@ class Tenure:
     """Those of this client that hold or want one lock on the same terms."""
 
     # Class attributes until something happens: most locks have one user at a time.
+    asks: Attempt | None = None  # None also while the front's own waiter asks
     turns: int = 0  # of this lease
     ends: float = 0.0  # the deadline that the grant had
     lease: float = 0.0  # seconds that the server granted
@@ -116,23 +116,23 @@ class Tenure:
     may_grow: bool = False  # a renewal of a turn before may run at any time: the lease is not kept
     watched: bool = False  # the renewal schedule looks whether it is idle for too long
 
-    def __init__(self, lines: Lines, terms: Terms) -> None:
-        self._lines = lines
+    def __init__(self, port: Engine, terms: Terms) -> None:
+        self._port = port  # of the loop in which it is
+        self._lines: Lines = port.lines
         self.terms: Terms = terms
         self.linger: float = terms.linger
         self.bound: Cohort = terms.options.cohort  # type: ignore[assignment]  # else no ``cohort``
         self.front: Hold | None = None
-        self.asks: Attempt | None = None  # None also while the front's own waiter asks
         self.spare: Spare | None = None
         self.waiting: deque[Hold] = NO_ONE
 
     @classmethod
-    def of(cls, lines: Lines, front: Hold) -> Tenure:
+    def of(cls, port: Engine, front: Hold) -> Tenure:
         """Return the tenure of one that was alone until now; call under the mutex."""
-        tenure = cls(lines, front.terms)
+        tenure = cls(port, front.terms)
         tenure.front = front
-        if front.held and front.grant is not None:
-            tenure.turns, tenure.ends, tenure.lease = 1, front.grant.deadline, front.grant.lease
+        if front.held and (grant := front.grant) is not None:
+            tenure.turns, tenure.ends, tenure.lease = 1, grant.deadline, grant.lease
         front.tenure = tenure
         return tenure
 
@@ -143,7 +143,7 @@ class Tenure:
 
     # -- who comes and goes -------------------------------------------------------------------
 
-    def join(self, port: Engine, attempt: Hold) -> Spare | None:
+    def join(self, attempt: Hold) -> Spare | None:
         """Add an attempt; with a kept lease it is the front: return one that came too late.
 
         Call it under the mutex.
@@ -151,21 +151,21 @@ class Tenure:
         attempt.tenure = self
         if self.front is not None:
             attempt.local, attempt.eager = True, True
-            attempt.waits_since = 0.0 if attempt.topic else attempt.arrived_at
+            attempt.waits_since = 0.0 if attempt.terms.topic else attempt.arrived_at
             self._lines.crowded[self] = None  # first: an interrupt leaves no waiter uncounted
             if self.waiting is NO_ONE:
                 self.waiting = deque()
             self.waiting.append(attempt)
             return None
-        if self.take_kept(port, attempt):
+        if self.take_kept(attempt):
             return None
         spent, self.front = self.spare, attempt
         self.spare = None
         return spent
 
-    def leave(self, port: Engine, attempt: Attempt) -> bool:
+    def leave(self, attempt: Attempt) -> bool:
         """Take out a waiter that gives up; False when it has become the front."""
-        with port.mutex:
+        with self._port.mutex:
             if self.front is attempt:
                 return False
             if attempt in self.waiting:
@@ -175,7 +175,6 @@ class Tenure:
 
     def succeed(
         self,
-        port: Wire,
         giver: Attempt,
         asks: Attempt | None = None,
         spare: Spare | None = None,
@@ -188,7 +187,7 @@ class Tenure:
         when the front changed before without what ``asks``. A second call finishes what an
         interrupt left half done.
         """
-        with port.mutex:
+        with self._port.mutex:
             if self.front is giver:
                 if not self.waiting:
                     if not keeps:
@@ -199,8 +198,9 @@ class Tenure:
                 if asks is not None:
                     asks.driver = heir
                 self.front = heir
-            if self.front is not None and not self.front.held:
-                self._notify(port, self.front)
+            front = self.front
+            if front is not None and not front.held:
+                self._notify(front)
             done = asks is None or self._delivered(asks, giver)
         return done
 
@@ -227,13 +227,14 @@ class Tenure:
         if lines.crowded:
             lines.crowded.pop(self, None)
 
-    def _notify(self, port: Wire, front: Attempt) -> None:
-        if self.waiting and self.waiting[0] is front:
-            self.waiting.popleft()
+    def _notify(self, front: Attempt) -> None:
+        waiting = self.waiting
+        if waiting and waiting[0] is front:
+            waiting.popleft()
             self._note_empty()
         if front.local and not front.news:
             front.news = True
-            port.wake(front)
+            self._port.wake(front)
 
     def _note_empty(self) -> None:
         if not self.waiting:
@@ -267,33 +268,44 @@ class Tenure:
                 self.recalled = lines.recalls.came_before(self.holder)
                 self.may_grow = False
         self.front = hold
-        if self.asks is not None or self.spare is not None:
-            self.asks = self.spare = None
+        self.asks = self.spare = None
 
-    def pass_on(self, port: Engine, hold: Hold) -> bool:
-        """End a turn and give the next waiter its turn; False when the server must be asked."""
+    def retain(self, hold: Hold) -> bool:
+        """Pass the turn of a hold on, or keep its lease; False when it must be released."""
+        if not (self.waiting or self.linger) or hold.forked:
+            return False
+        port = self._port
         with port.mutex:
-            length = self._length(hold)
-            if self.front is not hold or not self._may_pass(port, hold, length):
+            if self.front is not hold or not self._is_undisturbed(hold):
                 return False
-            if self.linger:
-                self.may_grow = self._may_grow(port, hold)
-            spare = self._end_turn(port, hold, length)
-            self.turns += 1
-            passed = self.succeed(port, hold, spare=spare)
-        return passed
+            now, watched = port.now(), self.watched
+            length = self.lease if hold.short else hold.ttl  # as the server granted or renewed it
+            if self.waiting:
+                retained = self.pass_on(hold, now, length)
+            else:  # perhaps the last waiter has just given up
+                retained = self.linger > 0 and self.keep(hold, now, length)
+        if self.watched is not watched:
+            port.attend_by(self.kept_until)
+        return retained
 
-    def _may_pass(self, port: Engine, hold: Hold, length: float) -> bool:
+    def pass_on(self, hold: Hold, now: float, length: float) -> bool:
+        """End a turn and give the next waiter its turn; False when the server must be asked."""
+        if not self._may_pass(hold, now, length):
+            return False
+        if self.linger:
+            self.may_grow = self._may_grow(hold)
+        spare = self._end_turn(hold, length)
+        self.turns += 1
+        return self.succeed(hold, spare=spare)
+
+    def _may_pass(self, hold: Hold, now: float, length: float) -> bool:
         """Return True if the next waiter may have a turn without asking the server."""
-        now, valid = port.now(), validity(length)
         part = RENEWED_PART if self.terms.steady else FIXED_PART
         return (
-            bool(self.waiting)
-            and not self.recalled
+            hold.deadline - now >= validity(length) * part
             and self.turns < self.bound.turns
             and now < self._until()
-            and valid * part <= hold.deadline - now
-            and self._is_undisturbed(hold)
+            and not self.recalled
         )
 
     def _until(self) -> float:
@@ -301,20 +313,16 @@ class Tenure:
 
         Counted from the earliest instant at which the server can have granted the lease.
         """
-        since, turns = self.ends - validity(self.lease), self.turns
-        return since + self.bound.seconds * turns / (turns + 1)
+        turns = self.turns
+        return self.ends - validity(self.lease) + self.bound.seconds * turns / (turns + 1)
 
-    def _length(self, hold: Hold) -> float:
-        """Return for how long the server granted the lease, or renewed it."""
-        return self.lease if hold.short else hold.ttl
-
-    def _end_turn(self, port: Engine, hold: Hold, length: float) -> Spare:
+    def _end_turn(self, hold: Hold, length: float) -> Spare:
         """End a turn whose lease goes on, and return that lease; call under the mutex."""
-        port.renewals.discard(hold)
+        self._port.renewals.discard(hold)
         hold.open, hold.released, hold.passes = False, True, True
         hold.port = None
-        turn = tuple.__new__(Grant, (next_fence(hold.fence), hold.deadline, length))  # as Grant()
-        return tuple.__new__(Spare, (hold, turn, False, True))
+        turn = record(Grant, (next_fence(hold.fence), hold.deadline, length))
+        return record(Spare, (hold, turn, False, True))
 
     def passed(self, hold: Hold) -> bool:
         """Return True if the turn of a hold was passed on, or its lease is kept.
@@ -323,75 +331,68 @@ class Tenure:
         """
         return hold.passes and self.front is not hold and (self.front or self.spare) is not None
 
-    def for_next(self, port: Engine, hold: Hold) -> Attempt | None:
+    def for_next(self, hold: Hold) -> Attempt | None:
         """Return what asks for the next waiter while the holder releases; None when none waits."""
-        with port.mutex:
+        with self._port.mutex:
             if self.front is not hold:
                 return None
             if not self.waiting:
                 self.end()
                 return None
             heir = self._heir()
-            asks = heir.anew(port.new_id(), len(self.waiting) - 1)
+            asks = heir.anew(self._port.new_id(), len(self.waiting) - 1)
             asks.waits_since, asks.releases, asks.eager = heir.arrived_at, hold, True
-            asks.began_at = port.now()
+            asks.began_at = self._port.now()
             return asks
 
     # -- a lease that is not in use -----------------------------------------------------------
 
-    def keep(self, port: Engine, hold: Hold) -> bool:
+    def keep(self, hold: Hold, now: float, length: float) -> bool:
         """End a turn and keep its lease; False when it must be released."""
-        with port.mutex:
-            now, length = port.now(), self._length(hold)
-            if self.front is not hold or not self._may_keep(port, hold, now, length):
-                return False
-            self.kept_until = now + self.linger
-            watch = not self.watched
-            if watch:
-                self._watch(port, self.kept_until)
-            self.spare = self._end_turn(port, hold, length)
-            self.front = None
-        if watch:
-            port.attend_by(self.kept_until)
+        if not self._may_keep(hold, now, length):
+            return False
+        self.kept_until = now + self.linger
+        if not self.watched:
+            self._watch(self.kept_until)
+        self.spare = self._end_turn(hold, length)
+        self.front = None
         return True
 
-    def _may_keep(self, port: Engine, hold: Hold, now: float, length: float) -> bool:
+    def _may_keep(self, hold: Hold, now: float, length: float) -> bool:
         """Return True if a lease may stay with this client, which does not use it."""
         left, lines = hold.deadline - now, self._lines
         recalls = lines.recalls
         return (
-            not self.waiting
-            and not self.recalled
+            not self.recalled
             and self.turns < FENCE_ROOM
             and self.least_kept + self.linger <= left <= HANDOFF_TTL_SECONDS
             and left <= validity(length)
-            and port.hears
-            and not self._may_grow(port, hold)
+            and self._port.hears
+            and not self._may_grow(hold)
             and not lines.closed
             and not (recalls.vain and recalls.paused(self.terms.cohort, now))
-            and self._is_undisturbed(hold)
         )
 
-    def _may_grow(self, port: Engine, hold: Hold) -> bool:
+    def _may_grow(self, hold: Hold) -> bool:
         """Return True if a renewal of this lease may still run: an idle one must stay short."""
-        return self.may_grow or hold.may_grow or port.renewals.is_under_way(hold)
+        return self.may_grow or hold.may_grow or self._port.renewals.is_under_way(hold)
 
     @staticmethod
     def _is_undisturbed(hold: Hold) -> bool:
         """Return True if nothing has ended the lease, or may leave it longer than its turns."""
         return not (hold.last or hold.owed) and hold.loss is None
 
-    def _watch(self, port: Engine, when: float) -> None:
+    def _watch(self, when: float) -> None:
         self.watched = True
-        port.renewals.watch(self, when)
+        self._port.renewals.watch(self, when)
 
-    def take_kept(self, port: Engine, attempt: Hold) -> bool:
+    def take_kept(self, attempt: Hold) -> bool:
         """Make a waiter the front, with a turn of a kept lease; False when that proves too little.
 
         Call it under the mutex, while there is no front.
         """
         kept = self.spare
-        if kept is None or kept.turn.deadline - port.now() < self.least_kept:
+        if kept is None or kept.turn.deadline - self._port.now() < self.least_kept:
             return False
         self.turns += 1
         recalls = self._lines.recalls
@@ -414,11 +415,11 @@ class Tenure:
         self.recalled = True
         return self.give_up()
 
-    def overdue(self, port: Engine, now: float) -> Spare | None:
+    def overdue(self, now: float) -> Spare | None:
         """Return the lease when it was idle for too long; call under the mutex."""
         self.watched = False
         if self.kept is not None and now < self.kept_until:
-            self._watch(port, self.kept_until)
+            self._watch(self.kept_until)
             return None
         return self.give_up()
 
@@ -440,7 +441,7 @@ def is_alone(port: Engine, attempt: Hold) -> bool:
     return stands is attempt
 
 
-def join(port: Engine, attempt: Hold) -> Tenure:
+def join(port: Engine, attempt: Hold) -> None:
     """Add an attempt to its client's tenure; without a front, it becomes the front."""
     tenures, key = port.lines.cohorts, attempt.terms.cohort
     with port.mutex:
@@ -448,14 +449,13 @@ def join(port: Engine, attempt: Hold) -> Tenure:
         if isinstance(stands, Tenure):
             tenure = stands
         elif stands is None:
-            tenure = Tenure(port.lines, attempt.terms)
+            tenure = Tenure(port, attempt.terms)
         else:  # it is alone
-            tenure = stands.tenure or Tenure.of(port.lines, stands)
-        spent = tenure.join(port, attempt)
+            tenure = stands.tenure or Tenure.of(port, stands)
+        spent = tenure.join(attempt)
         tenures[key] = tenure
     if spent is not None:
         port.run_in_background(*spent.release)
-    return tenure
 
 
 def try_kept(port: Engine, attempt: Hold) -> Tenure | None:
@@ -465,7 +465,7 @@ def try_kept(port: Engine, attempt: Hold) -> Tenure | None:
         if not isinstance(tenure, Tenure) or tenure.kept is None:
             return None
         attempt.tenure = tenure
-        if tenure.take_kept(port, attempt):
+        if tenure.take_kept(attempt):
             return tenure
         spent = tenure.give_up()
     if spent is not None:
@@ -478,23 +478,13 @@ def found(port: Engine, attempt: Hold) -> None:
     tenures = port.lines.cohorts
     with port.mutex:
         if attempt.terms.cohort not in tenures:
-            tenures[attempt.terms.cohort] = Tenure.of(port.lines, attempt)
+            tenures[attempt.terms.cohort] = Tenure.of(port, attempt)
 
 
 def tenure_of(port: Engine, holder: bytes) -> Tenure | None:
     """Return the tenure of a lease that may be kept; call under the mutex."""
     found = port.lines.holders.get(holder)
     return found if isinstance(found, Tenure) else None
-
-
-def passed(port: Engine, hold: Hold) -> bool:
-    """Pass the turn of a hold on, or keep its lease; False when it must be released."""
-    tenure = hold.tenure
-    if tenure is None or hold.forked:
-        return False
-    if tenure.waiting and tenure.pass_on(port, hold):
-        return True
-    return tenure.linger > 0 and tenure.keep(port, hold)
 
 
 def revoke(port: Engine, holder: bytes, reason: str | None) -> Sequence[Hold]:
@@ -554,7 +544,7 @@ def give_up_due(port: Engine, now: float) -> None:
     """Release the idle leases whose time is up."""
     with port.mutex:
         lines = port.renewals.overdue(now)
-        released = [kept for line in lines if (kept := line.overdue(port, now)) is not None]
+        released = [kept for line in lines if (kept := line.overdue(now)) is not None]
     for kept in released:
         port.run_in_background(*kept.release)
 

@@ -35,7 +35,6 @@ from fencelock._core.lock.tenure import (
     found,
     in_time,
     left_behind,
-    passed,
     try_kept,
 )
 from fencelock._core.lock.terms import milliseconds, too_late
@@ -169,7 +168,7 @@ async def _in_turn(port: Engine, attempt: Hold) -> Hold | None:
         if not await _become_front(port, tenure, attempt):
             return None
         if tenure.spare is None and tenure.asks is None and port.now() >= attempt.give_up_at:
-            tenure.succeed(port, attempt)
+            tenure.succeed(attempt)
             return None
     spare = tenure.spare
     if spare is not None and not in_time(spare.turn, port.now()):
@@ -186,7 +185,7 @@ async def _in_turn(port: Engine, attempt: Hold) -> Hold | None:
         attempt.local, attempt.news, attempt.connection = False, False, None
         grant = await queue(port, attempt)
     if grant is None:
-        tenure.succeed(port, attempt)
+        tenure.succeed(attempt)
         return None
     return begin(port, attempt, grant, spare)
 
@@ -217,7 +216,7 @@ async def _become_front(  # noqa: C901 - one turn of the wait looks at all that 
         if front is not None and (over or attempt.event is not None):
             attempt.saw(front.has_it(now))
         if over:
-            return not tenure.leave(port, attempt)
+            return not tenure.leave(attempt)
         if attempt.event is not None:
             attempt.event.must_wait(attempt.held_by)
         if wait.cycle is not None:
@@ -227,7 +226,7 @@ async def _become_front(  # noqa: C901 - one turn of the wait looks at all that 
         until = min(give_up_at, wait.due, tells_at)
         if front is not None and front.held:
             if now >= front.deadline:
-                tenure.succeed(port, front)
+                tenure.succeed(front)
                 continue
             if give_up_at == FOR_EVER and front is not asked and waits_for_itself(wait, front):
                 asked = front  # it may just have been revoked: the server knows
@@ -254,11 +253,11 @@ async def _is_held(port: Engine, front: Hold) -> bool:
 def _hand_on(port: Engine, giver: Hold, asks: Attempt, spare: Spare | None = None) -> None:
     """Give the next attempt a question, or its answer; undo it when none waits."""
     tenure = giver.tenure
-    if tenure is not None and tenure.succeed(port, giver, asks, spare, keeps=True):
+    if tenure is not None and tenure.succeed(giver, asks, spare, keeps=True):
         return
     asks.withdraw(port)
     if tenure is not None:
-        tenure.succeed(port, giver)
+        tenure.succeed(giver)
 
 
 async def give_back(
@@ -272,8 +271,8 @@ async def give_back(
     offered, until = False, until or port.now() + port.server_timeout
     if reply is None:
         tenure: Tenure | None = hold.tenure
-        if tenure is not None and (tenure.waiting or tenure.linger) and not hold.forked:
-            if passed(port, hold):
+        if tenure is not None and (tenure.waiting or tenure.linger):
+            if tenure.retain(hold):
                 return 0
             left = await _ask_for_next(port, hold, tenure, log)
             if left is not None:
@@ -301,7 +300,7 @@ async def _ask_for_next(port: Engine, hold: Hold, tenure: Tenure, log: Seat) -> 
 
     None when the hold is to be released alone.
     """
-    asks = None if hold.lost or hold.terms.topic else tenure.for_next(port, hold)
+    asks = None if hold.lost or hold.terms.topic else tenure.for_next(hold)
     if asks is None:
         return None
     hold.retire(port)
@@ -326,7 +325,7 @@ def release_later(port: Engine, hold: Hold, undo_connection: object) -> None:
     tenure: Tenure | None = hold.tenure
     if tenure is not None:
         passed = tenure.passed(hold)  # before ``succeed``, which may make another the front
-        tenure.succeed(port, hold)
+        tenure.succeed(hold)
         if passed:
             return
     port.run_in_background(*hold.terms.release(hold), undo_connection)

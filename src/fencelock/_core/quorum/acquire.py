@@ -43,6 +43,7 @@ from fencelock._core.quorum.lease import Majority, part_terms
 from fencelock._core.quorum.membership import SUSPECT_SECONDS, Claimant, order, proved_until
 from fencelock._core.retry import answer_by
 from fencelock._core.types import closed
+from fencelock._runtime.records import record
 from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import (
     FencelockError,
@@ -277,7 +278,7 @@ class QuorumAttempt(Claimant):
         for ask in asks:
             if ask.good:
                 given = int(ask.reply), ask.asked_at + lasts, ttl
-                grants[ask.node] = tuple.__new__(Grant, given)  # half as long as Grant()
+                grants[ask.node] = record(Grant, given)
             elif ask.error is not None:
                 self.failures[ask.node] = ask.error
             else:
