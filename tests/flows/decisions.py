@@ -144,12 +144,12 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "state.undo": "_core.objects.state_wait:_undo",
     "push.parsed": "_core.pushes:parsed",
     # Which threads and tasks wait for which.
-    "deadlock.came_back": "_core.deadlock.unit_waits:_came_back",
+    "deadlock.came_back": "_core.deadlock.unit_waits:UnitWait.came_back",
     "deadlock.entered": "_core.deadlock.unit_waits:entered",
-    "deadlock.held_by_itself": "_core.deadlock.unit_waits:_is_held_by_itself",
-    "deadlock.left": "_core.deadlock.unit_waits:left",
+    "deadlock.held_by_itself": "_core.deadlock.unit_waits:UnitWait.is_for_itself",
+    "deadlock.left": "_core.deadlock.unit_waits:UnitWait.end",
     "deadlock.passes": "_core.deadlock.unit_waits:_pass",
-    "deadlock.refuse": "_core.deadlock.unit_waits:refuse",
+    "deadlock.refuse": "_core.deadlock.unit_waits:UnitWait.refuse",
     "deadlock.wait_ends": "_core.deadlock.unit_waits:UnitWaits.end",
     "deadlock.youngest": "_core.deadlock.unit_waits:youngest",
     # What hooks are told.

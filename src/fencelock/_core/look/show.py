@@ -213,7 +213,8 @@ async def revoke(
     hit = next((info for info in found if info is not None), None)
     if hit is not None:
         if events.hooks:
-            events.revoked(port, keys.name, hit.kind, reason)
+            about = events.Subject(port, keys.name, hit.kind)
+            events.report(events.REVOKED, about, port.now(), reason=reason)
         note_revocation(port, keys.prefix, hit, reason, by)
     return hit
 

@@ -67,9 +67,7 @@ async def acquire_all(port: Engine, attempts: Attempts, timeout: float | None) -
             if events.hooks:
                 group: int | None = None  # that of the first one
                 for attempt in asked:
-                    event = events.requested(
-                        port, attempt, attempt.unit, waits=not at_once, group=group
-                    )
+                    event = events.requested(port, attempt, waits=not at_once, group=group)
                     group = event.group
             granted = await _acquire_once(port, asked, seat, timeout, give_up_at)
             holds = _held(asked)

@@ -23,7 +23,6 @@ from collections.abc import Iterable, Sequence
 from math import inf
 
 from fencelock._core.deadlines import retry_delay
-from fencelock._core.deadlock.unit_waits import left
 from fencelock._core.lock.acquire import queue, try_once
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
@@ -234,7 +233,7 @@ class QuorumAttempt(Claimant):
             for seen in attempt.held_by:
                 whole.saw(seen)
             if attempt.wait is not None:
-                left(port, attempt)
+                attempt.wait.end()
 
     async def _ask_others(self, first: Hold, grant: Grant) -> bool:
         port, grants, now = self.port, {self.node: grant}, self.port.now()
