@@ -143,10 +143,10 @@ class Operator:
 
     def names(self, seconds: float) -> list[str]:
         """Return the names of locks that are found within so many seconds, sorted."""
-        from fencelock._core.look.show import names
+        from fencelock._core.look.show import Looker
 
         until = self._port.now() + seconds
-        return run_blocking(names(self._port, self._prefix, "*", until))
+        return run_blocking(Looker(self._port, self._prefix).names("*", until))
 
     def near(self, name: str) -> list[str]:
         """Return up to three names of locks that are like this one; none if it is one of them."""

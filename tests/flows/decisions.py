@@ -200,7 +200,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "cluster.run": "_topology.cluster:ClusterPort.run",
     "cluster.run_together": "_topology.cluster:ClusterPort.run_together",
     "election.next_change": "_core.objects.election:next_change",
-    "engine.revoke": "_core.look.show:revoke",
+    "engine.revoke": "_core.look.show:Looker.revoke",
     "event.change": "_core.objects.event_latch:change",
     "event.wait_until_open": "_core.objects.event_latch:wait_until_open",
     "hold.check": "_core.lock.hold:Hold.check",

@@ -157,9 +157,9 @@ async def read(port: Engine, keys: OnceKeys, give_up_at: float = FOR_EVER) -> Fi
 
 async def running(port: Engine, keys: OnceKeys) -> RunningOnce | None:
     """Return the run that is under way, or None; raises like ``ask``."""
-    from fencelock._core.look.show import show  # noqa: PLC0415 - few ask for it
+    from fencelock._core.look.show import Looker  # noqa: PLC0415 - few ask for it
 
-    info = await show(port, keys, 0)
+    info = await Looker(port, keys.prefix).show(keys, 0)
     if info.holder is None:
         return None
     return RunningOnce(info.fence, info.holder.since, f"{info.holder.host}:{info.holder.pid}")
