@@ -99,12 +99,12 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "engine.released": "_core.lock.release:judge",
     # A lease of several locks.
     "joint.acquire": "_core.objects.multi:acquire_all",
-    "joint.drop": "_core.objects.multi:_drop",
+    "joint.drop": "_core.objects.multi:Parts.drop",
     "joint.end": "_core.objects.multi:_end",
-    "joint.in_order": "_core.objects.multi:_in_order",
+    "joint.in_order": "_core.objects.multi:Parts._in_order",
     "joint.release": "_core.objects.multi:release_all",
     "joint.ask": "_core.retry:Together.ask",
-    "joint.undo": "_core.objects.multi:_undo",
+    "joint.undo": "_core.objects.multi:Parts.undo",
     # A majority of servers.
     "quorum.another_id": "_core.quorum.lease:Majority.another_id",
     "quorum.ask_others": "_core.quorum.acquire:QuorumAttempt._ask_others",
