@@ -259,9 +259,7 @@ def leave(lease: Lease, seconds: float) -> None:
     port = hold.renewing_port()
     seconds = hold.within_limits(seconds, port.now())
     if hold.parts:
-        from fencelock._core.quorum.lease import leave as leave_nodes
-
-        run_blocking(leave_nodes(hold, seconds))
+        run_blocking(hold.parts.leave(seconds))
     else:
         run_blocking(leave_one(port, hold, seconds))
 
