@@ -170,9 +170,9 @@ class Operator:
 
     def once_result(self, name: str) -> FinishedOnce | None:
         """Return the result that ``once`` keeps under a name."""
-        from fencelock._core.objects.once import OnceKeys, read
+        from fencelock._core.objects.once import OnceKeys, Runs
 
-        return run_blocking(read(self._port, OnceKeys(self._prefix, name)))
+        return run_blocking(Runs(self._port, OnceKeys(self._prefix, name)).read())
 
     def abort_barrier(self, info: SignalStatus) -> None:
         """Abort a barrier: it breaks for waiting parties, and for all that come before a reset."""
