@@ -37,7 +37,7 @@ WITHOUT, AS_IS = "without the lines that look for hooks", "no hook"
 LOOKS = {
     acquire.start: (
         """    if events.hooks and attempt.event is None:
-        events.requested(port, attempt, attempt.unit, waits=not attempt.at_once)
+        events.requested(port, attempt, waits=not attempt.at_once)
 """,
     ),
     acquire.answered: (

@@ -145,7 +145,9 @@ class Edits:
         match awaited:
             case ast.Call(ast.Name(name)):
                 return name in self._flows
-            case ast.Call(ast.Attribute(ast.Name(owner), _)) if owner in self._flows:
+            case ast.Call(ast.Attribute(ast.Name(owner) | ast.Call(ast.Name(owner)), _)) if (
+                owner in self._flows
+            ):
                 return True
             case ast.Call(ast.Attribute(_, name)):
                 return name not in self._methods

@@ -143,10 +143,10 @@ class Operator:
 
     def names(self, seconds: float) -> list[str]:
         """Return the names of locks that are found within so many seconds, sorted."""
-        from fencelock._core.look.show import names
+        from fencelock._core.look.show import Looker
 
         until = self._port.now() + seconds
-        return run_blocking(names(self._port, self._prefix, "*", until))
+        return run_blocking(Looker(self._port, self._prefix).names("*", until))
 
     def near(self, name: str) -> list[str]:
         """Return up to three names of locks that are like this one; none if it is one of them."""
@@ -170,9 +170,9 @@ class Operator:
 
     def once_result(self, name: str) -> FinishedOnce | None:
         """Return the result that ``once`` keeps under a name."""
-        from fencelock._core.objects.once import OnceKeys, read
+        from fencelock._core.objects.once import OnceKeys, Runs
 
-        return run_blocking(read(self._port, OnceKeys(self._prefix, name)))
+        return run_blocking(Runs(self._port, OnceKeys(self._prefix, name)).read())
 
     def abort_barrier(self, info: SignalStatus) -> None:
         """Abort a barrier: it breaks for waiting parties, and for all that come before a reset."""
@@ -259,9 +259,7 @@ def leave(lease: Lease, seconds: float) -> None:
     port = hold.renewing_port()
     seconds = hold.within_limits(seconds, port.now())
     if hold.parts:
-        from fencelock._core.quorum.lease import leave as leave_nodes
-
-        run_blocking(leave_nodes(hold, seconds))
+        run_blocking(hold.parts.leave(seconds))
     else:
         run_blocking(leave_one(port, hold, seconds))
 

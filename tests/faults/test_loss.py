@@ -14,7 +14,7 @@ import pytest
 
 from fencelock import LeaseLost
 from fencelock._core.deadlines import PING_SECONDS, PONG_SECONDS
-from fencelock._core.look.show import revoke
+from fencelock._core.look.show import Looker
 from fencelock._io.threads import run_blocking
 from fencelock._runtime.clock import now
 from tests.faults.world import Threads, View, outcome, wait_until
@@ -64,7 +64,7 @@ def losses():
 def operator(server):
     """Revoke a lock as an operator's command does."""
     client = Threads(server.url)
-    yield lambda view: run_blocking(revoke(client.port, view.keys, "test"))
+    yield lambda view: run_blocking(Looker(client.port, view.keys.prefix).revoke(view.keys, "test"))
     client.close()
 
 

@@ -85,13 +85,13 @@ CALLS: dict[str, dict[str, tuple[str, ...]]] = {
         "Event.clear": ("event.change",),
         "Event.delete": ("event.change",),
         "Event.is_set": ("event.wait_until_open",),
-        "Event.wait": ("state.wait_for",),
+        "Event.wait": ("state.outcome",),
     },
     "latch": {
         "Latch.count_down": ("latch.change",),
         "Latch.reset": ("latch.change",),
         "Latch.delete": ("latch.change",),
-        "Latch.wait": ("state.wait_for",),
+        "Latch.wait": ("state.outcome",),
     },
     "barrier": {
         "Barrier.wait": ("barrier.wait_at",),

@@ -27,8 +27,8 @@ def test_more_parties_than_one_command_asks_about(scenario, small_looks):
 
 def test_a_look_that_proves_the_first_parties_only_is_found(small_looks):
     change = Statement(
-        "_core.objects.state_wait:_look",
-        "if watcher.signal.lists_channels or watcher.verdict is not None:",
+        "_core.objects.state_wait:StateWait._look",
+        "if self.lists_channels or self.verdict is not None:",
         "if True:",
     )
     assert_found(seed("a look that proves the first parties only", change, worlds.MANY, "I7"))

@@ -6,7 +6,7 @@ from types import SimpleNamespace as Made
 
 import pytest
 
-from fencelock._core.deadlock.unit_waits import NEAR_STEPS, UnitWait, UnitWaits, arrived, look
+from fencelock._core.deadlock.unit_waits import NEAR_STEPS, UnitWait, UnitWaits, arrived
 from fencelock.scripts import ANSWER
 
 
@@ -61,7 +61,7 @@ class Network:
         for _ in range(times):
             count = 0
             for client in self.clients:
-                look(client, client.wait, 0.0)
+                client.wait.look(0.0)
             while self.sent:
                 ahead, text = self.sent.pop(0)
                 count += 1

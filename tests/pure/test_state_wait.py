@@ -7,8 +7,8 @@ import pytest
 
 from fencelock._core.keys import SignalKeys
 from fencelock._core.lock.waiting import Lines
-from fencelock._core.objects.event_latch import EventSpec
-from fencelock._core.objects.state_wait import LEAVING_SECONDS, wait_for
+from fencelock._core.objects.event_latch import EventSpec, GateWait
+from fencelock._core.objects.state_wait import LEAVING_SECONDS
 from fencelock._core.types import NoReply
 from fencelock._io.threads import run_blocking
 from fencelock.errors import ServerUnreachable
@@ -64,7 +64,7 @@ def test_a_process_that_was_stopped_still_asks_one_last_time(stopped):
     """Without time for the answer, a server that is well would count as unreachable."""
     port = Port(stopped)
     event = EventSpec(SignalKeys("p:", "e"), b"event", 60.0)
-    assert run_blocking(wait_for(port, event, TIMEOUT)) is None
+    assert run_blocking(GateWait(port, event).outcome(TIMEOUT)) is None
     assert port.asked == [b"wait", b"leave"]
     assert port.lines.watches == {}
 
@@ -80,8 +80,8 @@ def test_a_late_answer_of_a_far_server_is_no_silence(trip):
 
     port.wait = wait
     if trip > LEAVING_SECONDS / 2:
-        assert run_blocking(wait_for(port, event, TIMEOUT)) is None
+        assert run_blocking(GateWait(port, event).outcome(TIMEOUT)) is None
         assert port.asked == [b"wait", b"leave", b"undo"]
     else:
         with pytest.raises(ServerUnreachable, match="does not answer"):
-            run_blocking(wait_for(port, event, TIMEOUT))
+            run_blocking(GateWait(port, event).outcome(TIMEOUT))

@@ -4,7 +4,7 @@ import pytest
 
 import fencelock
 from fencelock import QuorumNotReached
-from fencelock._core.look.show import show
+from fencelock._core.look.show import Looker
 from fencelock._io.threads import run_blocking
 
 pytestmark = pytest.mark.quorum
@@ -14,7 +14,7 @@ def test_a_name_in_use_for_a_foreign_sorted_set_is_shown(world):
     for node in world.server.nodes:
         node.command("ZADD", world.key("a"), 1, "foreign")
     with fencelock.Client(world.server.url, node_timeout=1) as client:  # it dials five at first
-        info = run_blocking(show(client._port, world.keys("a")))
+        info = run_blocking(Looker(client._port, world.keys("a").prefix).show(world.keys("a")))
     assert (info.kind, info.limit, info.holders) == ("other", 0, ())
 
 

@@ -17,7 +17,7 @@ from math import inf
 
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.quorum.broadcast import Ballot, refresh
+from fencelock._core.quorum.broadcast import Ballot
 from fencelock._core.quorum.engine import QuorumEngine
 from fencelock._core.quorum.membership import NODE_SECONDS
 from fencelock._core.round_trips import DIAL_SECONDS
@@ -102,7 +102,7 @@ class SimulatedQuorum(QuorumEngine, SimulatedPort):
     def introduce(self, request: Attempt) -> None:
         """Meet the nodes before the run begins, to ask for leases like this one."""
         with suppress(StopIteration):
-            refresh(self, request, inf).send(None)
+            self.refresh(request, inf).send(None)
 
     # -- all at once ----------------------------------------------------------------------------
 

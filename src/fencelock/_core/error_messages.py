@@ -7,7 +7,7 @@ What is raised is not logged: the caller decides (I12). Hooks are called with it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import wraps
 
 from fencelock._core.types import NoReply
@@ -45,19 +45,29 @@ def describe_error(port: Engine, error: FencelockError, name: str) -> None:
 
 
 def describes_errors(
-    flow: Callable[P, Coroutine[Any, Any, T]],
+    flow: Callable[P, Awaitable[T]],
 ) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Decorate a flow: complete its errors. Its first arguments are the port and the subject."""
+    """Decorate a flow: complete its errors.
+
+    Its first arguments are the port and the subject; of a method, what has a port.
+    """
 
     @wraps(flow)
     async def telling(*args: P.args, **options: P.kwargs) -> T:
         try:
             return await flow(*args, **options)
         except FencelockError as error:
-            port, about, *_ = args
-            about = getattr(about, "terms", about)  # keys have a name, or what has terms or keys
-            name = getattr(getattr(about, "keys", about), "name", "")
-            describe_error(port, error, name)  # type: ignore[arg-type]  # a flow's first is its port
+            owner, *_ = args
+            port = getattr(owner, "port", owner)
+            given = args if port is not owner else args[1:]
+            describe_error(port, error, next(filter(None, map(_name_of, given)), ""))  # type: ignore[arg-type]  # see above
             raise
 
     return telling
+
+
+def _name_of(about: object) -> str:
+    """Return the name of a subject: keys have one, or what has terms or keys."""
+    about = getattr(about, "terms", about)
+    found: str = getattr(getattr(about, "keys", about), "name", "")
+    return found

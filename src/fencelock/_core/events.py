@@ -19,6 +19,7 @@ from itertools import count
 
 from fencelock._core.description import HeldBy, described
 from fencelock._core.lock.terms import Terms
+from fencelock._core.types import UnitId
 from fencelock._core.wire import Wire
 from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.log import log
@@ -166,7 +167,7 @@ class Subject:
         self.server: str = port.label
         self.client: bytes = port.client_channel
         self.info: bytes = b""
-        self.unit: object = None
+        self.unit: UnitId = None
 
 
 class Acquisition(Subject):
@@ -176,9 +177,7 @@ class Acquisition(Subject):
 
     granted_at: float
 
-    def __init__(
-        self, port: Wire, attempt: Attempt, unit: object, *, waits: bool, group: int | None
-    ) -> None:
+    def __init__(self, port: Wire, attempt: Attempt, *, waits: bool, group: int | None) -> None:
         terms = attempt.terms
         options = terms.options
         self.name: str = terms.keys.name
@@ -187,7 +186,7 @@ class Acquisition(Subject):
         self.server: str = port.label
         self.client: bytes = port.client_channel
         self.info: bytes = attempt.info
-        self.unit: object = unit
+        self.unit: UnitId = attempt.unit
         self.number: int = next(_numbers)  # of this process
         # The number of the first one of a multi, which has none to give; else 0.
         self.group: int = self.number if group is None else group
@@ -389,11 +388,9 @@ def _log_once(hook: Callable[..., object], error: Exception) -> None:
 # -- what the flows report: a request only when there is a hook ------------------------------------
 
 
-def requested(
-    port: Wire, attempt: Attempt, unit: object, *, waits: bool, group: int | None = 0
-) -> Acquisition:
+def requested(port: Wire, attempt: Attempt, *, waits: bool, group: int | None = 0) -> Acquisition:
     """Report a request, and note in it that its end is to be reported."""
-    made = attempt.event = Acquisition(port, attempt, unit, waits=waits, group=group)
+    made = attempt.event = Acquisition(port, attempt, waits=waits, group=group)
     report(REQUESTED, made, made.began)
     return made
 
@@ -442,8 +439,3 @@ def recalled(port: Wire, terms: Terms) -> None:
     options = terms.options
     of = Subject(port, terms.keys.name, options.kind, options.template)
     report(RECALLED, of, port.now())
-
-
-def revoked(port: Wire, name: str, kind: str, reason: str) -> None:
-    """Report that this client revoked a lock as an operator."""
-    report(REVOKED, Subject(port, name, kind), port.now(), reason=reason)

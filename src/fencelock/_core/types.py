@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from fencelock._runtime.typed import Any
 from fencelock.errors import ClientClosed, ServerError
@@ -16,6 +16,8 @@ Call = tuple[Script, Keys, Args]
 PackedCall = tuple[bytes, bytes]
 # What a server answers: integers, bytes, None, and lists of these. Scripts document their own.
 Reply = Any
+# The identity of a thread (``process.ThreadUnit``), or a task.
+UnitId = Hashable
 
 
 class NoReply(Exception):

@@ -350,10 +350,11 @@ class AsyncClient(AsyncFactories):
             ServerError: as from acquiring; ServerDenied without the permission for SCAN.
             QuorumNotReached: too few nodes answered.
         """
-        from fencelock._core.look.show import locks
+        from fencelock._core.look.show import Looker
 
-        asked = (self._port(), self._prefix, match, names)
-        return await locks(*asked, waiters=waiters, recent=bool(recent))
+        return await Looker(self._port(), self._prefix).locks(
+            match, names, waiters=waiters, recent=bool(recent)
+        )
 
     async def status(self, name: str, *, waiters: int = LISTED) -> LockStatus:
         """Return who holds the lock, semaphore or reader/writer lock ``name``, and who waits.
@@ -366,10 +367,10 @@ class AsyncClient(AsyncFactories):
             ServerError: as from acquiring.
             QuorumNotReached: too few nodes answered.
         """
-        from fencelock._core.look.show import show
+        from fencelock._core.look.show import Looker
 
         listed = options.count("waiters", waiters, least=0)
-        return await show(self._port(), self._keys(name), listed)
+        return await Looker(self._port(), self._prefix).show(self._keys(name), listed)
 
     async def revoke(
         self,
@@ -395,9 +396,9 @@ class AsyncClient(AsyncFactories):
             OutcomeUnknown: the request may or may not have run; do it again.
             QuorumNotReached: too few nodes answered.
         """
-        from fencelock._core.look.show import revoke
+        from fencelock._core.look.show import Looker
 
-        return await revoke(self._port(), self._keys(name), reason, only, by)
+        return await Looker(self._port(), self._prefix).revoke(self._keys(name), reason, only, by)
 
     async def signals(
         self, match: str = "*", *, names: Iterable[str] | None = None
@@ -411,9 +412,9 @@ class AsyncClient(AsyncFactories):
             TypeError, ValueError: an argument that cannot work; nothing was sent.
             ServerError: as from acquiring; ServerDenied without the permission for SCAN.
         """
-        from fencelock._core.look.show import signals
+        from fencelock._core.look.show import Looker
 
-        return await signals(self._port(), self._prefix, match, names)
+        return await Looker(self._port(), self._prefix).signals(match, names)
 
     async def history(
         self, name: str | None = None, *, within: Seconds | None = None, limit: int = 1000

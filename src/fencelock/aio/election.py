@@ -6,16 +6,7 @@ from collections.abc import AsyncIterator, Callable
 
 from fencelock import options
 from fencelock._core.lock.hold import Hold
-from fencelock._core.objects.election import (
-    Leader,
-    LeaderCursor,
-    announce,
-    candidates,
-    give_up,
-    hand_over,
-    leader,
-    next_change,
-)
+from fencelock._core.objects.election import Contest, Leader
 from fencelock._handles.body import Body, raise_release_error
 from fencelock._handles.election import CandidateHolds
 from fencelock._io.port_asyncio import AioPort
@@ -101,7 +92,7 @@ class AsyncElection(AsyncHolder):
             if holds.join(use):
                 return use.held  # type: ignore[no-any-return]  # it is a hold
         for lost in holds.begin(use):
-            give_up(port, lost)
+            lost.release_in_background(port)
         try:
             attempt = use.attempt = holds.attempt(port, use.unit)
             hold = use.held = await port.acquire(attempt, seconds)
@@ -111,7 +102,7 @@ class AsyncElection(AsyncHolder):
                 holds.rely(use, hold)
         finally:
             holds.campaigning = None
-        announce(port, holds.keys)
+        Contest(port, holds.keys).announce()
         if self._on_elected is not None:
             try:
                 await awaited(self._on_elected(hold))  # type: ignore[arg-type]  # it is of our type
@@ -134,7 +125,7 @@ class AsyncElection(AsyncHolder):
                 background, and the leadership ends by its ttl at the latest.
         """
         await self._give_back()
-        announce(self._port(), self._holds.keys)
+        Contest(self._port(), self._holds.keys).announce()
 
     async def hand_over(self, candidate: str) -> None:
         """Hand the leadership over to a waiting candidate, whatever its place in line.
@@ -151,7 +142,7 @@ class AsyncElection(AsyncHolder):
         """
         name = options.text("candidate", candidate)
         holds, hold = self._holds, self._holds.leading()
-        if not await hand_over(self._port(), hold, holds.keys, holds, name):
+        if not await Contest(self._port(), holds.keys).hand_over(hold, holds, name):
             raise LookupError(f"{name!r} is not waiting to be elected to {self.name!r}")
 
     async def leader(self) -> Leader | None:
@@ -160,7 +151,7 @@ class AsyncElection(AsyncHolder):
         Raises:
             ServerError: the server cannot tell, or no answer came.
         """
-        return await leader(self._port(), self._holds.keys)
+        return await Contest(self._port(), self._holds.keys).leader()
 
     async def candidates(self) -> list[str]:
         """Ask the server for the waiting candidates, in the order of the line; the first hundred.
@@ -168,7 +159,7 @@ class AsyncElection(AsyncHolder):
         Raises:
             ServerError: the server cannot tell, or no answer came.
         """
-        return await candidates(self._port(), self._holds.keys)
+        return await Contest(self._port(), self._holds.keys).candidates()
 
     def changes(self, *, timeout: Seconds | None = None) -> AsyncIterator[Leader | None]:
         """Iterate over the leaders: the present one, then each new one; None while there is none.
@@ -210,7 +201,7 @@ class AsyncElection(AsyncHolder):
             await port.release(self, holds.take_this, hold)
         except NotHeld:
             return  # resigned, or handed over, in this moment
-        announce(port, holds.keys)
+        Contest(port, holds.keys).announce()
 
     def __repr__(self) -> str:
         """Show name, candidate and whether it leads, as this process knows it."""
@@ -226,16 +217,15 @@ class AsyncLeaderChanges:
     def __init__(
         self, port: Callable[[], AioPort], holds: CandidateHolds, timeout: float | None
     ) -> None:
-        self._port = port()
         self._timeout = timeout
-        self._watch = LeaderCursor(port().new_id(), holds.keys)
+        self._watched = Contest(port(), holds.keys)
 
     def __aiter__(self) -> AsyncIterator[Leader | None]:
         return self
 
     async def __anext__(self) -> Leader | None:
-        port, watch = self._port, self._watch
-        give_up_at = float("inf") if self._timeout is None else port.now() + self._timeout
-        if not await next_change(port, watch, give_up_at):
+        watched, timeout = self._watched, self._timeout
+        give_up_at = float("inf") if timeout is None else watched.port.now() + timeout
+        if not await watched.next_change(give_up_at):
             raise StopAsyncIteration
-        return watch.last
+        return watched.last

@@ -6,16 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from fencelock._core.lock.hold import Hold
-from fencelock._core.objects.once import (
-    FinishedOnce,
-    OnceKeys,
-    finish,
-    forget,
-    read,
-    run_by,
-    running,
-    start,
-)
+from fencelock._core.objects.once import FinishedOnce, OnceKeys, Runs
 from fencelock._handles.body import Body
 from fencelock._handles.decorator import NameTemplate, OnceSettings, RunningCalls, nested_call_error
 from fencelock._handles.once import NOTHING, OnceHolds, Outcome, encoded
@@ -132,8 +123,8 @@ class AsyncOnce(ProcessBound, Generic[Given]):
             ServerError: the server cannot tell, or no answer came.
         """
         keys = self._keys(self.name)
-        done = await read(self._port(), keys)
-        run = None if done else await running(self._port(), keys)
+        done = await Runs(self._port(), keys).read()
+        run = None if done else await Runs(self._port(), keys).running()
         return Outcome(self.name, done, running=run)
 
     async def forget(self) -> bool:
@@ -144,7 +135,7 @@ class AsyncOnce(ProcessBound, Generic[Given]):
         Raises:
             ServerError, OutcomeUnknown: the server refuses, or no answer came.
         """
-        return await forget(self._port(), self._keys(self.name))
+        return await Runs(self._port(), self._keys(self.name)).forget()
 
     def _keys(self, name: str) -> OnceKeys:
         return OnceKeys(self._prefix, name)
@@ -166,11 +157,11 @@ class AsyncOnce(ProcessBound, Generic[Given]):
         try:  # whatever comes from here on, what is held is given back
             port = self._port()
             attempt = mine.attempt = holds.attempt(port, mine.unit)
-            begun = await start(port, attempt, holds.options.timeout)
+            begun = await Runs(port, holds.keys).start(attempt, holds.options.timeout)
             if not isinstance(begun, Hold):
                 if begun is None and self._run_settings.wait:
                     raise holds.timed_out(attempt)
-                by = None if begun else await run_by(self._port(), holds.keys)
+                by = None if begun else await Runs(port, holds.keys).run_by()
                 return Outcome(name, begun, running=by)
             mark.put()
             value = await result_of(body(run.entered(mine, begun)), plan.function)
@@ -208,7 +199,7 @@ class AsyncOnceLock(AsyncLock):
         try:
             form, data = encoded(name, value)
         except (TypeError, ValueError):
-            await finish(port, hold, holds, within, (NOTHING, b""))
+            await Runs(port, holds.keys).finish(hold, holds, within, (NOTHING, b""))
             raise
-        await finish(port, hold, holds, within, (form, data))
+        await Runs(port, holds.keys).finish(hold, holds, within, (form, data))
         return Outcome(name, FinishedOnce(fence, 0.0, 0.0, form, "", data), ran=True)

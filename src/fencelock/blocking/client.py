@@ -351,10 +351,13 @@ class Client(Factories):
             ServerError: as from acquiring; ServerDenied without the permission for SCAN.
             QuorumNotReached: too few nodes answered.
         """
-        from fencelock._core.look.show import locks
+        from fencelock._core.look.show import Looker
 
-        asked = (self._port, self._prefix, match, names)
-        return run_blocking(locks(*asked, waiters=waiters, recent=bool(recent)))
+        return run_blocking(
+            Looker(self._port, self._prefix).locks(
+                match, names, waiters=waiters, recent=bool(recent)
+            )
+        )
 
     def status(self, name: str, *, waiters: int = LISTED) -> LockStatus:
         """Return who holds the lock, semaphore or reader/writer lock ``name``, and who waits.
@@ -367,10 +370,10 @@ class Client(Factories):
             ServerError: as from acquiring.
             QuorumNotReached: too few nodes answered.
         """
-        from fencelock._core.look.show import show
+        from fencelock._core.look.show import Looker
 
         listed = options.count("waiters", waiters, least=0)
-        return run_blocking(show(self._port, self._keys(name), listed))
+        return run_blocking(Looker(self._port, self._prefix).show(self._keys(name), listed))
 
     def revoke(
         self,
@@ -396,9 +399,11 @@ class Client(Factories):
             OutcomeUnknown: the request may or may not have run; do it again.
             QuorumNotReached: too few nodes answered.
         """
-        from fencelock._core.look.show import revoke
+        from fencelock._core.look.show import Looker
 
-        return run_blocking(revoke(self._port, self._keys(name), reason, only, by))
+        return run_blocking(
+            Looker(self._port, self._prefix).revoke(self._keys(name), reason, only, by)
+        )
 
     def signals(
         self, match: str = "*", *, names: Iterable[str] | None = None
@@ -412,9 +417,9 @@ class Client(Factories):
             TypeError, ValueError: an argument that cannot work; nothing was sent.
             ServerError: as from acquiring; ServerDenied without the permission for SCAN.
         """
-        from fencelock._core.look.show import signals
+        from fencelock._core.look.show import Looker
 
-        return run_blocking(signals(self._port, self._prefix, match, names))
+        return run_blocking(Looker(self._port, self._prefix).signals(match, names))
 
     def history(
         self, name: str | None = None, *, within: Seconds | None = None, limit: int = 1000

@@ -7,16 +7,7 @@ from collections.abc import Callable, Iterator
 
 from fencelock import options
 from fencelock._core.lock.hold import Hold
-from fencelock._core.objects.election import (
-    Leader,
-    LeaderCursor,
-    announce,
-    candidates,
-    give_up,
-    hand_over,
-    leader,
-    next_change,
-)
+from fencelock._core.objects.election import Contest, Leader
 from fencelock._handles.body import Body, raise_release_error
 from fencelock._handles.election import CandidateHolds
 from fencelock._io.port_blocking import BlockingPort
@@ -104,7 +95,7 @@ class Election(Holder):
             if holds.join(use):
                 return use.held  # type: ignore[no-any-return]  # it is a hold
         for lost in holds.begin(use):
-            give_up(port, lost)
+            lost.release_in_background(port)
         try:
             attempt = use.attempt = holds.attempt(port, use.unit)
             hold = use.held = port.acquire(attempt, seconds)
@@ -114,7 +105,7 @@ class Election(Holder):
                 holds.rely(use, hold)
         finally:
             holds.campaigning = None
-        announce(port, holds.keys)
+        Contest(port, holds.keys).announce()
         if self._on_elected is not None:
             try:
                 awaited(self._on_elected(hold))  # type: ignore[arg-type]  # it is of our type
@@ -137,7 +128,7 @@ class Election(Holder):
                 background, and the leadership ends by its ttl at the latest.
         """
         self._give_back()
-        announce(self._port, self._holds.keys)
+        Contest(self._port, self._holds.keys).announce()
 
     def hand_over(self, candidate: str) -> None:
         """Hand the leadership over to a waiting candidate, whatever its place in line.
@@ -154,7 +145,7 @@ class Election(Holder):
         """
         name = options.text("candidate", candidate)
         holds, hold = self._holds, self._holds.leading()
-        if not run_blocking(hand_over(self._port, hold, holds.keys, holds, name)):
+        if not run_blocking(Contest(self._port, holds.keys).hand_over(hold, holds, name)):
             raise LookupError(f"{name!r} is not waiting to be elected to {self.name!r}")
 
     def leader(self) -> Leader | None:
@@ -163,7 +154,7 @@ class Election(Holder):
         Raises:
             ServerError: the server cannot tell, or no answer came.
         """
-        return run_blocking(leader(self._port, self._holds.keys))
+        return run_blocking(Contest(self._port, self._holds.keys).leader())
 
     def candidates(self) -> list[str]:
         """Ask the server for the waiting candidates, in the order of the line; the first hundred.
@@ -171,7 +162,7 @@ class Election(Holder):
         Raises:
             ServerError: the server cannot tell, or no answer came.
         """
-        return run_blocking(candidates(self._port, self._holds.keys))
+        return run_blocking(Contest(self._port, self._holds.keys).candidates())
 
     def changes(self, *, timeout: Seconds | None = None) -> Iterator[Leader | None]:
         """Iterate over the leaders: the present one, then each new one; None while there is none.
@@ -213,7 +204,7 @@ class Election(Holder):
             port.release(self, holds.take_this, hold)
         except NotHeld:
             return  # resigned, or handed over, in this moment
-        announce(port, holds.keys)
+        Contest(port, holds.keys).announce()
 
     def __repr__(self) -> str:
         """Show name, candidate and whether it leads, as this process knows it."""
@@ -227,16 +218,15 @@ class LeaderChanges:
     """The iterator of ``Election.changes``."""
 
     def __init__(self, port: BlockingPort, holds: CandidateHolds, timeout: float | None) -> None:
-        self._port = port
         self._timeout = timeout
-        self._watch = LeaderCursor(port.new_id(), holds.keys)
+        self._watched = Contest(port, holds.keys)
 
     def __iter__(self) -> Iterator[Leader | None]:
         return self
 
     def __next__(self) -> Leader | None:
-        port, watch = self._port, self._watch
-        give_up_at = float("inf") if self._timeout is None else port.now() + self._timeout
-        if not run_blocking(next_change(port, watch, give_up_at)):
+        watched, timeout = self._watched, self._timeout
+        give_up_at = float("inf") if timeout is None else watched.port.now() + timeout
+        if not run_blocking(watched.next_change(give_up_at)):
             raise StopIteration
-        return watch.last
+        return watched.last

@@ -7,16 +7,7 @@ from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from fencelock._core.lock.hold import Hold
-from fencelock._core.objects.once import (
-    FinishedOnce,
-    OnceKeys,
-    finish,
-    forget,
-    read,
-    run_by,
-    running,
-    start,
-)
+from fencelock._core.objects.once import FinishedOnce, OnceKeys, Runs
 from fencelock._handles.body import Body
 from fencelock._handles.decorator import NameTemplate, OnceSettings, RunningCalls, nested_call_error
 from fencelock._handles.once import NOTHING, OnceHolds, Outcome, encoded
@@ -130,8 +121,8 @@ class Once(ProcessBound, Generic[Given]):
             ServerError: the server cannot tell, or no answer came.
         """
         keys = self._keys(self.name)
-        done = run_blocking(read(self._port, keys))
-        run = None if done else run_blocking(running(self._port, keys))
+        done = run_blocking(Runs(self._port, keys).read())
+        run = None if done else run_blocking(Runs(self._port, keys).running())
         return Outcome(self.name, done, running=run)
 
     def forget(self) -> bool:
@@ -142,7 +133,7 @@ class Once(ProcessBound, Generic[Given]):
         Raises:
             ServerError, OutcomeUnknown: the server refuses, or no answer came.
         """
-        return run_blocking(forget(self._port, self._keys(self.name)))
+        return run_blocking(Runs(self._port, self._keys(self.name)).forget())
 
     def _keys(self, name: str) -> OnceKeys:
         return OnceKeys(self._prefix, name)
@@ -162,11 +153,11 @@ class Once(ProcessBound, Generic[Given]):
         try:  # whatever comes from here on, what is held is given back
             port = self._port
             attempt = mine.attempt = holds.attempt(port, mine.unit)
-            begun = run_blocking(start(port, attempt, holds.options.timeout))
+            begun = run_blocking(Runs(port, holds.keys).start(attempt, holds.options.timeout))
             if not isinstance(begun, Hold):
                 if begun is None and self._run_settings.wait:
                     raise holds.timed_out(attempt)
-                by = None if begun else run_blocking(run_by(self._port, holds.keys))
+                by = None if begun else run_blocking(Runs(port, holds.keys).run_by())
                 return Outcome(name, begun, running=by)
             mark.put()
             value = result_of(body(run.entered(mine, begun)), plan.function)
@@ -204,7 +195,7 @@ class OnceLock(Lock):
         try:
             form, data = encoded(name, value)
         except (TypeError, ValueError):
-            run_blocking(finish(port, hold, holds, within, (NOTHING, b"")))
+            run_blocking(Runs(port, holds.keys).finish(hold, holds, within, (NOTHING, b"")))
             raise
-        run_blocking(finish(port, hold, holds, within, (form, data)))
+        run_blocking(Runs(port, holds.keys).finish(hold, holds, within, (form, data)))
         return Outcome(name, FinishedOnce(fence, 0.0, 0.0, form, "", data), ran=True)

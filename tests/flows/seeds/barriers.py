@@ -23,7 +23,7 @@ SEEDS = (
     ),
     seed(
         "a cancelled party that breaks the barrier before its action began",
-        Statement("barrier.leave", "b'abort' if watcher.place == ACTING else b'leave'", "b'abort'"),
+        Statement("barrier.leave", "b'abort' if self.place == ACTING else b'leave'", "b'abort'"),
         worlds.ACTS.under(cancel=1),
         "I7",
         daily="barrier",
@@ -69,7 +69,7 @@ SEEDS = (
         "an action whose end is reported without a bound",
         Statement(
             "barrier.act",
-            "until = answer_by(port, port.now(), give_up_at)",
+            "until = answer_by(port, port.now(), self.give_up_at)",
             "until = port.now() + port.server_timeout",
         ),
         worlds.FULL.under(down=1),

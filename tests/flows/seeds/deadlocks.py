@@ -3,7 +3,6 @@
 from math import inf
 from operator import attrgetter
 
-from fencelock._core.deadlock import unit_waits
 from tests.flows.seeds.locks import seed
 from tests.flows.sowing import Fault, Statement, Without, never, script
 from tests.flows.worlds import deadlocks as worlds
@@ -20,7 +19,7 @@ def late(real, *args):
 def refusing_itself(real, wait, probe):
     """Take a cycle for a reason to refuse whichever wait finds it."""
     if probe.cycle:
-        unit_waits.refuse(wait, probe.path)
+        wait.refuse(probe.path)
     else:
         real(wait, probe)
 

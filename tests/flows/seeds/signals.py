@@ -7,10 +7,10 @@ from tests.flows.sowing import Fault, Statement, Without, script
 from tests.flows.worlds import signals as worlds
 
 
-def as_if_alone(real, self, watcher, *, late, shared):
+def as_if_alone(real, wait, *, late, shared):
     """Leave as if no other waiter of this client shared the channel."""
     del shared
-    return real(self, watcher, late=late, shared=False)
+    return real(wait, late=late, shared=False)
 
 
 SEEDS = (
@@ -84,7 +84,7 @@ SEEDS = (
     ),
     seed(
         "a wait that gives up and stays on the list",
-        Fault("state.leave", lambda _real, port, _watcher, until: port.sleep(until)),
+        Fault("state.leave", lambda _real, wait, until: wait.port.sleep(until)),
         worlds.NEVER,
         "I9",
     ),
@@ -96,7 +96,7 @@ SEEDS = (
     ),
     seed(
         "a wait that a silent connection brings once more, and that stays on the list",
-        Statement("state.undo", "for stray in watcher.owed:", "for stray in ():"),
+        Statement("state.undo", "for stray in self.owed:", "for stray in ():"),
         worlds.PULSES.under(late=1),
         "I9",
     ),
@@ -108,7 +108,7 @@ SEEDS = (
     ),
     seed(
         "a lost first request that forgets when it began",
-        Fault("event.first", lambda real, self, watcher, _asked_us: real(self, watcher, 0)),
+        Fault("event.first", lambda real, wait, _asked_us: real(wait, 0)),
         worlds.PULSE.under(lost=1),
         "I6",
     ),

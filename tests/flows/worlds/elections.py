@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
-from fencelock._core.objects import election
-from fencelock._core.objects.election import ElectionKeys, LeaderCursor, mark
+from fencelock._core.objects.election import Contest, ElectionKeys, mark
 from fencelock.errors import LeaseLost
 from fencelock.options import LeaseOptions
 from tests.flows.worlds.locks import RENEWED, Scenario, single, user
@@ -77,7 +76,7 @@ def candidate(name, *, work=0.0, late=0.0, options=RENEWED):
                 await leads_for(actor, hold, work)
             finally:
                 await actor.release(hold)
-                election.announce(actor.port, KEYS)
+                Contest(actor.port, KEYS).announce()
 
     return single(stands)
 
@@ -104,7 +103,7 @@ def stands_again(name, *, work=0.0, rounds=2):
                     if hold is not None:
                         lost, hold = hold, None
                         was_notified(lost)
-                        election.give_up(actor.port, lost)
+                        lost.release_in_background(actor.port)
                     hold = await elected(actor, name)
                     if hold is None:
                         return
@@ -112,7 +111,7 @@ def stands_again(name, *, work=0.0, rounds=2):
         finally:
             if hold is not None:
                 await actor.release(hold)
-                election.announce(actor.port, KEYS)
+                Contest(actor.port, KEYS).announce()
 
     return single(stands)
 
@@ -166,7 +165,7 @@ async def hand_over(actor, hold, name):
     waits, client, handed = in_line(world, name), world.standing.get(name), False
     with errors(actor):
         try:
-            handed = await election.hand_over(port, hold, KEYS, _Watch(actor), name)
+            handed = await Contest(port, KEYS).hand_over(hold, _Watch(actor), name)
         except LeaseLost as loss:
             proved = port.now() < hold.deadline
             if proved and not world.monitor.was_revoked(hold):
@@ -190,10 +189,10 @@ def watcher():
 
     async def watches(actor):
         port = actor.port
-        watch, led = LeaderCursor(port.new_id(), KEYS), False
+        watch, led = Contest(port, KEYS), False
         with errors(actor):
             while not led or watch.last is not None:
-                changed = await election.next_change(port, watch, port.now() + SEEN_SECONDS)
+                changed = await watch.next_change(port.now() + SEEN_SECONDS)
                 if not changed:
                     holder = actor.world.monitor.view().holder
                     if (holder is None) != (watch.last is None):

@@ -14,7 +14,7 @@ def forgetter(rest=LATER):
         await actor.port.sleep(actor.port.now() + rest)
         actor.world.forgotten = 1
         with errors(actor):
-            await once.forget(actor.port, ONCE)
+            await once.Runs(actor.port, ONCE).forget()
 
     return single(forgets)
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from fencelock._core.lock import acquire, maintain, release
 from fencelock._core.lock.renew import renew_now
-from fencelock._core.look.show import revoke
+from fencelock._core.look.show import Looker
 from fencelock._core.retry import ask
 from fencelock._core.types import NoReply
 from fencelock.errors import FencelockError
@@ -194,7 +194,7 @@ def revoker():
 
     async def revokes(actor):
         try:
-            before = await revoke(actor.port, KEYS, "why")
+            before = await Looker(actor.port, KEYS.prefix).revoke(KEYS, "why")
         except FencelockError:
             return
         if before is not None and before.name != KEYS.name:

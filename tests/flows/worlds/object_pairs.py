@@ -361,7 +361,7 @@ class Candidate(Desk, Actor):
             holds = self.registry.holds
             if holds:
                 keys = elections.KEYS
-                await election.hand_over(self.port, holds[0], keys, self.registry, name)
+                await election.Contest(self.port, keys).hand_over(holds[0], self.registry, name)
 
     async def resigns(self):
         with self.call("resign", gives_up=True):
@@ -369,7 +369,7 @@ class Candidate(Desk, Actor):
 
     async def resign(self):
         await release_all_of(self)
-        election.announce(self.port, elections.KEYS)
+        election.Contest(self.port, elections.KEYS).announce()
 
     async def give_back(self):
         self.given_up = True
@@ -481,7 +481,7 @@ class Runner(Desk, Actor):
         request = Hold(runs_once.terms_at(port), port.new_id(), b'{"once":1}')
         self.world.monitor.asks(self.client, request)
         request.registry = self.registry
-        return await once.start(port, request, None)
+        return await once.Runs(port, runs_once.ONCE).start(request, None)
 
     async def starts(self):
         begun = None
@@ -494,11 +494,12 @@ class Runner(Desk, Actor):
         with self.call("finish", gives_up=True):
             if holds:
                 result = ("json", b"1")
-                await once.finish(self.port, holds[0], self.registry, runs_once.WITHIN, result)
+                runs = once.Runs(self.port, runs_once.ONCE)
+                await runs.finish(holds[0], self.registry, runs_once.WITHIN, result)
 
     async def forgets(self):
         with self.call("forget"):
-            await once.forget(self.port, runs_once.ONCE)
+            await once.Runs(self.port, runs_once.ONCE).forget()
 
     async def give_back(self):
         self.given_up = True

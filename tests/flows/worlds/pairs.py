@@ -12,7 +12,7 @@ from fencelock._core.engine import holder_of
 from fencelock._core.lock.release import give_back_all
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.lock.tenure import give_up_all
-from fencelock._core.look.show import revoke
+from fencelock._core.look.show import Looker
 from fencelock._core.retry import ask
 from fencelock.errors import ClientClosed, FencelockError, LeaseLost, NotHeld
 from fencelock.scripts import BREAK
@@ -157,7 +157,7 @@ class Desk(Actor):
 
     async def revokes(self):
         with self.under_way("revoke"), contextlib.suppress(FencelockError):
-            await revoke(self.port, KEYS, "why")
+            await Looker(self.port, KEYS.prefix).revoke(KEYS, "why")
 
     async def closes(self):
         """Close the client, and give back what it holds, as both real ports do."""

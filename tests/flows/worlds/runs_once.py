@@ -62,7 +62,7 @@ def runner(*, timeout=None, work=0.0, fails=False, rest=0.0):
         with errors(actor):
             asked_at = port.now()
             try:
-                begun = await once.start(port, request, timeout)
+                begun = await once.Runs(port, ONCE).start(request, timeout)
             except NotAcknowledged as missing:
                 # To read it takes nothing that can be lost; a grant of its own may have run out.
                 if kept(actor.world) is not None and not was_granted(actor):
@@ -95,7 +95,7 @@ async def runs_on(actor, hold, watch, work, fails):
         fence, over = hold.fence, port.now() >= hold.deadline
         before = kept(actor.world)
         try:
-            await once.finish(port, hold, watch, WITHIN, ("json", b"1"))
+            await once.Runs(port, ONCE).finish(hold, watch, WITHIN, ("json", b"1"))
         except LeaseLost as loss:
             after = kept(actor.world)
             if after and not before and after.fence == fence:

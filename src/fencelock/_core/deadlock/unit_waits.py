@@ -49,15 +49,21 @@ from weakref import WeakKeyDictionary
 from fencelock._core.description import described
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.terms import SHARES
+from fencelock._core.types import UnitId
 from fencelock._runtime.log import log
+from fencelock._runtime.process import ThreadUnit
 from fencelock._runtime.records import NamedTuple
 from fencelock._runtime.typed import TYPE_CHECKING, Any, Final
 from fencelock.errors import Blocked, Deadlock
 from fencelock.scripts import ANSWER
 
 if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
     from fencelock._core.engine import Engine
+
+    # One of a call: its number, and its code. As a frame it would keep all locals alive.
+    Frame = tuple[int, CodeType]
 
 # A wait looks again after so long, and then after twice as long each time, up to the last one. The
 # wait that closed a cycle finds it when it looks first: more is needed when a message was lost.
@@ -91,7 +97,7 @@ class UnitWait:
     arrived_us: int = 0  # on the server's clock; see ``arrival``
     cycle: Sequence[Step] | None = None  # the cycle for which it is refused
     suspected: bool = False  # it is in a cycle that may end by itself, which was reported
-    _frames: AbstractSet[object] | None = None
+    _frames: AbstractSet[Frame] | None = None
     _id: bytes = b""
 
     def __init__(self, port: Engine, attempt: Attempt, asks: Attempt, due: float) -> None:
@@ -106,7 +112,7 @@ class UnitWait:
         known = self._id  # another thread may draw one, too: ``setdefault`` is one step
         return known or self.__dict__.setdefault("_id", self.port.new_id())
 
-    def frames(self, *, own: bool) -> AbstractSet[object]:
+    def frames(self, *, own: bool) -> AbstractSet[Frame]:
         """Return the frames that wait until it ends; ``own``: its own thread or task asks.
 
         They stay the same, and few waits last until they matter. Others may not see them all.
@@ -143,6 +149,121 @@ class UnitWait:
                 self.arrived_us = int(asks.answered_us)
         return self.arrived_us
 
+    def is_for_itself(self) -> bool:
+        """Return True if its thread or task asks for what it holds itself, by the same client.
+
+        Whether that keeps it from being granted, the server knows: other holders may make room.
+        """
+        port, key = self.port, self.attempt.keys.lock
+        with port.mutex:
+            found = any(
+                hold.terms.keys.lock == key and waits_for_itself(self, hold.whole)
+                for hold in port.renewals.some(OWN_SOUGHT_MAX)
+            )
+        return found
+
+    # -- its probes ---------------------------------------------------------------------------
+
+    def look(self, now: float) -> None:
+        """Look for a cycle that it is in, and set when it looks again."""
+        self.frames(own=True)
+        ports, mine = self.ports, self.port
+        if ports is None:  # while it waits, it acquires nothing
+            with mine.mutex:
+                holds = mine.waits.holds_of(self.attempt.unit)
+                ports = self.ports = list(dict.fromkeys(hold.port for hold in holds if hold.port))
+        if not ports:
+            self.due = float("inf")
+            return
+        for own in ports:
+            if not own.hears:
+                own.hear_soon()  # the probe comes back there
+        self.due = now + self.pause
+        self.pause = min(2 * self.pause, AGAIN_SECONDS_MAX)
+        self.searches += 1
+        far = self.searches > 1 and not self.passed_by_younger
+        self.passed_by_younger = False
+        self.send_on(PathProbe(f"{_text(self.id)} {self.searches}{'+' if far else ''}", ()))
+
+    def came_back(self, probe: PathProbe) -> None:
+        """Confirm a cycle, or take it for true when it is confirmed."""
+        if not probe.cycle:
+            self.send_on(PathProbe(probe.search, (), probe.path))
+        elif youngest(probe.path).wait == _text(self.id):
+            certain = all(step.certain for step in probe.path)
+            if certain and (self.patient or len(probe.path) > 1):
+                self.refuse(probe.path)
+            elif not self.suspected:  # another thread or task, or its timeout, may end it
+                self.suspected = True
+                error = self.error(probe.path)
+                why = "its timeout ends it" if certain else "others may release what was acquired"
+                log.warning("perhaps a %s; it is left alone, as %s", error, why)
+                if self.attempt.event is not None:
+                    self.attempt.event.suspected(error)
+
+    def send_on(self, probe: PathProbe) -> None:
+        """Send a probe from here to the hold that it waits for."""
+        port, asks = self.port, self.asks
+        with port.mutex:
+            if not self.stands:
+                return
+            arrived_us = self.arrival()
+        expected = probe.cycle[len(probe.path)].holder if probe.cycle else ""
+        step = self._step(arrived_us)
+        if probe.path and not probe.cycle and youngest((probe.path[0], step)) is probe.path[0]:
+            self.passed_by_younger = True
+        text = pack(probe.extended(step))
+        if arrived_us and text is not None:
+            port.run_in_background(*asks.terms.probe(asks, expected.encode(), text))
+
+    def _step(self, arrived_us: int = 0) -> Step:
+        """Return it as a step of a path; what the next client knows is left empty."""
+        return Step(_text(self.id), arrived_us, self.asks.keys.name, _text(self.attempt.info))
+
+    # -- its end ------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """Take it out: its acquire ends."""
+        self.port.waits.end(self.attempt.unit, self)
+        self.attempt.wait = None
+
+    def refuse(self, cycle: Sequence[Step]) -> None:
+        """End it with ``Deadlock``: it leaves its line as any waiter that gives up."""
+        port, asks = self.port, self.asks
+        with port.mutex:
+            if not self.stands or self.cycle is not None:
+                return
+            self.cycle = tuple(cycle)
+            asks.news = True
+            port.wake(asks)
+        if not asks.local:  # a thread that reads its own connection is woken by a message there
+            args = (asks.channel, asks.id, b"again")
+            port.run_in_background(ANSWER, self.attempt.keys.plain, args)
+
+    def error(self, cycle: Sequence[Step] = ()) -> Deadlock:
+        """Return the error for a wait that is refused, or that is in a cycle."""
+        found: list[Blocked] = []
+        for step in cycle or self.cycle or ():
+            person = described(step.info)
+            pid = person.get("pid", 0)
+            found.append(
+                Blocked(
+                    name=step.name,
+                    host=str(person.get("host", "")),
+                    pid=pid if isinstance(pid, int) else 0,
+                    unit=str(person.get("unit", "")),
+                    label=str(person.get("label", "")),
+                    fence=step.fence,
+                )
+            )
+        return Deadlock(self.attempt.keys.name, cycle=found, server=self.port.label)
+
+    def own_cycle(self, hold: Hold) -> Deadlock:
+        """Return the error for a thread or task that waits for its own hold."""
+        step = self._step()
+        self.cycle = (step._replace(holder=_text(hold.holder_id), fence=hold.fence),)
+        return self.error()
+
 
 class UnitWaits:
     """The waits of one process, by thread or task, and the ports by which these hold locks."""
@@ -150,7 +271,7 @@ class UnitWaits:
     __slots__ = ("_of", "_passed", "ports")
 
     def __init__(self) -> None:
-        self._of: dict[Any, UnitWait] = {}
+        self._of: dict[UnitId, UnitWait] = {}
         self._passed: dict[tuple[str, bytes], None] = {}
         # In the order in which they came, so that the simulator can repeat what was done.
         self.ports: WeakKeyDictionary[Engine, None] = WeakKeyDictionary()
@@ -158,12 +279,12 @@ class UnitWaits:
     def __len__(self) -> int:
         return len(self._of)
 
-    def begin(self, unit: object, wait: UnitWait) -> None:
+    def begin(self, unit: UnitId, wait: UnitWait) -> None:
         """Enter a wait, in place of one that it interrupts: a signal handler's waits inside it."""
         wait.before = self._of.get(unit)
         self._of[unit] = wait
 
-    def end(self, unit: object, wait: UnitWait) -> None:
+    def end(self, unit: UnitId, wait: UnitWait) -> None:
         """Take a wait out, and enter the one again that it interrupted."""
         if self._of.get(unit) is not wait:
             return
@@ -172,12 +293,12 @@ class UnitWaits:
         else:
             del self._of[unit]
 
-    def of(self, unit: object) -> UnitWait | None:
+    def of(self, unit: UnitId) -> UnitWait | None:
         """Return what a thread or task waits for now, or None. Under the mutex."""
         wait = self._of.get(unit)
         return wait if wait is not None and wait.stands else None
 
-    def holds_of(self, unit: object) -> Iterator[Hold]:
+    def holds_of(self, unit: UnitId) -> Iterator[Hold]:
         """Yield what a thread or task holds by any client. Under the mutex."""
         for port in list(self.ports):
             for hold in port.renewals.tracked():
@@ -205,12 +326,11 @@ def is_edge(hold: Hold) -> bool:
         return False
     if hold.terms.deadlock_after is None:
         return False
-    terms: Any = hold.terms
-    permit = terms.batch == SHARES and terms.kind == SEMAPHORE
+    permit = getattr(hold.terms, "kind", None) == SEMAPHORE  # others have none
     return hold.bound or hold.frame is not None or not permit
 
 
-def is_certain(hold: Hold, frames: AbstractSet[object]) -> bool:
+def is_certain(hold: Hold, frames: AbstractSet[Frame]) -> bool:
     """Return True if nothing but what these frames wait for can end a hold.
 
     Only its thread or task can release it, or one of the frames is that of its ``with``. Any other
@@ -219,19 +339,20 @@ def is_certain(hold: Hold, frames: AbstractSet[object]) -> bool:
     return hold.bound or (hold.frame is not None and hold.frame in frames)
 
 
-def frames_of(unit: Any, *, own: bool) -> AbstractSet[object]:
+def frames_of(unit: UnitId, *, own: bool) -> AbstractSet[Frame]:
     """Return the frames that wait for a call of a thread or task, which may ask its ``own``."""
-    found: set[object] = set()
-    frame: Any = None
+    found: set[Frame] = set()
+    frame: FrameType | None = None
     if own:
         frame = sys._getframe()  # noqa: SLF001 - its own callers
-    elif hasattr(unit, "thread"):
+    elif isinstance(unit, ThreadUnit) and unit.number is not None:
         frame = sys._current_frames().get(unit.number)  # noqa: SLF001 - as said above
     while frame is not None:
         found.add((id(frame), frame.f_code))
         frame = frame.f_back
     # Python 3.11's ``wait_for`` runs the call in another task, for which this one waits.
-    coroutine = unit.get_coro() if hasattr(unit, "get_coro") else None
+    of_task = getattr(unit, "get_coro", None)
+    coroutine = None if of_task is None else of_task()
     while coroutine is not None:
         frame = getattr(coroutine, "cr_frame", None)
         if frame is not None:
@@ -262,7 +383,7 @@ def entered(port: Engine, attempt: Attempt, asks: Attempt) -> UnitWait:
         tenure = asks.tenure if asks.local else None
         known = tenure is not None and tenure.turn() is not None
         sought = wait.patient and not known and port.renewals.busy
-        if sought and _is_held_by_itself(port, attempt, wait):
+        if sought and wait.is_for_itself():
             wait.due, wait.pause = port.now(), OWN_AGAIN_SECONDS
         if tenure is None:
             wait.arrival()  # now: it may have to ask again
@@ -270,19 +391,6 @@ def entered(port: Engine, attempt: Attempt, asks: Attempt) -> UnitWait:
         attempt.wait = wait
     wait.asks = asks
     return wait
-
-
-def _is_held_by_itself(port: Engine, attempt: Attempt, wait: UnitWait) -> bool:
-    """Return True if a thread or task asks for what it holds itself, by the same client.
-
-    Whether that keeps it from being granted, the server knows: other holders may make room.
-    """
-    with port.mutex:
-        found = any(
-            hold.terms.keys.lock == attempt.keys.lock and waits_for_itself(wait, hold.whole)
-            for hold in port.renewals.some(OWN_SOUGHT_MAX)
-        )
-    return found
 
 
 def waits_for_itself(wait: UnitWait, hold: Hold) -> bool:
@@ -293,13 +401,6 @@ def waits_for_itself(wait: UnitWait, hold: Hold) -> bool:
         and is_certain(hold, wait.frames(own=True))
         and is_edge(hold)
     )
-
-
-def left(port: Engine, attempt: Attempt) -> None:
-    """Take out the wait of an acquire that ends."""
-    if attempt.wait is not None:
-        port.waits.end(attempt.unit, attempt.wait)
-        attempt.wait = None
 
 
 # -- probes --------------------------------------------------------------------------------------
@@ -401,28 +502,6 @@ def youngest(cycle: Sequence[Step]) -> Step:
     return max(cycle, key=lambda step: (step.arrived_us, step.wait))
 
 
-def look(port: Engine, wait: UnitWait, now: float) -> None:
-    """Look for a cycle that a wait is in, and set when it looks again."""
-    wait.frames(own=True)
-    ports = wait.ports
-    if ports is None:  # while it waits, it acquires nothing
-        with port.mutex:
-            holds = port.waits.holds_of(wait.attempt.unit)
-            ports = wait.ports = list(dict.fromkeys(hold.port for hold in holds if hold.port))
-    if not ports:
-        wait.due = float("inf")
-        return
-    for own in ports:
-        if not own.hears:
-            own.hear_soon()  # the probe comes back there
-    wait.due = now + wait.pause
-    wait.pause = min(2 * wait.pause, AGAIN_SECONDS_MAX)
-    wait.searches += 1
-    far = wait.searches > 1 and not wait.passed_by_younger
-    wait.passed_by_younger = False
-    _send_on(wait, PathProbe(f"{_text(wait.id)} {wait.searches}{'+' if far else ''}", ()))
-
-
 def arrived(port: Engine, holder: bytes, text: bytes) -> None:
     """Take a probe that came to the client of a holder."""
     probe = unpack(text)
@@ -431,13 +510,13 @@ def arrived(port: Engine, holder: bytes, text: bytes) -> None:
     with port.mutex:
         holds = port.renewals.held_as(holder)
     for hold in holds:
-        _pass(port, hold, probe)
+        _pass(hold, probe)
 
 
-def _pass(port: Engine, hold: Hold, probe: PathProbe) -> None:
+def _pass(hold: Hold, probe: PathProbe) -> None:
     """Follow a probe from a hold to what the thread or task that made it waits for."""
-    whole = hold.whole
-    if hold.port is None:  # it was released just now
+    whole, port = hold.whole, hold.port
+    if port is None:  # it was released just now
         return
     with port.mutex:
         wait = port.waits.of(whole.unit) if is_edge(whole) else None
@@ -448,85 +527,11 @@ def _pass(port: Engine, hold: Hold, probe: PathProbe) -> None:
     if wait is None or probe.strays():
         return
     if _text(wait.id) == probe.path[0].wait:
-        _came_back(wait, probe)
+        wait.came_back(probe)
     elif probe.tells_of_another(_text(wait.id)):
-        _send_on(wait, PathProbe(probe.search, (), probe.cycle_from(_text(wait.id))))
+        wait.send_on(PathProbe(probe.search, (), probe.cycle_from(_text(wait.id))))
     elif fresh and not probe.passes_twice(_text(wait.id)):
-        _send_on(wait, probe)
-
-
-def _came_back(wait: UnitWait, probe: PathProbe) -> None:
-    """Confirm a cycle, or take it for true when it is confirmed."""
-    if not probe.cycle:
-        _send_on(wait, PathProbe(probe.search, (), probe.path))
-    elif youngest(probe.path).wait == _text(wait.id):
-        certain = all(step.certain for step in probe.path)
-        if certain and (wait.patient or len(probe.path) > 1):
-            refuse(wait, probe.path)
-        elif not wait.suspected:  # another thread or task, or its timeout, may end it
-            wait.suspected = True
-            error = error_of(wait.port, wait, probe.path)
-            why = "its timeout ends it" if certain else "others may release what was acquired"
-            log.warning("perhaps a %s; it is left alone, as %s", error, why)
-            if wait.attempt.event is not None:
-                wait.attempt.event.suspected(error)
-
-
-def _send_on(wait: UnitWait, probe: PathProbe) -> None:
-    """Send a probe from a wait to the hold that it waits for."""
-    port, asks = wait.port, wait.asks
-    with port.mutex:
-        if not wait.stands:
-            return
-        arrived_us = wait.arrival()
-    expected = probe.cycle[len(probe.path)].holder if probe.cycle else ""
-    # What the next client knows is left empty.
-    step = Step(_text(wait.id), arrived_us, asks.keys.name, _text(wait.attempt.info))
-    if probe.path and not probe.cycle and youngest((probe.path[0], step)) is probe.path[0]:
-        wait.passed_by_younger = True
-    text = pack(probe.extended(step))
-    if arrived_us and text is not None:
-        port.run_in_background(*asks.terms.probe(asks, expected.encode(), text))
-
-
-def refuse(wait: UnitWait, cycle: Sequence[Step]) -> None:
-    """End a wait with ``Deadlock``: it leaves its line as any waiter that gives up."""
-    port, asks = wait.port, wait.asks
-    with port.mutex:
-        if not wait.stands or wait.cycle is not None:
-            return
-        wait.cycle = tuple(cycle)
-        asks.news = True
-        port.wake(asks)
-    if not asks.local:  # a thread that reads its own connection is woken by a message there
-        args = (asks.channel, asks.id, b"again")
-        port.run_in_background(ANSWER, wait.attempt.keys.plain, args)
-
-
-def error_of(port: Engine, wait: UnitWait, cycle: Sequence[Step] = ()) -> Deadlock:
-    """Return the error for a wait that is refused, or that is in a cycle."""
-    found: list[Blocked] = []
-    for step in cycle or wait.cycle or ():
-        person = described(step.info)
-        pid = person.get("pid", 0)
-        found.append(
-            Blocked(
-                name=step.name,
-                host=str(person.get("host", "")),
-                pid=pid if isinstance(pid, int) else 0,
-                unit=str(person.get("unit", "")),
-                label=str(person.get("label", "")),
-                fence=step.fence,
-            )
-        )
-    return Deadlock(wait.attempt.keys.name, cycle=found, server=port.label)
-
-
-def own_cycle(port: Engine, wait: UnitWait, hold: Hold) -> Deadlock:
-    """Return the error for a thread or task that waits for its own hold."""
-    step = Step(_text(wait.id), 0, wait.asks.keys.name, _text(wait.attempt.info))
-    wait.cycle = (step._replace(holder=_text(hold.holder_id), fence=hold.fence),)
-    return error_of(port, wait)
+        wait.send_on(probe)
 
 
 def _text(raw: bytes) -> str:

@@ -27,7 +27,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from fencelock._core import events
 from fencelock._core.deadlines import BATCHES
-from fencelock._core.deadlock.unit_waits import entered, error_of, left, look
+from fencelock._core.deadlock.unit_waits import entered
 from fencelock._core.description import HeldBy
 from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.acknowledge import confirm
@@ -239,13 +239,13 @@ async def _wait(port: Engine, attempt: Attempt, asks: Attempt) -> Grant | None:
         await port.wait(asks, min(line.bound(asks), give_up_at, wait.due, tells_at))
         now = port.now()
         if wait.cycle is not None and asks.granted(now) is None:
-            raise error_of(port, wait)
+            raise wait.error()
         if asks.news:
             return asks.granted(now)
         if now >= give_up_at:
             return None
         if now >= wait.due:
-            look(port, wait, now)
+            wait.look(now)
         if now >= tells_at:
             tells_at = tell_of_wait(port, attempt, now, attempt)
         if now >= line.bound(asks) and not await _looked(port, asks, line, give_up_at):
@@ -400,7 +400,7 @@ async def acquire(
         raise
     finally:
         if attempt.wait is not None:
-            left(port, attempt)
+            attempt.wait.end()
 
 
 def start(port: Engine, attempt: Hold, timeout: float | None) -> None:
@@ -411,7 +411,7 @@ def start(port: Engine, attempt: Hold, timeout: float | None) -> None:
         if timeout >= 0:
             attempt.give_up_at = min(now + timeout, attempt.terms.ends)
     if events.hooks and attempt.event is None:
-        events.requested(port, attempt, attempt.unit, waits=not attempt.at_once)
+        events.requested(port, attempt, waits=not attempt.at_once)
 
 
 def enter(port: Engine, attempt: Hold) -> None:

@@ -22,7 +22,7 @@ Of the plain form, ``SET NX PX`` and a compare-and-delete:
 from __future__ import annotations
 
 from fencelock._core.deadlines import validity
-from fencelock._core.deadlock.unit_waits import entered, error_of, look, own_cycle, waits_for_itself
+from fencelock._core.deadlock.unit_waits import entered, waits_for_itself
 from fencelock._core.lock.acknowledge import confirm
 from fencelock._core.lock.acquire import FOR_EVER, begin, enter, line_up, queue, try_once
 from fencelock._core.lock.attempt import Attempt, Grant
@@ -220,7 +220,7 @@ async def _become_front(  # noqa: C901 - one turn of the wait looks at all that 
         if attempt.event is not None:
             attempt.event.must_wait(attempt.held_by)
         if wait.cycle is not None:
-            raise error_of(port, wait)
+            raise wait.error()
         if now >= tells_at:
             tells_at = tell(port, attempt, now, front)
         until = min(give_up_at, wait.due, tells_at)
@@ -231,11 +231,11 @@ async def _become_front(  # noqa: C901 - one turn of the wait looks at all that 
             if give_up_at == FOR_EVER and front is not asked and waits_for_itself(wait, front):
                 asked = front  # it may just have been revoked: the server knows
                 if await _is_held(port, front):
-                    raise own_cycle(port, wait, front)
+                    raise wait.own_cycle(front)
                 continue
             until = min(until, front.deadline)
         if now >= wait.due:
-            look(port, wait, now)
+            wait.look(now)
             continue
         await port.wait(attempt, until)
     wait.cycle = None  # the hold that it waited for is gone

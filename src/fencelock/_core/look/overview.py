@@ -11,7 +11,7 @@ from math import inf
 from fencelock._core.keys import LockKeys, index_key
 from fencelock._core.look import LISTED
 from fencelock._core.look.clients import Said
-from fencelock._core.look.show import matches, names, show_all
+from fencelock._core.look.show import Looker, matches
 from fencelock._core.retry import command
 from fencelock._runtime.log import log
 from fencelock._runtime.typed import TYPE_CHECKING
@@ -68,16 +68,16 @@ class Overview:
         each = await port.on_each("", self._noted_at)
         self._noted_us = max([self._noted_us, *(newest for newest, _ in each)])
         self._names |= {name for _, noted in each for name in noted if matches(name, self._match)}
-        begun = port.now()
+        begun, looker = port.now(), Looker(port, self._prefix)
         if begun >= self._scan_at:
             try:
-                self._names.update(await names(port, self._prefix, self._match))
+                self._names.update(await looker.names(self._match))
                 self._scan_at = begun + self._pause(port.now() - begun)
             except ServerDenied as error:
                 log.warning("locks of clients without a history are not found: %s", error)
                 self._scan_at = inf
         keys = [LockKeys(self._prefix, name) for name in sorted(self._names)[:LOCKS_MAX]]
-        shown = await show_all(port, keys, self._waiters, asks=False, known=self._told)
+        shown = await looker.show_all(keys, self._waiters, asks=False, known=self._told)
         active = [status for status in shown if status.active]
         self._names = {status.name for status in active}
         return active

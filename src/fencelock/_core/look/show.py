@@ -40,99 +40,247 @@ HOLDERS_SOUGHT = 10_000
 SCAN_COUNT = 1000
 
 
-@describes_errors
-async def show(port: Engine, keys: LockKeys, waiters: int = LISTED) -> LockStatus:
-    """Return what is known of one lock: of several answers, what ``port.needed`` of them say."""
-    [status] = await show_all(port, [keys], waiters)
-    return status
+class Looker(NamedTuple):
+    """Looks at what lies under a prefix, for one question of a person's."""
 
+    port: Engine
+    prefix: str
 
-@describes_errors
-async def show_all(
-    port: Engine,
-    found: Sequence[LockKeys],
-    waiters: int = LISTED,
-    *,
-    asks: bool = True,
-    known: dict[bytes, Said] | None = None,
-) -> list[LockStatus]:
-    """Return what is known of several locks, in their order; one command for many of them.
+    @describes_errors
+    async def show(self, keys: LockKeys, waiters: int = LISTED) -> LockStatus:
+        """Return what is known of one lock: of several answers, what as many say as are needed."""
+        [status] = await self.show_all([keys], waiters)
+        return status
 
-    With ``asks`` the clients of leases that may be idle are asked whether they are, for at most a
-    second: a lease for which that stays unknown is shown as held. In any case clients are asked who
-    waits inside them, if waiters are to be listed; ``known`` is what they said in earlier looks.
-    """
-    # No lease of a quorum is kept while it is idle, and each waiter stands in a node's line.
-    looks_inside = waiters and port.needed == 1
-    asks = asks and port.needed == 1
-    answers = await _survey(port, found, waiters)
-    shown: list[LockStatus] = []
-    until = port.now() + IDLE_SECONDS
-    for keys, given in zip(found, answers, strict=True):
-        status, holder = decided(port, keys.name, given), given[0].holder
-        may_be_idle = status.held and not status.limit and may_linger(holder)
-        if asks and may_be_idle and port.now() < until and await is_idle(port, keys, holder):
-            status = status._replace(held=False, kept=True)
-        shown.append(status)
-    if looks_inside:  # only the clients know who waits inside them, and whose turn it is
-        clients: dict[bytes, LockKeys] = {}
-        for keys, (answer, *_) in zip(found, answers, strict=True):
-            for client_channel in clients_of(answer):
-                clients.setdefault(client_channel, keys)
-        rows: dict[str, list[tuple[bytes, Row]]] = {}
-        local = await local_rows(port, clients, until, {} if known is None else known)
-        for client_channel, said in local.items():
-            for row in said:
-                rows.setdefault(row.lock, []).append((client_channel, row))
-        for at, keys in enumerate(found):
-            of_lock = rows.get(keys.lock.decode(errors="replace"), ())
-            shown[at] = _with_local(shown[at], of_lock, answers[at][0])
-    return shown
+    @describes_errors
+    async def show_all(
+        self,
+        found: Sequence[LockKeys],
+        waiters: int = LISTED,
+        *,
+        asks: bool = True,
+        known: dict[bytes, Said] | None = None,
+    ) -> list[LockStatus]:
+        """Return what is known of several locks, in their order; one command for many of them.
 
+        With ``asks`` the clients of leases that may be idle are asked whether they are, for at most
+        a second: a lease for which that stays unknown is shown as held. In any case clients are
+        asked who waits inside them, if waiters are to be listed; ``known`` is what they said in
+        earlier looks.
+        """
+        # No lease of a quorum is kept while it is idle, and each waiter stands in a node's line.
+        looks_inside = waiters and self.port.needed == 1
+        asks = asks and self.port.needed == 1
+        answers = await self._survey(found, waiters)
+        shown: list[LockStatus] = []
+        until = self.port.now() + IDLE_SECONDS
+        for keys, given in zip(found, answers, strict=True):
+            status, holder = self._decided(keys.name, given), given[0].holder
+            may_be_idle = status.held and not status.limit and may_linger(holder)
+            if (
+                asks
+                and may_be_idle
+                and self.port.now() < until
+                and await is_idle(self.port, keys, holder)
+            ):
+                status = status._replace(held=False, kept=True)
+            shown.append(status)
+        if looks_inside:  # only the clients know who waits inside them, and whose turn it is
+            clients: dict[bytes, LockKeys] = {}
+            for keys, (answer, *_) in zip(found, answers, strict=True):
+                for client_channel in clients_of(answer):
+                    clients.setdefault(client_channel, keys)
+            rows: dict[str, list[tuple[bytes, Row]]] = {}
+            local = await local_rows(self.port, clients, until, {} if known is None else known)
+            for client_channel, said in local.items():
+                for row in said:
+                    rows.setdefault(row.lock, []).append((client_channel, row))
+            for at, keys in enumerate(found):
+                of_lock = rows.get(keys.lock.decode(errors="replace"), ())
+                shown[at] = _with_local(shown[at], of_lock, answers[at][0])
+        return shown
 
-async def _survey(port: Engine, found: Sequence[LockKeys], waiters: int) -> list[list[Shown]]:
-    """Return for each lock what each server shows of it: one script for each slot, and for many."""
-    slots = port.by_slot(range(len(found)), lambda number: found[number].lock)
-    groups = [
-        numbers[at : at + NAMES_MAX]
-        for numbers in slots.values()
-        for at in range(0, len(numbers), NAMES_MAX)
-    ]
-    calls: list[Call] = [
-        (SHOW, [key for number in some for key in found[number].grant], (waiters,))
-        for some in groups
-    ]
-    shown: dict[int, list[Shown]] = {}
-    answers = await port.replies(found[0].name if found else "", calls)
-    for some, replies in zip(groups, answers, strict=True):
-        for at, number in enumerate(some, 1):
-            shown[number] = [Shown(each[0], each[at]) for each in replies]
-    return [shown[number] for number in range(len(found))]
+    async def _survey(self, found: Sequence[LockKeys], waiters: int) -> list[list[Shown]]:
+        """Return for each lock what each server shows of it, by one script for each slot."""
+        slots = self.port.by_slot(range(len(found)), lambda number: found[number].lock)
+        groups = [
+            numbers[at : at + NAMES_MAX]
+            for numbers in slots.values()
+            for at in range(0, len(numbers), NAMES_MAX)
+        ]
+        calls: list[Call] = [
+            (SHOW, [key for number in some for key in found[number].grant], (waiters,))
+            for some in groups
+        ]
+        shown: dict[int, list[Shown]] = {}
+        answers = await self.port.replies(found[0].name if found else "", calls)
+        for some, replies in zip(groups, answers, strict=True):
+            for at, number in enumerate(some, 1):
+                shown[number] = [Shown(each[0], each[at]) for each in replies]
+        return [shown[number] for number in range(len(found))]
 
+    def _decided(self, name: str, answers: Sequence[Shown]) -> LockStatus:
+        """Return what as many answers say as are needed."""
+        infos = [describe(name, each) for each in answers]
+        holder = agreed([each.holder for each in answers], self.port.needed)
+        same = [at for at, each in enumerate(answers) if (known_as(each.holder) or None) == holder]
+        if same:
+            shown = infos[same[0]]
+        else:  # some nodes have granted it, and no majority to one client
+            shown = describe(name, max(answers, key=lambda each: len(each.record)))
+            shown = shown._replace(held=False, holders=(), holding=0, remaining=None)
+        line = max(infos, key=lambda info: info.waiting)
+        return shown._replace(waiting=line.waiting, waiters=line.waiters)
 
-@describes_errors
-async def locks(
-    port: Engine,
-    prefix: str,
-    match: str,
-    given: Iterable[str] | None,
-    *,
-    waiters: int,
-    recent: bool,
-) -> list[LockStatus]:
-    """Return the locks of these names, or those in use that match, by name.
+    @describes_errors
+    async def locks(
+        self,
+        match: str,
+        given: Iterable[str] | None,
+        *,
+        waiters: int,
+        recent: bool,
+    ) -> list[LockStatus]:
+        """Return the locks of these names, or those in use that match, by name.
 
-    With ``recent`` also those that match and were released a short time ago.
-    """
-    listed, chosen = options.count("waiters", waiters, least=0), chosen_names(match, given)
-    found = await names(port, prefix, options.text("match", match)) if chosen is None else chosen
-    looks = chosen is None and port.needed == 1
-    hashes = await hash_names(port, prefix, match) if looks else []
-    others = [name for name in hashes if name not in found]
-    shown = await show_all(port, [LockKeys(prefix, name) for name in [*found, *others]], listed)
-    wanted = shown[: len(found)] + [each for each in shown[len(found) :] if each.field]
-    wanted = [status for status in wanted if recent or status.active or chosen is not None]
-    return wanted if chosen is not None else sorted(wanted, key=lambda status: status.name)
+        With ``recent`` also those that match and were released a short time ago.
+        """
+        listed, chosen = options.count("waiters", waiters, least=0), chosen_names(match, given)
+        found = await self.names(options.text("match", match)) if chosen is None else chosen
+        looks = chosen is None and self.port.needed == 1
+        hashes = await self.hash_names(match) if looks else []
+        others = [name for name in hashes if name not in found]
+        shown = await self.show_all(
+            [LockKeys(self.prefix, name) for name in [*found, *others]], listed
+        )
+        wanted = shown[: len(found)] + [each for each in shown[len(found) :] if each.field]
+        wanted = [status for status in wanted if recent or status.active or chosen is not None]
+        return wanted if chosen is not None else sorted(wanted, key=lambda status: status.name)
+
+    async def names(self, pattern: str = "*", until: float = inf) -> list[str]:
+        """Return the names of the locks that were held recently or are waited for, sorted.
+
+        Those that are found by an instant, of each server.
+        """
+        each = await self.port.on_each(
+            "names", lambda at: Looker(at, self.prefix).names_here(pattern, until)
+        )
+        return sorted(set().union(*each))
+
+    async def names_here(self, pattern: str, until: float) -> set[str]:
+        locks = {lock_key(key, self.prefix.encode()) for key in await self.scan(until=until)}
+        found = {
+            lock.decode(errors="replace")[len(self.prefix) :] for lock in locks if lock is not None
+        }
+        return {name for name in found if matches(name, pattern)}
+
+    async def scan(self, *kind: bytes, until: float = inf) -> set[bytes]:
+        """Return all keys with the prefix, wherever they are; of one type when ``kind`` says so.
+
+        Those that are found by an instant: a server may have many keys of others.
+        """
+        found: set[bytes] = set()
+        quoted = "".join(f"\\{char}" if char in "*?[]\\" else char for char in self.prefix)
+        match = f"{quoted}*".encode()
+        wait_until = self.port.now() + self.port.server_timeout
+        for part in await persist(
+            self.port, lambda: self.port.parts(wait_until), wait_until, reads=True
+        ):
+            cursor: Any = b"0"
+            while True:
+                words = (b"SCAN", cursor, b"MATCH", match, b"COUNT", SCAN_COUNT, *kind)
+                cursor, page = await command(self.port, words, part)
+                found.update(page)
+                if cursor == b"0" or self.port.now() >= until:
+                    break
+        return found
+
+    @describes_errors
+    async def revoke(
+        self, keys: LockKeys, reason: str, only: Process | None = None, by: str | None = None
+    ) -> LockStatus | None:
+        """Revoke the lock: its holder is notified, the next waiter is granted, the history has it.
+
+        A semaphore or reader/writer lock is taken from all its holders; with ``only``, a host and a
+        process id, from those of that process. Returns what was known of the holders, or None.
+        """
+        by = options.text("by", user_and_host() if by is None else by)
+        reason = options.text("reason", reason).strip()
+        if not reason:
+            raise ValueError("reason must not be empty: it is what the holder will read")
+        only = _process(only)
+        found = await self.port.on_each(
+            keys.name, lambda at: Looker(at, self.prefix).revoke_here(keys, reason, only)
+        )
+        hit = next((info for info in found if info is not None), None)
+        if hit is not None:
+            if events.hooks:
+                about = events.Subject(self.port, keys.name, hit.kind)
+                events.report(events.REVOKED, about, self.port.now(), reason=reason)
+            note_revocation(self.port, self.prefix, hit, reason, by)
+        return hit
+
+    async def revoke_here(
+        self, keys: LockKeys, reason: str, only: Process | None
+    ) -> LockStatus | None:
+        """Revoke it on one server."""
+        before = await self.show(keys, LISTED if only is None else HOLDERS_SOUGHT)
+        args = (reason.encode(), REVOKED_MS)
+        if before.limit:
+            begins = b""
+            if only is not None:  # as ``_handles.handle.describe`` writes it
+                process = {"host": only[0], "pid": only[1]}
+                text = json.dumps(process, separators=(",", ":"), ensure_ascii=False)
+                begins = b" %b," % text.removesuffix("}").encode()
+            reply = await ask(
+                self.port, SHARES_BREAK, keys.all, (*args, begins, self.port.new_id())
+            )
+            return _only(before, only) if reply[0] > 0 else None
+        if only is not None and (before.holder is None or before.holder.process != only):
+            return None
+        if before.kind == "redisson":
+            from fencelock._core.objects.redisson import RedissonKeys, force_unlock  # noqa: PLC0415 - seldom
+
+            theirs = RedissonKeys(keys.lock.decode(), fenced=False)
+            return before if await force_unlock(self.port, theirs, reason) else None
+        reply = await ask(self.port, BREAK, keys.all, (*args, self.port.new_id()))
+        return before if reply[0] == 1 else None
+
+    # -- events, latches and barriers ---------------------------------------------------------
+
+    @describes_errors
+    async def signals(self, match: str, given: Iterable[str] | None) -> list[SignalStatus]:
+        """Return the events, latches and barriers of these names, or those that match, by name."""
+        chosen = chosen_names(match, given)
+        if self.port.needed > 1:  # a quorum has none
+            return []
+        if chosen is None:
+            chosen = await self.hash_names(options.text("match", match))
+        shown = [await self._show_signal(SignalKeys(self.prefix, name)) for name in chosen]
+        return [status for status in shown if status is not None]
+
+    async def hash_names(self, pattern: str) -> list[str]:
+        """Return the names of events, latches, barriers, and Redisson's locks: hashes."""
+        keys = await self.scan(b"TYPE", b"hash")
+        found = {key[len(self.prefix.encode()) :].decode(errors="replace") for key in keys}
+        return sorted(
+            name
+            for name in found
+            if name and not name.encode().endswith(RESERVED) and matches(name, pattern)
+        )
+
+    @describes_errors
+    async def _show_signal(self, keys: SignalKeys) -> SignalStatus | None:
+        """Return the state of an event, latch or barrier; None when the name has none."""
+        kind, is_open, count, of, why, waiting, pttl = await ask(
+            self.port, SIGNAL_SHOW, keys.watch, (), reads=True
+        )
+        what = kind.decode(errors="replace")
+        if what not in SIGNALS:
+            return None
+        words = {"event": ("clear", "set"), "latch": ("closed", "open")}.get(what, ("filling",) * 2)
+        state = "broken" if why else words[is_open]
+        return SignalStatus(keys.name, what, state, count, of, why.decode(), waiting, pttl / 1000)
 
 
 def chosen_names(match: str, given: Iterable[str] | None) -> list[str] | None:
@@ -144,78 +292,6 @@ def chosen_names(match: str, given: Iterable[str] | None) -> list[str] | None:
     if isinstance(given, (str, bytes)):
         raise TypeError(f"names must be several names, such as [{given!r}], not {given!r}")
     return [options.lock_name(name) for name in given]
-
-
-def decided(port: Engine, name: str, answers: Sequence[Shown]) -> LockStatus:
-    """Return what as many answers say as are needed."""
-    infos = [describe(name, each) for each in answers]
-    holder = agreed([each.holder for each in answers], port.needed)
-    same = [at for at, each in enumerate(answers) if (known_as(each.holder) or None) == holder]
-    if same:
-        shown = infos[same[0]]
-    else:  # some nodes have granted it, and no majority to one client
-        shown = describe(name, max(answers, key=lambda each: len(each.record)))
-        shown = shown._replace(held=False, holders=(), holding=0, remaining=None)
-    line = max(infos, key=lambda info: info.waiting)
-    return shown._replace(waiting=line.waiting, waiters=line.waiters)
-
-
-async def names(port: Engine, prefix: str, pattern: str = "*", until: float = inf) -> list[str]:
-    """Return the names of the locks that were held recently or are waited for, sorted.
-
-    Those that are found by an instant, of each server.
-    """
-    each = await port.on_each("names", lambda server: _names(server, prefix, pattern, until))
-    return sorted(set().union(*each))
-
-
-async def _names(port: Engine, prefix: str, pattern: str, until: float) -> set[str]:
-    locks = {lock_key(key, prefix.encode()) for key in await scan(port, prefix, until=until)}
-    found = {lock.decode(errors="replace")[len(prefix) :] for lock in locks if lock is not None}
-    return {name for name in found if matches(name, pattern)}
-
-
-async def scan(port: Engine, prefix: str, *kind: bytes, until: float = inf) -> set[bytes]:
-    """Return all keys with a prefix, wherever they are; of one type when ``kind`` says so.
-
-    Those that are found by an instant: a server may have many keys of others.
-    """
-    found: set[bytes] = set()
-    quoted = "".join(f"\\{char}" if char in "*?[]\\" else char for char in prefix)
-    match = f"{quoted}*".encode()
-    wait_until = port.now() + port.server_timeout
-    for part in await persist(port, lambda: port.parts(wait_until), wait_until, reads=True):
-        cursor: Any = b"0"
-        while True:
-            words = (b"SCAN", cursor, b"MATCH", match, b"COUNT", SCAN_COUNT, *kind)
-            cursor, page = await command(port, words, part)
-            found.update(page)
-            if cursor == b"0" or port.now() >= until:
-                break
-    return found
-
-
-@describes_errors
-async def revoke(
-    port: Engine, keys: LockKeys, reason: str, only: Process | None = None, by: str | None = None
-) -> LockStatus | None:
-    """Revoke the lock: its holder is notified, the next waiter is granted, the history has it.
-
-    A semaphore or reader/writer lock is taken from all its holders; with ``only``, a host and a
-    process id, from those of that process. Returns what was known of the holders, or None.
-    """
-    by = options.text("by", user_and_host() if by is None else by)
-    reason = options.text("reason", reason).strip()
-    if not reason:
-        raise ValueError("reason must not be empty: it is what the holder will read")
-    only = _process(only)
-    found = await port.on_each(keys.name, lambda server: _revoke(server, keys, reason, only))
-    hit = next((info for info in found if info is not None), None)
-    if hit is not None:
-        if events.hooks:
-            events.revoked(port, keys.name, hit.kind, reason)
-        note_revocation(port, keys.prefix, hit, reason, by)
-    return hit
 
 
 def _process(only: Any) -> Process | None:
@@ -231,30 +307,6 @@ def _process(only: Any) -> Process | None:
     return host, pid
 
 
-async def _revoke(
-    port: Engine, keys: LockKeys, reason: str, only: Process | None
-) -> LockStatus | None:
-    before = await show(port, keys, LISTED if only is None else HOLDERS_SOUGHT)
-    args = (reason.encode(), REVOKED_MS)
-    if before.limit:
-        begins = b""
-        if only is not None:  # as ``_handles.handle.describe`` writes it
-            process = {"host": only[0], "pid": only[1]}
-            text = json.dumps(process, separators=(",", ":"), ensure_ascii=False)
-            begins = b" %b," % text.removesuffix("}").encode()
-        reply = await ask(port, SHARES_BREAK, keys.all, (*args, begins, port.new_id()))
-        return _only(before, only) if reply[0] > 0 else None
-    if only is not None and (before.holder is None or before.holder.process != only):
-        return None
-    if before.kind == "redisson":
-        from fencelock._core.objects.redisson import RedissonKeys, force_unlock  # noqa: PLC0415 - seldom
-
-        theirs = RedissonKeys(keys.lock.decode(), fenced=False)
-        return before if await force_unlock(port, theirs, reason) else None
-    reply = await ask(port, BREAK, keys.all, (*args, port.new_id()))
-    return before if reply[0] == 1 else None
-
-
 def _only(status: LockStatus, only: Process | None) -> LockStatus:
     """Return the status with the holders of one process, where one is given."""
     if only is None:
@@ -266,48 +318,6 @@ def _only(status: LockStatus, only: Process | None) -> LockStatus:
         taken=sum(each.permits for each in holders),
         remaining=holders[0].remaining if holders else None,
     )
-
-
-# -- events, latches and barriers ------------------------------------------------------------------
-
-
-@describes_errors
-async def signals(
-    port: Engine, prefix: str, match: str, given: Iterable[str] | None
-) -> list[SignalStatus]:
-    """Return the events, latches and barriers of these names, or those that match, by name."""
-    chosen = chosen_names(match, given)
-    if port.needed > 1:  # a quorum has none
-        return []
-    if chosen is None:
-        chosen = await hash_names(port, prefix, options.text("match", match))
-    shown = [await _show_signal(port, SignalKeys(prefix, name)) for name in chosen]
-    return [status for status in shown if status is not None]
-
-
-async def hash_names(port: Engine, prefix: str, pattern: str) -> list[str]:
-    """Return the names whose keys are hashes: events, latches, barriers, and Redisson's locks."""
-    keys = await scan(port, prefix, b"TYPE", b"hash")
-    found = {key[len(prefix.encode()) :].decode(errors="replace") for key in keys}
-    return sorted(
-        name
-        for name in found
-        if name and not name.encode().endswith(RESERVED) and matches(name, pattern)
-    )
-
-
-@describes_errors
-async def _show_signal(port: Engine, keys: SignalKeys) -> SignalStatus | None:
-    """Return the state of an event, latch or barrier; None when the name has none."""
-    kind, is_open, count, of, why, waiting, pttl = await ask(
-        port, SIGNAL_SHOW, keys.watch, (), reads=True
-    )
-    what = kind.decode(errors="replace")
-    if what not in SIGNALS:
-        return None
-    words = {"event": ("clear", "set"), "latch": ("closed", "open")}.get(what, ("filling",) * 2)
-    state = "broken" if why else words[is_open]
-    return SignalStatus(keys.name, what, state, count, of, why.decode(), waiting, pttl / 1000)
 
 
 # -- from replies to what people read --------------------------------------------------------------

@@ -17,15 +17,14 @@ Rules of this file:
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import SignalKeys
 from fencelock._core.lock.terms import milliseconds
-from fencelock._core.objects import state_wait
-from fencelock._core.objects.state_wait import StateWaiter
+from fencelock._core.objects.state_wait import FOR_EVER, StateWait
 from fencelock._core.retry import answer_by, ask
 from fencelock._core.types import Args, Call, Reply
 from fencelock.errors import BarrierBroken, FencelockError
@@ -50,13 +49,6 @@ WHY = {
 Action = Callable[[], Awaitable[None] | None]
 
 
-class PartyResult(NamedTuple):
-    """What became of a party: ``passed``, ``act``, ``again`` or ``broken``."""
-
-    word: str
-    detail: bytes  # the index, or the reason
-
-
 class BarrierSpec(NamedTuple):
     """A barrier, as the parties of one handle wait at it."""
 
@@ -67,62 +59,100 @@ class BarrierSpec(NamedTuple):
     server_timeout: float = 5.0  # for how long a party retries a silent server
 
     @property
-    def lists_channels(self) -> bool:
-        """Return False: each party has its own entry."""
-        return False
-
-    @property
     def head(self) -> Args:
         """Return the arguments that all scripts take."""
         return (self.parties, milliseconds(self.idle_ttl), milliseconds(self.server_timeout))
-
-    def first(self, watcher: StateWaiter, asked_us: int) -> Call:
-        """Arrive."""
-        del asked_us  # the waiter's id shows whether it arrived before
-        args = (*self.head, watcher.id, watcher.channel, int(self.acts))
-        return BARRIER_ARRIVE, self.keys.all, args
-
-    def check(self, watchers: list[StateWaiter]) -> Call:
-        """Send the heartbeat of these parties, and ask for the outcome of each."""
-        return self._look(b"look", watchers)
-
-    def leave(self, watcher: StateWaiter, *, late: bool, shared: bool) -> Call:
-        """Leave: a timeout or a failed action breaks the barrier, a cancellation does not."""
-        del shared  # each waiter has its own entry in the list
-        how = b"abort" if watcher.place == ACTING else b"leave"
-        return self._look(b"timeout" if late else how, [watcher])
-
-    def _look(self, what: bytes, watchers: list[StateWaiter]) -> Call:
-        words: list[bytes | int] = []
-        for each in watchers:
-            words += (each.id, each.channel, b"" if each.place != FULL else each.gen)
-        return BARRIER_CHECK, self.keys.all, (*self.head, what, *words)
-
-    def learn(self, watcher: StateWaiter, reply: Reply) -> None:
-        """Take an answer."""
-        word, gen, detail = reply
-        if word in {FULL, b"wait"}:
-            watcher.place = FULL if word == FULL else detail
-            watcher.settle(gen)
-        else:
-            watcher.verdict = PartyResult(word.decode(), detail)
-
-    def hear(self, watcher: StateWaiter, outcome: bytes) -> None:
-        """Take the message that the generation ended."""
-        if watcher.place == FULL:
-            watcher.verdict = PartyResult("again", b"")
-        elif outcome == b"again":
-            return  # for those without a place
-        elif outcome == b"passed":
-            watcher.verdict = PartyResult("passed", watcher.place)
-        else:
-            watcher.verdict = PartyResult("broken", outcome)
 
 
 # The place of a party that found the barrier shut: none in that generation.
 FULL = b"full"
 # The place of the party whose action has begun.
 ACTING = b"acting"
+
+
+class Party(StateWait[BarrierSpec, str]):
+    """One wait at a barrier, which ends as ``passed``, ``again`` or ``broken``.
+
+    Before that the last one to arrive is to ``act``.
+    """
+
+    lists_channels = False  # each has its own entry
+
+    place: bytes = b""  # its index
+    detail: bytes = b""  # the index with which it passed, or the reason
+    action: Action | None = None
+    give_up_at: float = FOR_EVER
+
+    def first(self, asked_us: int) -> Call:
+        """Arrive."""
+        del asked_us  # its id shows whether it arrived before
+        spec = self.spec
+        args = (*spec.head, self.id, self.channel, int(spec.acts))
+        return BARRIER_ARRIVE, spec.keys.all, args
+
+    def check(self, others: Sequence[Self] = ()) -> Call:
+        """Send the heartbeat of these parties, and ask for the outcome of each."""
+        return self._ask(b"look", others)
+
+    def leave(self, *, late: bool, shared: bool) -> Call:
+        """Leave: a timeout or a failed action breaks the barrier, a cancellation does not."""
+        del shared
+        how = b"abort" if self.place == ACTING else b"leave"
+        return self._ask(b"timeout" if late else how)
+
+    def _ask(self, what: bytes, others: Sequence[Self] = ()) -> Call:
+        words: list[bytes | int] = []
+        for each in (self, *others):
+            words += (each.id, each.channel, b"" if each.place != FULL else each.gen)
+        return BARRIER_CHECK, self.spec.keys.all, (*self.spec.head, what, *words)
+
+    def take(self, reply: Reply) -> None:
+        """Take an answer."""
+        word, gen, detail = reply
+        if word in {FULL, b"wait"}:
+            self.place = FULL if word == FULL else detail
+            self.settle(gen)
+        else:
+            self.verdict, self.detail = word.decode(), detail
+
+    def ended(self, outcome: bytes) -> None:
+        """Take the message that the generation ended."""
+        if self.place == FULL:
+            self.verdict = "again"
+        elif outcome == b"again":
+            return  # for those without a place
+        elif outcome == b"passed":
+            self.verdict, self.detail = "passed", self.place
+        else:
+            self.verdict, self.detail = "broken", outcome
+
+    async def then(self) -> None:
+        """Run the action if it is to, then let all pass; when it raises, break the barrier."""
+        if self.verdict != "act":
+            return
+        port, spec = self.port, self.spec
+        try:
+            if self.action is not None:
+                self.place = ACTING
+                async with port.repeating(self._prove, HEARTBEAT_SECONDS):
+                    if (running := self.action()) is not None:  # else one of threads: it has ended
+                        await running
+        except Exception:
+            with contextlib.suppress(FencelockError):  # the undo of the wait aborts it, too
+                await change(port, spec, b"abort", self.give_up_at)
+            raise
+        until = answer_by(port, port.now(), self.give_up_at)
+        args = (*spec.head, b"pass", self.id)
+        word, _, self.detail = await ask(port, BARRIER_CHANGE, spec.keys.all, args, until)
+        self.verdict = word.decode()
+
+    async def _prove(self) -> None:
+        """Send the heartbeat of the party that runs the action; retry until the next one is due.
+
+        Without the retry, a short outage would look like a death.
+        """
+        with contextlib.suppress(FencelockError):
+            await ask(self.port, *self.check(), self.port.now() + HEARTBEAT_SECONDS)
 
 
 @describes_errors
@@ -134,57 +164,25 @@ async def wait_at(
     action: Action | None = None,
 ) -> int:
     """Wait for the others and return this party's index; raise ``error`` when it broke."""
-    give_up_at = state_wait.FOR_EVER if timeout is None else port.now() + timeout
-
-    async def then(watcher: StateWaiter) -> None:
-        if watcher.verdict is not None and watcher.verdict.word == "act":
-            watcher.verdict = await _act(port, spec, watcher, action, give_up_at)
-
+    give_up_at = FOR_EVER if timeout is None else port.now() + timeout
     while True:
+        party = Party(port, spec)
+        party.action, party.give_up_at = action, give_up_at
         left = None if timeout is None else max(SHORTEST_SECONDS, give_up_at - port.now())
-        outcome = await state_wait.wait_for(port, spec, left, then)
-        if outcome is None:  # the server is far away: it gets the request later
-            outcome = PartyResult("broken", b"timeout")
-        if outcome.word == "passed":
-            return int(outcome.detail)
-        if outcome.word == "broken":
-            name, reason = spec.keys.name, outcome.detail.decode()
+        word, detail = await party.outcome(left), party.detail
+        if word is None:  # the server is far away: it gets the request later
+            word, detail = "broken", b"timeout"
+        if word == "passed":
+            return int(detail)
+        if word == "broken":
+            name, reason = spec.keys.name, detail.decode()
             text = f"{name!r} is broken: {WHY.get(reason, reason)}"
             raise error(text, name=name, reason=reason, server=port.label)
 
 
-async def _act(
-    port: Engine, spec: BarrierSpec, watcher: StateWaiter, action: Action | None, give_up_at: float
-) -> PartyResult:
-    """Run the action, then let all pass; when it raises, break the barrier."""
-    try:
-        if action is not None:
-            watcher.place = ACTING
-            async with port.repeating(lambda: _prove(port, spec, watcher), HEARTBEAT_SECONDS):
-                if (running := action()) is not None:  # else one of threads, which has ended
-                    await running
-    except Exception:
-        with contextlib.suppress(FencelockError):  # the undo of the wait aborts it, too
-            await change(port, spec, b"abort", give_up_at)
-        raise
-    until = answer_by(port, port.now(), give_up_at)
-    args = (*spec.head, b"pass", watcher.id)
-    word, _, detail = await ask(port, BARRIER_CHANGE, spec.keys.all, args, until)
-    return PartyResult(word.decode(), detail)
-
-
-async def _prove(port: Engine, spec: BarrierSpec, watcher: StateWaiter) -> None:
-    """Send the heartbeat of the party that runs the action; retry until the next one is due.
-
-    Without the retry, a short outage would look like a death.
-    """
-    with contextlib.suppress(FencelockError):
-        await ask(port, *spec.check([watcher]), port.now() + HEARTBEAT_SECONDS)
-
-
 @describes_errors
 async def change(
-    port: Engine, spec: BarrierSpec, what: bytes, give_up_at: float = state_wait.FOR_EVER
+    port: Engine, spec: BarrierSpec, what: bytes, give_up_at: float = FOR_EVER
 ) -> tuple[int, str]:
     """Abort, reset, delete or read a barrier.
 

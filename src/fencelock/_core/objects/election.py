@@ -83,148 +83,144 @@ def mark(candidate: str) -> bytes:
     return b'"candidate":' + json.dumps(candidate, ensure_ascii=False).encode() + b"}"
 
 
-def announce(port: Engine, keys: ElectionKeys) -> None:
-    """Notify the watchers of a change in the background; never blocks, never raises."""
-    port.run_in_background(ELECTION_ANNOUNCE, keys.watchers, ())
+class Contest:
+    """An election at the port of a call, and what one that watches it saw last."""
 
+    watcher: bytes = b""  # its id, once it watches
+    first: bool = True  # it has seen nothing yet
+    last: Leader | None = None
 
-def give_up(port: Engine, hold: Hold) -> None:
-    """Release a lease that was lost here and may still be held on the server; never blocks."""
-    hold.release_in_background(port)
+    def __init__(self, port: Engine, keys: ElectionKeys) -> None:
+        self.port = port
+        self.keys: ElectionKeys = keys
 
+    def announce(self) -> None:
+        """Notify the watchers of a change in the background; never blocks, never raises."""
+        self.port.run_in_background(ELECTION_ANNOUNCE, self.keys.watchers, ())
 
-@describes_errors
-async def hand_over(
-    port: Engine, hold: Hold, keys: ElectionKeys, registry: Registry, candidate: str
-) -> bool:
-    """Hand the leadership over to a candidate; return False when that candidate does not wait.
+    # -- handing over -------------------------------------------------------------------------
 
-    A candidate that may be reconnecting is waited for. Until then the leadership is kept, also
-    after a cancellation.
+    @describes_errors
+    async def hand_over(self, hold: Hold, registry: Registry, candidate: str) -> bool:
+        """Hand the leadership over to a candidate; return False when that one does not wait.
 
-    Raises LeaseLost when the lease had ended before, and like ``ask`` when no answer came: then,
-    as after a cancellation of the request, the leadership goes to the next waiter.
-    """
-    give_up_at = port.now() + min(RETURN_SECONDS, port.server_timeout)
-    disturbed = False
-    while True:
-        last = port.now() >= give_up_at
-        asked = Seat()
-        words = (mark(candidate), b"1" if last else b"0", port.new_id())
-        offer = (ELECTION_HAND_OVER, keys.all, (hold.holder_id, hold.terms.client_channel, *words))
-        reply = await _offer(port, hold, registry, offer, asked)
-        if reply[0] != 0:
-            try:
-                _judge(port, hold, reply, repeated=asked.sent)
-            finally:
-                events.end_hold(hold)
-            return True
-        if port.lines.closed:  # this leadership has ended with its client
-            raise closed()
-        disturbed = disturbed or asked.tries > 0 or reply[1] == SILENT
-        if last or not disturbed:
-            return False
-        await port.sleep(port.now() + ASK_AGAIN_SECONDS)
+        A candidate that may be reconnecting is waited for. Until then the leadership is kept, also
+        after a cancellation.
 
-
-async def _offer(port: Engine, hold: Hold, registry: Registry, offer: Call, asked: Seat) -> Reply:
-    """Request a hand-over once and return the answer; after a refusal, renew the lease again."""
-    hold.check()
-    until = min(port.now() + port.server_timeout, hold.deadline)
-    reply: Reply = None
-    try:
-        hold.retire(port)
-        reply = await ask(port, *offer, until, asked=asked)
-    except ServerError as refused:
-        reply = REFUSED if settled(refused) else None
-        raise
-    finally:
-        resigned = not registry.keeps(hold)
-        if reply is None:  # it may have run
-            registry.remove(hold)
-            hold.release_in_background(port)
-        elif reply[0] == 0:
-            _resume(port, hold, registry)
-        else:
-            registry.remove(hold)
-            hold.undo_owed(port)
-    if resigned and reply[0] != 1:
-        hold.check()
-    return reply
-
-
-def _resume(port: Engine, hold: Hold, registry: Registry) -> None:
-    """Renew the lease again, at once, unless another thread or task has resigned."""
-    with port.mutex:
-        leads = registry.keeps(hold)
-        if leads:
-            hold.resume(port)
-    if not leads:
-        return
-    port.track(hold, port.now())
-    revoked_before(port, hold)
-    if port.lines.closed:  # what gives back all did not find it
-        lose(port, hold, "closed", port.now())
-        give_up(port, hold)
-
-
-def _judge(port: Engine, hold: Hold, reply: Reply, *, repeated: bool) -> None:
-    if reply[0] != 1 and not repeated:
-        raise lost_as(port, hold, reply[1])
-
-
-@describes_errors
-async def leader(port: Engine, keys: ElectionKeys) -> Leader | None:
-    """Return the present leader, or None."""
-    reply = await ask(port, ELECTION_WATCH, keys.watch, (), reads=True)
-    return _leader(reply)
-
-
-@describes_errors
-async def candidates(port: Engine, keys: LockKeys) -> list[str]:
-    """Return the waiting candidates in the order of the line; the first hundred."""
-    _, shown = await ask(port, SHOW, keys.grant, (LISTED,), reads=True)
-    return [_told(words_of("entry", entry)["info"]).candidate for entry in shown[5][::2]]
-
-
-class LeaderCursor:
-    """One subscription to changes of the leader, and the leader that it saw last."""
-
-    def __init__(self, own_id: bytes, keys: ElectionKeys) -> None:
-        self.id = own_id
-        self.keys = keys
-        self.first = True
-        self.last: Leader | None = None
-
-
-@describes_errors
-async def next_change(port: Engine, cursor: LeaderCursor, give_up_at: float) -> bool:
-    """Wait until the leader is not ``watch.last``; return False at ``give_up_at``.
-
-    The first call returns after the first answer. Raises like ``ask``.
-    """
-    seat = Seat.of(cursor.keys, cursor.id)
-
-    def watches() -> Call:
-        return ELECTION_WATCH, cursor.keys.watch, (cursor.id, seat.channel)
-
-    try:
+        Raises LeaseLost when the lease had ended before, and like ``ask`` when no answer came:
+        then, as after a cancellation of the request, the leadership goes to the next waiter.
+        """
+        port = self.port
+        give_up_at = port.now() + min(RETURN_SECONDS, port.server_timeout)
+        disturbed = False
         while True:
-            until = answer_by(port, port.now(), give_up_at)
-            ends = until if cursor.first else max(until, give_up_at)
-            asked_at, reply = await ask_listening(port, seat, until, watches, ends)
-            seen = _leader(reply)
-            if cursor.first or seen != cursor.last:
-                cursor.first, cursor.last = False, seen
+            last = port.now() >= give_up_at
+            asked = Seat()
+            words = (mark(candidate), b"1" if last else b"0", port.new_id())
+            args = (hold.holder_id, hold.terms.client_channel, *words)
+            offer = (ELECTION_HAND_OVER, self.keys.all, args)
+            reply = await self._offer(hold, registry, offer, asked)
+            if reply[0] != 0:
+                try:
+                    self._judge(hold, reply, repeated=asked.sent)
+                finally:
+                    events.end_hold(hold)
                 return True
-            heartbeat_at = asked_at + HEARTBEAT_SECONDS
-            if reply[1] >= 0:
-                heartbeat_at = min(heartbeat_at, asked_at + reply[1] / 1000 + EXPIRY_SLACK)
-            await port.wait(seat, min(heartbeat_at, give_up_at))
-            if port.now() >= give_up_at:
+            if port.lines.closed:  # this leadership has ended with its client
+                raise closed()
+            disturbed = disturbed or asked.tries > 0 or reply[1] == SILENT
+            if last or not disturbed:
                 return False
-    finally:
-        port.close(seat)
+            await port.sleep(port.now() + ASK_AGAIN_SECONDS)
+
+    async def _offer(self, hold: Hold, registry: Registry, offer: Call, asked: Seat) -> Reply:
+        """Request a hand-over once; after a refusal, renew the lease again."""
+        port = self.port
+        hold.check()
+        until = min(port.now() + port.server_timeout, hold.deadline)
+        reply: Reply = None
+        try:
+            hold.retire(port)
+            reply = await ask(port, *offer, until, asked=asked)
+        except ServerError as refused:
+            reply = REFUSED if settled(refused) else None
+            raise
+        finally:
+            resigned = not registry.keeps(hold)
+            if reply is None:  # it may have run
+                registry.remove(hold)
+                hold.release_in_background(port)
+            elif reply[0] == 0:
+                self._resume(hold, registry)
+            else:
+                registry.remove(hold)
+                hold.undo_owed(port)
+        if resigned and reply[0] != 1:
+            hold.check()
+        return reply
+
+    def _resume(self, hold: Hold, registry: Registry) -> None:
+        """Renew the lease again, at once, unless another thread or task has resigned."""
+        port = self.port
+        with port.mutex:
+            leads = registry.keeps(hold)
+            if leads:
+                hold.resume(port)
+        if not leads:
+            return
+        port.track(hold, port.now())
+        revoked_before(port, hold)
+        if port.lines.closed:  # what gives back all did not find it
+            lose(port, hold, "closed", port.now())
+            hold.release_in_background(port)
+
+    def _judge(self, hold: Hold, reply: Reply, *, repeated: bool) -> None:
+        if reply[0] != 1 and not repeated:
+            raise lost_as(self.port, hold, reply[1])
+
+    # -- looking ------------------------------------------------------------------------------
+
+    @describes_errors
+    async def leader(self) -> Leader | None:
+        """Return the present leader, or None."""
+        return _leader(await ask(self.port, ELECTION_WATCH, self.keys.watch, (), reads=True))
+
+    @describes_errors
+    async def candidates(self) -> list[str]:
+        """Return the waiting candidates in the order of the line; the first hundred."""
+        _, shown = await ask(self.port, SHOW, self.keys.grant, (LISTED,), reads=True)
+        return [_told(words_of("entry", entry)["info"]).candidate for entry in shown[5][::2]]
+
+    @describes_errors
+    async def next_change(self, give_up_at: float) -> bool:
+        """Wait until the leader is not the ``last`` one; return False at ``give_up_at``.
+
+        The first call returns after the first answer. Raises like ``ask``.
+        """
+        port = self.port
+        self.watcher = self.watcher or port.new_id()
+        seat = Seat.of(self.keys, self.watcher)
+
+        def watches() -> Call:
+            return ELECTION_WATCH, self.keys.watch, (self.watcher, seat.channel)
+
+        try:
+            while True:
+                until = answer_by(port, port.now(), give_up_at)
+                ends = until if self.first else max(until, give_up_at)
+                asked_at, reply = await ask_listening(port, seat, until, watches, ends)
+                seen = _leader(reply)
+                if self.first or seen != self.last:
+                    self.first, self.last = False, seen
+                    return True
+                heartbeat_at = asked_at + HEARTBEAT_SECONDS
+                if reply[1] >= 0:
+                    heartbeat_at = min(heartbeat_at, asked_at + reply[1] / 1000 + EXPIRY_SLACK)
+                await port.wait(seat, min(heartbeat_at, give_up_at))
+                if port.now() >= give_up_at:
+                    return False
+        finally:
+            port.close(seat)
 
 
 def _leader(reply: Reply) -> Leader | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import SignalKeys
 from fencelock._core.lock.terms import milliseconds
-from fencelock._core.objects import state_wait
-from fencelock._core.objects.state_wait import StateWaiter
+from fencelock._core.objects.state_wait import StateWait
 from fencelock._core.retry import ask
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Call, Reply
@@ -26,50 +26,50 @@ class EventSpec(NamedTuple):
     idle_ttl: float
     of: int = 0
 
-    @property
-    def lists_channels(self) -> bool:
-        """Return True: one may still be listed after a wait, if an earlier answer was lost."""
-        return True
+
+class GateWait(StateWait[EventSpec, bool]):
+    """One wait for an event or a latch. It may still be listed later, if an answer was lost."""
 
     def _ask(self, what: bytes, words: Args) -> Call:
-        begins = b"%d" % self.of if self.of else b""
-        head = (self.kind, milliseconds(self.idle_ttl), begins, what)
-        return EVENT_WAIT, self.keys.all, (*head, *words)
+        spec = self.spec
+        begins = b"%d" % spec.of if spec.of else b""
+        head = (spec.kind, milliseconds(spec.idle_ttl), begins, what)
+        return EVENT_WAIT, spec.keys.all, (*head, *words)
 
-    def first(self, watcher: StateWaiter, asked_us: int) -> Call:
+    def first(self, asked_us: int) -> Call:
         """Ask for the first time, or again without an answer so far."""
-        return self._ask(b"wait", (watcher.channel, b"", asked_us))
+        return self._ask(b"wait", (self.channel, b"", asked_us))
 
-    def check(self, watchers: list[StateWaiter]) -> Call:
-        """Ask for several waiters that know their generation."""
-        words = [word for each in watchers for word in (each.channel, each.gen, 0)]
+    def check(self, others: Sequence[Self]) -> Call:
+        """Ask for it and other waiters, which all know their generation."""
+        words = [word for each in (self, *others) for word in (each.channel, each.gen, 0)]
         return self._ask(b"wait", words)
 
-    def leave(self, watcher: StateWaiter, *, late: bool, shared: bool) -> Call:
+    def leave(self, *, late: bool, shared: bool) -> Call:
         """Ask one last time."""
         del late
-        return self._ask(b"leave", (b"" if shared else watcher.channel, watcher.gen, 0))
+        return self._ask(b"leave", (b"" if shared else self.channel, self.gen, 0))
 
-    def learn(self, watcher: StateWaiter, reply: Reply) -> None:
+    def take(self, reply: Reply) -> None:
         """Take an answer."""
         passed, gen, listed = reply
         if passed:
-            watcher.verdict = True
+            self.verdict = True
             return
-        watcher.settle(gen)
+        self.settle(gen)
         if not listed:
-            watcher.lose_place()
+            self.lose_place()
 
-    def hear(self, watcher: StateWaiter, outcome: bytes) -> None:
+    def ended(self, outcome: bytes) -> None:
         """Take the message that the generation ended: the state was open, if only for a moment."""
         del outcome
-        watcher.verdict = True
+        self.verdict = True
 
 
 @describes_errors
 async def wait_until_open(port: Engine, spec: EventSpec, timeout: float | None) -> bool:
     """Wait until it is open; return False when it was not open in time."""
-    return bool(await state_wait.wait_for(port, spec, timeout))
+    return bool(await GateWait(port, spec).outcome(timeout))
 
 
 # At most this many answered requests are forgotten with the next request.

@@ -28,10 +28,10 @@ from fencelock._core.description import HeldBy
 from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.acknowledge import confirm
 from fencelock._core.lock.acquire import FOR_EVER, LEAVING_SECONDS, acquire, begin, tell
-from fencelock._core.lock.attempt import Attempt, Grant
+from fencelock._core.lock.attempt import Grant
 from fencelock._core.lock.hold import Hold, joined
 from fencelock._core.lock.release import lost_as, settled
-from fencelock._core.lock.terms import LOCKS, Terms, milliseconds, too_late
+from fencelock._core.lock.terms import LOCKS, milliseconds, too_late
 from fencelock._core.objects.semaphore_rwlock import lost_nested
 from fencelock._core.retry import Together, answer_by, ask, persist
 from fencelock._core.seat import Seat
@@ -58,175 +58,30 @@ async def acquire_all(port: Engine, attempts: Attempts, timeout: float | None) -
     at_once = timeout is not None and timeout <= 0
     give_up_at = FOR_EVER if timeout is None or timeout < 0 else port.now() + timeout
     while True:
-        asked = attempts()
-        seat = Seat.of(asked[0].keys, asked[0].id)
-        for attempt in asked:
-            attempt.at_once = at_once
-            attempt.give_up_at = min(give_up_at, attempt.terms.ends)
+        parts = Parts(port, attempts(), give_up_at)
         try:
+            parts.begin(at_once=at_once)
             if events.hooks:
                 group: int | None = None  # that of the first one
-                for attempt in asked:
-                    event = events.requested(
-                        port, attempt, attempt.unit, waits=not at_once, group=group
-                    )
+                for attempt in parts.all:
+                    event = events.requested(port, attempt, waits=not at_once, group=group)
                     group = event.group
-            granted = await _acquire_once(port, asked, seat, timeout, give_up_at)
-            holds = _held(asked)
+            granted = await parts.acquire(timeout if at_once else give_up_at, at_once=at_once)
+            holds = parts.held()
             if not granted or not any(hold.lost for hold in holds):
                 return holds if granted else None
-            await _drop(port, asked, give_up_at)
+            await parts.drop(give_up_at)
         except BaseException as error:
-            _undo(port, asked, seat)
+            parts.undo()
             if isinstance(error, FencelockError):
-                describe_error(port, error, ", ".join(each.keys.name for each in asked))
-            for attempt in asked:
+                describe_error(port, error, ", ".join(each.keys.name for each in parts.all))
+            for attempt in parts.all:
                 events.failed(attempt, error)
             raise
         finally:
-            port.close(seat)
+            port.close(parts.seat)
         if at_once or port.now() >= give_up_at:
             return None
-
-
-def _held(attempts: Sequence[Hold]) -> list[Hold]:
-    """Return the holds of the parts that were granted and not given back."""
-    return [attempt for attempt in attempts if attempt.held]
-
-
-def _undo(port: Engine, attempts: Sequence[Hold], seat: Seat) -> None:
-    """Undo what was asked for and granted, the last part first.
-
-    Each step notes that it is done, so a second call finishes one that was interrupted. A part
-    stays in its registry until it is released: there its handle finds it, too.
-    """
-    if seat.began:
-        port.run_in_background(*_release(attempts), seat.path)
-        seat.began = False
-    for attempt in reversed(attempts):
-        if attempt.held:
-            attempt.release_in_background(port)
-            if attempt.registry is not None:
-                attempt.registry.remove(attempt)
-            attempt.held = False
-
-
-async def _acquire_once(
-    port: Engine, attempts: Sequence[Hold], seat: Seat, timeout: float | None, give_up_at: float
-) -> bool:
-    """Acquire all by one script if they are free, else one after the other; report how it ends."""
-    at_once, granted = attempts[0].at_once, None
-    if _by_one_script(port, [attempt.terms for attempt in attempts]):
-        granted = await _together(port, attempts, seat, give_up_at)
-    if granted is None or not (granted or at_once):
-        granted = await _in_order(port, attempts, timeout if at_once else give_up_at)
-    for attempt in attempts:
-        attempt.at_once = at_once  # as all together are asked
-        attempt.give_up_at = min(give_up_at, attempt.terms.ends)
-        if attempt.event is not None:
-            tell(port, attempt, granted=attempt.held)
-    return granted
-
-
-async def _together(
-    port: Engine, attempts: Sequence[Hold], seat: Seat, give_up_at: float
-) -> bool | None:
-    """Request all at once; None when each may still be free."""
-    until, ttl = answer_by(port, port.now(), give_up_at), min(each.ttl for each in attempts)
-
-    async def once() -> tuple[float, Reply]:
-        if seat.undo_connection is not None:
-            # Undo what a silent connection may still deliver; continue with new ids, as acquire.py.
-            _undo(port, attempts, seat)
-            port.close(seat)
-            for attempt in attempts:
-                attempt.rename()
-        await port.open(seat, until, listen=False)
-        seat.begin()
-        asked_at = port.now()
-        reply = await port.call(*_request(attempts), until, seat)
-        if isinstance(reply[0], bytes):
-            await confirm(port, seat, asked_at + validity(ttl), give_up_at)
-        return asked_at, reply
-
-    try:
-        asked_at, reply = await persist(port, once, until, seat)
-    except ServerError as error:
-        if error.code != APART:
-            raise
-        asked_at, reply = 0.0, [-1]
-    granted = isinstance(reply[0], bytes)
-    if granted:
-        if asked_at + validity(ttl) <= port.now():
-            raise too_late(ttl)
-        for attempt, fence in zip(attempts, reply, strict=True):
-            begin(port, attempt, Grant(int(fence), asked_at + validity(attempt.ttl), attempt.ttl))
-    seat.began = False
-    port.close(seat)
-    return granted or _refused(attempts, reply)
-
-
-def _refused(attempts: Sequence[Hold], reply: Reply) -> bool | None:
-    """Note which client holds the lock that is not free; None when each may still be free."""
-    number, *whose = reply
-    if not whose:
-        return None
-    attempts[number - 1].saw(HeldBy.of(*whose))
-    return False
-
-
-async def _in_order(port: Engine, attempts: Sequence[Hold], limit: float | None) -> bool:
-    """Acquire one after the other, until the instant ``limit``; below 0: one try each."""
-    for attempt in attempts:
-        timeout = limit if limit is None or limit < 0 else max(0.0, limit - port.now())
-        if await acquire(port, attempt, timeout) is None:
-            await _drop(port, attempts, limit if limit and limit > 0 else FOR_EVER)
-            if attempt.under is not None:
-                raise lost_nested(port, attempt.under)
-            return False
-    return True
-
-
-async def _drop(port: Engine, attempts: Sequence[Hold], give_up_at: float) -> None:
-    """Release the parts of a multi that was not granted; takes a short time, whatever happens."""
-    holds, given, now = _held(attempts), Together[Hold](), port.now()
-    for hold in holds:
-        if hold.registry is not None:
-            hold.registry.remove(hold)
-        hold.retire(port)
-    _end(holds)
-    until = min(now + LEAVING_SECONDS, max(now, give_up_at + DROPPING_SECONDS))
-    try:
-        if holds:
-            await _give_back(port, holds, given, until)
-    except (OutcomeUnknown, ServerError) as error:
-        _post_rest(port, holds, given, error)
-    for hold in holds:
-        hold.undo_owed(port)
-        hold.held = False
-
-
-def _request(attempts: Sequence[Hold]) -> Call:
-    keys, words = list[bytes](), list[bytes | int]()
-    for one in attempts:
-        keys += one.keys.grant
-        words += (one.holder_id, milliseconds(one.ttl), one.terms.words + one.info)
-    return MULTI_ACQUIRE, keys, words
-
-
-def _release(parts: Sequence[Attempt]) -> Call:
-    keys = [key for part in parts for key in part.terms.keys.all]
-    words = (parts[0].terms.client_channel, *[part.holder_id for part in parts])
-    return MULTI_RELEASE, keys, words
-
-
-def _post_rest(
-    port: Engine, holds: Sequence[Hold], given: Together[Hold], error: BaseException
-) -> None:
-    """Release the rest in the background, unless the server refused them all."""
-    if not settled(error):
-        for hold in reversed(given.left(holds)):
-            port.run_in_background(*hold.terms.release(hold))
 
 
 async def release_all(port: Engine, take: Callable[[list[Hold]], None]) -> None:
@@ -236,7 +91,7 @@ async def release_all(port: Engine, take: Callable[[list[Hold]], None]) -> None:
     are released; and as ``release`` when no answer came.
     """
     taken: list[Hold] = []
-    given = Together[Hold]()
+    parts = Parts(port, taken)
     try:
         take(taken)
         holds = [each for hold in taken for each in joined(hold)]
@@ -246,12 +101,12 @@ async def release_all(port: Engine, take: Callable[[list[Hold]], None]) -> None:
         until = port.now() + port.server_timeout
         ours = [hold for hold in holds if not (hold.closed or hold.forked)]
         if ours:
-            await _give_back(port, ours, given, until)
+            await parts.give_back(ours, until)
     except BaseException as error:
         holds = [each for hold in taken for each in joined(hold)]
         for hold in holds:
             hold.retire(port)
-        _post_rest(port, [hold for hold in holds if not hold.forked], given, error)
+        parts.post_rest([hold for hold in holds if not hold.forked], error)
         _end(holds, error)
         raise
     finally:
@@ -261,8 +116,8 @@ async def release_all(port: Engine, take: Callable[[list[Hold]], None]) -> None:
     try:
         errors = [hold.lost_error() for hold in lost]
         for hold in ours:
-            verdict = given.answers[hold]
-            if verdict != 1 and hold not in given.unsure and hold not in lost:
+            verdict = parts.answers[hold]
+            if verdict != 1 and hold not in parts.unsure and hold not in lost:
                 errors.append(lost_as(port, hold, verdict))
         if errors:
             raise errors.pop(0)
@@ -270,38 +125,185 @@ async def release_all(port: Engine, take: Callable[[list[Hold]], None]) -> None:
         _end(holds)
 
 
+class Parts(Together[Hold]):
+    """The parts of a multi: what one call acquires or releases, and what came of their release."""
+
+    def __init__(self, port: Engine, parts: Sequence[Hold], give_up_at: float = FOR_EVER) -> None:
+        super().__init__()
+        self.port = port
+        self.all: Sequence[Hold] = parts
+        self.give_up_at = give_up_at
+        # Of what is asked for all.
+        self.seat = Seat.of(parts[0].keys, parts[0].id) if parts else Seat()
+
+    def held(self) -> list[Hold]:
+        """Return the holds of the parts that were granted and not given back."""
+        return [part for part in self.all if part.held]
+
+    def undo(self) -> None:
+        """Undo what was asked for and granted, the last part first.
+
+        Each step notes that it is done, so a second call finishes one that was interrupted. A part
+        stays in its registry until it is released: there its handle finds it, too.
+        """
+        port, seat = self.port, self.seat
+        if seat.began:
+            port.run_in_background(*_release(self.all), seat.path)
+            seat.began = False
+        for part in reversed(self.all):
+            if part.held:
+                part.release_in_background(port)
+                if part.registry is not None:
+                    part.registry.remove(part)
+                part.held = False
+
+    # -- acquiring ----------------------------------------------------------------------------
+
+    def begin(self, *, at_once: bool) -> None:
+        """Have each be asked for until the time of all ends."""
+        for part in self.all:
+            part.at_once = at_once
+            part.give_up_at = min(self.give_up_at, part.terms.ends)
+
+    async def acquire(self, limit: float | None, *, at_once: bool) -> bool:
+        """Acquire all by one script if they are free, else one after the other; report the end."""
+        granted = None
+        if self._by_one_script(self.all):
+            granted = await self._all_at_once()
+        if granted is None or not (granted or at_once):
+            granted = await self._in_order(limit)
+        self.begin(at_once=at_once)  # as all together are asked
+        for part in self.all:
+            if part.event is not None:
+                tell(self.port, part, granted=part.held)
+        return granted
+
+    async def _all_at_once(self) -> bool | None:
+        """Request all at once; None when each may still be free."""
+        port, parts, seat = self.port, self.all, self.seat
+        until, ttl = answer_by(port, port.now(), self.give_up_at), min(each.ttl for each in parts)
+
+        async def once() -> tuple[float, Reply]:
+            if seat.undo_connection is not None:
+                # Undo what a silent connection may still deliver; have new ids, as acquire.py.
+                self.undo()
+                port.close(seat)
+                for part in parts:
+                    part.rename()
+            await port.open(seat, until, listen=False)
+            seat.begin()
+            asked_at = port.now()
+            reply = await port.call(*_request(parts), until, seat)
+            if isinstance(reply[0], bytes):
+                await confirm(port, seat, asked_at + validity(ttl), self.give_up_at)
+            return asked_at, reply
+
+        try:
+            asked_at, reply = await persist(port, once, until, seat)
+        except ServerError as error:
+            if error.code != APART:
+                raise
+            asked_at, reply = 0.0, [-1]
+        granted = isinstance(reply[0], bytes)
+        if granted:
+            if asked_at + validity(ttl) <= port.now():
+                raise too_late(ttl)
+            for part, fence in zip(parts, reply, strict=True):
+                begin(port, part, Grant(int(fence), asked_at + validity(part.ttl), part.ttl))
+        seat.began = False
+        port.close(seat)
+        return granted or self._refused(reply)
+
+    def _refused(self, reply: Reply) -> bool | None:
+        """Note which client holds the lock that is not free; None when each may still be free."""
+        number, *whose = reply
+        if not whose:
+            return None
+        self.all[number - 1].saw(HeldBy.of(*whose))
+        return False
+
+    async def _in_order(self, limit: float | None) -> bool:
+        """Acquire one after the other, until the instant ``limit``; below 0: one try each."""
+        for part in self.all:
+            timeout = limit if limit is None or limit < 0 else max(0.0, limit - self.port.now())
+            if await acquire(self.port, part, timeout) is None:
+                await self.drop(limit if limit and limit > 0 else FOR_EVER)
+                if part.under is not None:
+                    raise lost_nested(self.port, part.under)
+                return False
+        return True
+
+    # -- releasing ----------------------------------------------------------------------------
+
+    async def drop(self, give_up_at: float) -> None:
+        """Release what was granted, as not all was; takes a short time, whatever happens."""
+        port, holds, now = self.port, self.held(), self.port.now()
+        for hold in holds:
+            if hold.registry is not None:
+                hold.registry.remove(hold)
+            hold.retire(port)
+        _end(holds)
+        until = min(now + LEAVING_SECONDS, max(now, give_up_at + DROPPING_SECONDS))
+        try:
+            if holds:
+                await self.give_back(holds, until)
+        except (OutcomeUnknown, ServerError) as error:
+            self.post_rest(holds, error)
+        for hold in holds:
+            hold.undo_owed(port)
+            hold.held = False
+
+    async def give_back(self, holds: Sequence[Hold], until: float) -> None:
+        """Release holds; note the server's answer for each."""
+        port = self.port
+        if self._by_one_script(holds):
+            log = Seat()
+            try:
+                reply = await ask(port, *_release(holds), until, asked=log)
+            except ServerError as error:
+                if error.code != APART:
+                    raise
+            else:
+                self.answers.update(zip(holds, reply, strict=True))
+                if log.sent:
+                    self.unsure.update(holds)
+                return
+
+        async def send(left: Sequence[Hold]) -> Sequence[Reply | Exception]:
+            calls = [hold.terms.release(hold) for hold in left]
+            answers = await port.side_by_side(calls, until)
+            return [one if one == 1 or isinstance(one, Exception) else one[1] for one in answers]
+
+        await persist(port, lambda: self.ask(holds, send), until)
+        self.check()
+
+    def post_rest(self, holds: Sequence[Hold], error: BaseException) -> None:
+        """Release in the background what has no answer, unless the server refused them all."""
+        if not settled(error):
+            for hold in reversed(self.left(holds)):
+                self.port.run_in_background(*hold.terms.release(hold))
+
+    def _by_one_script(self, holds: Sequence[Hold]) -> bool:
+        """Return True if one script can acquire or release these, as far as is known."""
+        plain = all(each.terms.batch == LOCKS for each in holds)
+        return plain and len(self.port.by_slot(holds, lambda each: each.keys.lock)) == 1
+
+
+def _request(parts: Sequence[Hold]) -> Call:
+    keys, words = list[bytes](), list[bytes | int]()
+    for one in parts:
+        keys += one.keys.grant
+        words += (one.holder_id, milliseconds(one.ttl), one.terms.words + one.info)
+    return MULTI_ACQUIRE, keys, words
+
+
+def _release(parts: Sequence[Hold]) -> Call:
+    keys = [key for part in parts for key in part.terms.keys.all]
+    words = (parts[0].terms.client_channel, *[part.holder_id for part in parts])
+    return MULTI_RELEASE, keys, words
+
+
 def _end(holds: Sequence[Hold], error: BaseException | None = None) -> None:
     """Report that the leases have ended."""
     for hold in holds:
         events.end_hold(hold, error)
-
-
-async def _give_back(
-    port: Engine, holds: Sequence[Hold], given: Together[Hold], until: float
-) -> None:
-    """Release the parts; note in ``given`` the server's answer for each."""
-    if _by_one_script(port, [hold.terms for hold in holds]):
-        log = Seat()
-        try:
-            reply = await ask(port, *_release(holds), until, asked=log)
-        except ServerError as error:
-            if error.code != APART:
-                raise
-        else:
-            given.answers.update(zip(holds, reply, strict=True))
-            if log.sent:
-                given.unsure.update(holds)
-            return
-
-    async def send(left: Sequence[Hold]) -> Sequence[Reply | Exception]:
-        answers = await port.side_by_side([hold.terms.release(hold) for hold in left], until)
-        return [each if each == 1 or isinstance(each, Exception) else each[1] for each in answers]
-
-    await persist(port, lambda: given.ask(holds, send), until)
-    given.check()
-
-
-def _by_one_script(port: Engine, terms: Sequence[Terms]) -> bool:
-    """Return True if one script can acquire or release all of these, as far as is known."""
-    plain = all(each.batch == LOCKS for each in terms)
-    return plain and len(port.by_slot(terms, lambda each: each.keys.lock)) == 1

@@ -14,7 +14,7 @@ Rules of this file:
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from fencelock._core import events
 from fencelock._core.error_messages import describes_errors
@@ -71,124 +71,126 @@ class OnceKeys(LockKeys):
         self.finish: tuple[bytes, ...] = (*self.all, self.once)
 
 
-async def start(port: Engine, attempt: Hold, timeout: float | None) -> Hold | FinishedOnce | None:
-    """Start the run, or return its result; None when another client runs it and time is up.
+class Runs(NamedTuple):
+    """The runs of one name, at the port of a call."""
 
-    ``timeout`` as in ``acquire``. Raises as ``acquire``.
-    """
-    found: Any = await acquire(port, attempt, timeout, take=_start)
-    return found  # type: ignore[no-any-return]  # as ``_start`` returned it
+    port: Engine
+    keys: OnceKeys
 
+    async def start(self, attempt: Hold, timeout: float | None) -> Hold | FinishedOnce | None:
+        """Start the run, or return its result; None when another client runs it and time is up.
 
-async def _start(port: Engine, attempt: Hold) -> Hold | FinishedOnce | None:
-    """Ask until the run is started here, is done, or time is up."""
-    while True:
-        grant = await (try_once if attempt.at_once else queue)(port, attempt)
-        if grant is None:
-            return None
-        if grant.fence:
-            hold = begin(port, attempt, grant)
-            hold.bound = True  # its run ends in the thread or task that starts it
-            return hold
-        attempt.asks, attempt.stood, attempt.sent = None, False, False
-        attempt.forget()
-        done = await read(port, cast("OnceKeys", attempt.keys), attempt.give_up_at)
-        if done is not None:  # else it was forgotten just now
-            if attempt.event is not None:
-                attempt.event.end(events.REFUSED, reason="done")
-            return done
+        ``timeout`` as in ``acquire``. Raises as ``acquire``.
+        """
+        found: Hold | FinishedOnce | None
+        found = await acquire(self.port, attempt, timeout, take=lambda _, one: self._take(one))
+        return found
 
+    async def _take(self, attempt: Hold) -> Hold | FinishedOnce | None:
+        """Ask until the run is started here, is done, or time is up."""
+        while True:
+            grant = await (try_once if attempt.at_once else queue)(self.port, attempt)
+            if grant is None:
+                return None
+            if grant.fence:
+                hold = begin(self.port, attempt, grant)
+                hold.bound = True  # its run ends in the thread or task that starts it
+                return hold
+            attempt.asks, attempt.stood, attempt.sent = None, False, False
+            attempt.forget()
+            done = await self.read(attempt.give_up_at)
+            if done is not None:  # else it was forgotten just now
+                if attempt.event is not None:
+                    attempt.event.end(events.REFUSED, reason="done")
+                return done
 
-@describes_errors
-async def finish(
-    port: Engine, hold: Hold, registry: Registry, within: float, result: tuple[str, bytes]
-) -> None:
-    """Keep the result for ``within`` seconds from the start of the run, and end the run.
+    @describes_errors
+    async def finish(
+        self, hold: Hold, registry: Registry, within: float, result: tuple[str, bytes]
+    ) -> None:
+        """Keep the result for ``within`` seconds from the start of the run, and end the run.
 
-    Raises LeaseLost when another client may have started a run meanwhile; like ``ask`` when no
-    answer came: then, as after a cancellation, the request is repeated in the background; and
-    NotAcknowledged when the result is kept, but a failover may forget it.
-    """
-    form, value = result
-    keys = cast("OnceKeys", hold.terms.keys)
-    floor = min(FLOOR_SECONDS, within * FLOOR_OF_PERIOD)
-    times = (milliseconds(within), milliseconds(floor))
-    args = (hold.holder_id, hold.terms.client_channel, *times, form.encode(), value)
-    answer = Seat()
-    if hold.forked:  # a child leaves the body of its parent, which is still at it
-        hold.check()
-    if hold.lost:  # its holder is notified, though the result may be kept all the same
-        log.info("the run of %r ends after its lease", keys.name)
-    try:
-        hold.retire(port)
-        registry.remove(hold)
-        until = port.now() + port.server_timeout
-        done = ONCE_FINISH, keys.finish, args
-        reply, missing = await persist(
-            port, lambda: confirmed(port, hold, done, until), until, answer
-        )
-    except BaseException as error:
-        if not settled(error):
+        Raises LeaseLost when another client may have started a run meanwhile; like ``ask`` when no
+        answer came: then, as after a cancellation, the request is repeated in the background; and
+        NotAcknowledged when the result is kept, but a failover may forget it.
+        """
+        (port, keys), (form, value) = self, result
+        floor = min(FLOOR_SECONDS, within * FLOOR_OF_PERIOD)
+        times = (milliseconds(within), milliseconds(floor))
+        args = (hold.holder_id, hold.terms.client_channel, *times, form.encode(), value)
+        answer = Seat()
+        if hold.forked:  # a child leaves the body of its parent, which is still at it
+            hold.check()
+        if hold.lost:  # its holder is notified, though the result may be kept all the same
+            log.info("the run of %r ends after its lease", keys.name)
+        try:
             hold.retire(port)
             registry.remove(hold)
-            port.run_in_background(ONCE_FINISH, keys.finish, args, answer.undo_connection)
-        events.end_hold(hold, error)
-        raise
-    # Not before the answer: an undo would end the run without a result, and another could start.
-    hold.undo_owed(port)
-    try:
-        if reply != 1:
-            raise lost_as(port, hold, reply[1])
-    finally:
-        events.end_hold(hold)
-    if missing is not None:
+            until = port.now() + port.server_timeout
+            done = ONCE_FINISH, keys.finish, args
+            reply, missing = await persist(
+                port, lambda: confirmed(port, hold, done, until), until, answer
+            )
+        except BaseException as error:
+            if not settled(error):
+                hold.retire(port)
+                registry.remove(hold)
+                port.run_in_background(ONCE_FINISH, keys.finish, args, answer.undo_connection)
+            events.end_hold(hold, error)
+            raise
+        # Not before the answer: an undo would end the run without a result: another could start.
+        hold.undo_owed(port)
         try:
-            raise missing
+            if reply != 1:
+                raise lost_as(port, hold, reply[1])
         finally:
-            del missing
+            events.end_hold(hold)
+        if missing is not None:
+            try:
+                raise missing
+            finally:
+                del missing
 
+    @describes_errors
+    async def read(self, give_up_at: float = FOR_EVER) -> FinishedOnce | None:
+        """Return the result of the run; None when it is not done, or was forgotten."""
+        key = self.keys.once
+        kept = await command(self.port, (b"GET", key), key, give_up_at)
+        return None if kept is None else parsed(kept)
 
-@describes_errors
-async def read(port: Engine, keys: OnceKeys, give_up_at: float = FOR_EVER) -> FinishedOnce | None:
-    """Return the result of the run; None when it is not done, or was forgotten."""
-    kept = await command(port, (b"GET", keys.once), keys.once, give_up_at)
-    return None if kept is None else parsed(kept)
+    async def running(self) -> RunningOnce | None:
+        """Return the run that is under way, or None; raises like ``ask``."""
+        from fencelock._core.look.show import Looker  # noqa: PLC0415 - few ask for it
 
+        info = await Looker(self.port, self.keys.prefix).show(self.keys, 0)
+        if info.holder is None:
+            return None
+        return RunningOnce(info.fence, info.holder.since, f"{info.holder.host}:{info.holder.pid}")
 
-async def running(port: Engine, keys: OnceKeys) -> RunningOnce | None:
-    """Return the run that is under way, or None; raises like ``ask``."""
-    from fencelock._core.look.show import show  # noqa: PLC0415 - few ask for it
+    async def run_by(self) -> RunningOnce | None:
+        """Return the run that is under way; None also when the server does not answer.
 
-    info = await show(port, keys, 0)
-    if info.holder is None:
-        return None
-    return RunningOnce(info.fence, info.holder.since, f"{info.holder.host}:{info.holder.pid}")
+        For a caller that knows already that it may not run: this only adds which process does.
+        """
+        try:
+            return await self.running()
+        except FencelockError as error:
+            text = "the server does not say which process runs %r: %s"
+            log.info(text, self.keys.name, error)
+            return None
 
+    @describes_errors
+    async def forget(self) -> bool:
+        """Drop the result, so that the next caller runs; return True if there was one.
 
-async def run_by(port: Engine, keys: OnceKeys) -> RunningOnce | None:
-    """Return the run that is under way; None also when the server does not answer.
-
-    For a caller that knows already that it may not run: this only adds which process does.
-    """
-    try:
-        return await running(port, keys)
-    except FencelockError as error:
-        log.info("the server does not say which process runs %r: %s", keys.name, error)
-        return None
-
-
-@describes_errors
-async def forget(port: Engine, keys: OnceKeys) -> bool:
-    """Drop the result, so that the next caller runs; return True if there was one.
-
-    The request names the result by its fence: when it is repeated, because its answer was lost, it
-    must not drop the result of a later run (I4).
-    """
-    done = await read(port, keys)
-    if done is None:
-        return False
-    await ask(port, ONCE_FORGET, (keys.once,), (b"%d" % done.fence,))
-    return True
+        The request names the result by its fence: when it is repeated, because its answer was lost,
+        it must not drop the result of a later run (I4).
+        """
+        done = await self.read()
+        if done is None:
+            return False
+        await ask(self.port, ONCE_FORGET, (self.keys.once,), (b"%d" % done.fence,))
+        return True
 
 
 def parsed(kept: bytes) -> FinishedOnce:

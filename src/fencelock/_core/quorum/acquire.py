@@ -23,24 +23,14 @@ from collections.abc import Iterable, Sequence
 from math import inf
 
 from fencelock._core.deadlines import retry_delay
-from fencelock._core.deadlock.unit_waits import left
 from fencelock._core.lock.acquire import queue, try_once
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms, too_late
 from fencelock._core.lock.waiting import EXPIRY_SLACK
-from fencelock._core.quorum.broadcast import (
-    Ballot,
-    Ballots,
-    claim,
-    give_up_claim,
-    granted,
-    longest_of,
-    not_reached,
-    refresh,
-)
-from fencelock._core.quorum.lease import Majority, part_terms
-from fencelock._core.quorum.membership import SUSPECT_SECONDS, Claimant, order, proved_until
+from fencelock._core.quorum.broadcast import Ballot, Ballots, granted
+from fencelock._core.quorum.lease import Majority, longest_of, part_terms
+from fencelock._core.quorum.membership import SUSPECT_SECONDS, order, proved_until
 from fencelock._core.retry import answer_by
 from fencelock._core.types import closed
 from fencelock._runtime.records import record
@@ -56,23 +46,13 @@ from fencelock.errors import (
 from fencelock.scripts import RAISE_FENCE, packed
 
 if TYPE_CHECKING:
-    from fencelock._core.engine import Engine
     from fencelock._core.quorum.engine import QuorumEngine
 
 # If leases end within this time, the client that has the first node waits for them.
 STAY_SECONDS = 0.1
 
 
-async def take(port: QuorumEngine, attempt: Hold) -> Hold | None:
-    """Acquire on a majority; None when others hold it, QuorumNotReached on errors."""
-    votes = attempt.votes = QuorumAttempt(port, attempt)
-    claim(port, votes, votes.longest)
-    granted = await votes.acquire()
-    votes.succeed()
-    return attempt if granted else None
-
-
-class QuorumAttempt(Claimant):
+class QuorumAttempt:
     """One acquisition: the attempt at its first node, that at all others, and what came of them.
 
     ``undo`` asks it to undo what it has. No other of the client waits in it.
@@ -102,6 +82,9 @@ class QuorumAttempt(Claimant):
         self.attempt.id = self.attempt.holder_id = self.port.new_id()
         self.first = None
 
+    def claim_renewed(self) -> None:
+        """Do nothing: no grant relies on its claim yet."""
+
     # -- its end ------------------------------------------------------------------------------
 
     def leave(self) -> None:
@@ -116,7 +99,7 @@ class QuorumAttempt(Claimant):
     def succeed(self) -> None:
         """Give its connections back, and its claim up: no other of the client comes next."""
         self.port.put_back(self.asks)
-        give_up_claim(self.port, self)
+        self.port.give_up_claim(self)
         self.attempt.votes = None
 
     # -- its rounds ---------------------------------------------------------------------------
@@ -128,7 +111,7 @@ class QuorumAttempt(Claimant):
         while True:
             failed: FencelockError | None = None
             try:
-                await refresh(port, self.attempt, answer_by(port, port.now(), give_up_at))
+                await port.refresh(self.attempt, answer_by(port, port.now(), give_up_at))
             except QuorumNotReached as error:
                 failed = error
             if self.rounds:
@@ -144,7 +127,7 @@ class QuorumAttempt(Claimant):
                 if self.failures and (few or not self.refused):  # errors prevented a majority
                     causes = self.before | self.failures  # it may have ended after one node
                     name = self.attempt.keys.name
-                    failed = not_reached(port, f"{name!r} was not granted", causes)
+                    failed = port.not_reached(f"{name!r} was not granted", causes)
             now = port.now()
             failing_since = (failing_since or now) if failed else None
             fails = failing_since is not None and now >= failing_since + port.server_timeout
@@ -172,7 +155,7 @@ class QuorumAttempt(Claimant):
             began = port.now()
             self.node, self.first = node, (first := self._asked())
             try:
-                grant = await self._ask_first(port.nodes[node], first)
+                grant = await self._ask_first(first)
             except (ServerError, OutcomeUnknown) as error:
                 if isinstance(error, ServerUnsuitable) and error.code == "WRONGTYPE":
                     raise  # the kind of a name is the same everywhere
@@ -224,18 +207,18 @@ class QuorumAttempt(Claimant):
 
     # -- one round ----------------------------------------------------------------------------
 
-    async def _ask_first(self, port: Engine, attempt: Attempt) -> Grant | None:
+    async def _ask_first(self, attempt: Attempt) -> Grant | None:
         """Ask the first node; a thread or task that waits in that line can be in a deadlock."""
-        whole = self.attempt
+        whole, node = self.attempt, self.port.nodes[self.node]
         attempt.unit, attempt.give_up_at, attempt.event = whole.unit, whole.give_up_at, whole.event
         attempt.outlasts = False
         try:
-            return await (try_once if whole.at_once else queue)(port, attempt)
+            return await (try_once if whole.at_once else queue)(node, attempt)
         finally:
             for seen in attempt.held_by:
                 whole.saw(seen)
             if attempt.wait is not None:
-                left(port, attempt)
+                attempt.wait.end()
 
     async def _ask_others(self, first: Hold, grant: Grant) -> bool:
         port, grants, now = self.port, {self.node: grant}, self.port.now()

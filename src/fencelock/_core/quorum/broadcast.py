@@ -1,4 +1,4 @@
-"""Ask several nodes of a quorum at once, and keep them informed of each other.
+"""Ask several nodes of a quorum at once.
 
 Rules of this file:
 
@@ -8,42 +8,23 @@ Rules of this file:
   one connection.
 - A silent node costs ``node_timeout`` when the others have decided, and a bounded multiple of it
   when they have not.
-- What people ask is answered by a majority, or ends with QuorumNotReached.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Sequence
-from math import ceil, inf
+from collections.abc import Callable, Container, Iterable, Sequence
+from math import inf
 
-from fencelock._core.deadlines import DRIFT_RATE
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.quorum.membership import (
-    CLAIMED_TTLS,
-    KEPT_SECONDS,
-    LONG_SECONDS,
-    SUSPECT_SECONDS,
-    Claimant,
-    decided,
-)
+from fencelock._core.quorum.membership import SUSPECT_SECONDS, decided
 from fencelock._core.seat import Question
-from fencelock._core.types import Args, Call, NoReply, Reply, closed
-from fencelock._runtime.log import log
-from fencelock._runtime.typed import TYPE_CHECKING, TypeVar
-from fencelock.errors import (
-    ClientClosed,
-    FencelockError,
-    OutcomeUnknown,
-    QuorumNotReached,
-    ServerUnreachable,
-    ServerUnsuitable,
-)
-from fencelock.scripts import MEMBERSHIP, packed
+from fencelock._core.types import Call, NoReply, Reply, closed
+from fencelock._runtime.typed import TYPE_CHECKING
+from fencelock.errors import ClientClosed, FencelockError, ServerUnreachable
 
 if TYPE_CHECKING:
     from fencelock._core.quorum.engine import QuorumEngine
 
-T = TypeVar("T")
 Good = Callable[["Ballot"], bool]
 Packed = Sequence[bytes]  # the one request of a ballot, in wire form
 
@@ -227,156 +208,6 @@ class Ballots(list[Ballot]):
                 node.run_in_background(*repeated(ask.about), ask.follow())
 
 
-def healthy(port: QuorumEngine, now: float) -> Sequence[int]:
-    """Return the nodes to ask: not those that failed recently, unless too few would be left."""
-    nodes = range(len(port.nodes))
-    well = [node for node in nodes if port.suspect.get(node, 0.0) <= now]
-    return well if len(well) >= port.needed else nodes
-
-
 def granted(ask: Ballot) -> bool:
     """Return True if the answer of a further node is a grant."""
     return isinstance(ask.reply, bytes)
-
-
-def not_reached(port: QuorumEngine, what: str, failures: dict[int, Exception]) -> FencelockError:
-    """Return the error for a missing majority, with one cause per node."""
-    causes: dict[str, Exception] = {}
-    for node, error in sorted(failures.items()):
-        if isinstance(error, ClientClosed):
-            return error
-        made = error
-        if isinstance(error, NoReply):  # as a user may see it
-            made = OutcomeUnknown(str(error)) if error.sent else ServerUnreachable(str(error))
-            made.__cause__ = error.__cause__
-        causes[port.labels[node]] = made
-    told_apart = ((label, str(error)) for label, error in causes.items())
-    words = "; ".join(text if label in text else f"{label}: {text}" for label, text in told_apart)
-    return QuorumNotReached(f"{what}: no majority of {len(port.nodes)} nodes: {words}", causes)
-
-
-# -- its members; the rules are in membership.py ---------------------------------------------------
-
-
-def longest_of(one: Attempt) -> float:
-    """Return the longest lease that an attempt or a hold may bring, in seconds."""
-    options = one.terms.options
-    return max(one.ttl, options.ttl if options.renew else 0.0)
-
-
-def claim(port: QuorumEngine, claimant: Claimant, ttl: float) -> None:
-    """Note a holder or request of leases of this length, before a node is asked for one."""
-    if ttl > LONG_SECONDS:
-        with port.mutex:
-            port.membership.claimants.add(claimant)
-
-
-def give_up_claim(port: QuorumEngine, claimant: Claimant) -> None:
-    """Note that it has no lease any more; after the last one that has, give up the claim."""
-    membership = port.membership
-    if not membership.claimants:
-        return
-    with port.mutex:
-        membership.claimants.discard(claimant)
-        number = membership.drop_claim()
-    if number:
-        port.run_in_background(
-            MEMBERSHIP, (port.membership_key,), _words(0.0, port.client_channel, number, 0.0, 0.0)
-        )
-
-
-def _words(ttl: float, client: bytes, number: int, claimed: float, lasts: float) -> Args:
-    spans = [ceil(seconds * 1000) for seconds in (KEPT_SECONDS, ttl, claimed, lasts)]
-    return (*spans[:2], client, number, *spans[2:])
-
-
-async def refresh(
-    port: QuorumEngine,
-    one: Attempt,
-    latest: float,
-    renewed: float = 0.0,
-    *,
-    again: bool = False,
-) -> None:
-    """Make sure that a majority knows the voters and the longest lease; it nearly always does.
-
-    ``renewed`` is a ttl that was requested later; with ``again`` a claim is renewed in good time.
-    Raises QuorumNotReached when no majority answers by ``latest``.
-    """
-    now = port.now()
-    ttl = max(longest_of(one), renewed)
-    with port.mutex:
-        if not port.membership.stale(ttl, now) and not again:
-            return
-        asks_all = not port.membership.met or port.membership.unsure(now)
-    if asks_all:
-        await _ask(port, one, ttl, None, latest)
-        with port.mutex:
-            twins = port.membership.twins()
-            if twins:
-                port.membership.met = False  # so it is checked every time
-            else:
-                port.membership.judge()
-        if twins:  # the vote of one server would count twice
-            labels = ", ".join(sorted(port.labels[node] for node in twins))
-            raise ServerUnsuitable(
-                f"the nodes of a quorum must be different servers, but these are the same: {labels}"
-            )
-    with port.mutex:
-        voters = port.membership.voters(port.now())
-    await _ask(port, one, ttl, voters, latest)
-    with port.mutex:
-        if ttl <= LONG_SECONDS:
-            port.membership.longest = max(port.membership.longest, ttl)
-        port.membership.written, port.membership.written_at = voters, port.now()
-
-
-async def _ask(
-    port: QuorumEngine, one: Attempt, ttl: float, voters: Collection[bytes] | None, latest: float
-) -> None:
-    """Ask the nodes, and write the voters to them; with None, only ask.
-
-    The first time, wait for each node as long as for an undecided vote: if all servers are new, a
-    distant one would otherwise leave the others without a vote.
-    """
-    now, membership = port.now(), port.membership
-    first = voters is None and not membership.met
-    claims_too = voters is not None and ttl > LONG_SECONDS
-    with port.mutex:
-        number, claimed, until = membership.claim(ttl, now) if claims_too else (0, 0.0, now)
-        waiting = () if voters is None else [b"?" + each for each in membership.waiting(now)]
-    # On a clock that runs faster than ours it must not end sooner.
-    lasts = (until - now) * (1 + 2 * DRIFT_RATE) + 1 if claims_too else 0.0
-    short = ttl if ttl <= LONG_SECONDS else 0.0
-    words = _words(short, port.client_channel, number, claimed, lasts)
-    call: Call = (MEMBERSHIP, (port.membership_key,), (*words, *(voters or ()), *waiting))
-    nodes = range(len(port.nodes)) if voters is None else healthy(port, now)
-    asks = Ballots(port)
-    asks.put(nodes, one, (packed(*call),))
-    needed = len(asks) if first else port.needed
-    await asks.ask(needed, latest, patient=not first)
-    good = asks.good
-    claims: list[tuple[float, float]] = []
-    with port.mutex:
-        for ask in good:
-            longest, longest_claimed, left, *known = ask.reply
-            membership.read(ask.node, longest / 1000, known, port.now())
-            claims.append((longest_claimed / 1000, left / 1000))
-        if len(good) >= port.needed:
-            membership.read_claims(claims, port.now())
-            if claims_too:
-                membership.claim_holds(claimed, until)
-                for claimant in membership.claimants:
-                    claimant.claim_renewed()
-    if len(good) < port.needed:
-        raise not_reached(port, f"{one.terms.keys.name!r} was not asked for", asks.failures)
-
-
-async def refresh_while_held(port: QuorumEngine, one: Attempt) -> None:
-    """Keep the membership records alive while leases are held; retry a failure with the next."""
-    now, ttl = port.now(), longest_of(one)
-    again = ttl > LONG_SECONDS and port.membership.claim_until < now + (CLAIMED_TTLS - 0.5) * ttl
-    try:
-        await refresh(port, one, now + port.node_timeout, again=again)
-    except FencelockError as error:
-        log.info("the nodes of a quorum could not be informed about each other: %s", error)

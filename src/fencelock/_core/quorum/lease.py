@@ -18,7 +18,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import inf
 from typing import TYPE_CHECKING, cast
 
@@ -31,38 +31,17 @@ from fencelock._core.lock.maintain import apply_renewal, renewal_request
 from fencelock._core.lock.release import leaving, lost_as
 from fencelock._core.lock.renew import check_tended, length_of
 from fencelock._core.lock.terms import Terms
-from fencelock._core.quorum.broadcast import (
-    Ballot,
-    Ballots,
-    claim,
-    give_up_claim,
-    granted,
-    longest_of,
-    not_reached,
-    refresh,
-    refresh_while_held,
-)
-from fencelock._core.quorum.membership import (
-    LONG_SECONDS,
-    Claimant,
-    Membership,
-    order,
-    proved_until,
-)
-from fencelock._core.seat import Seat
-from fencelock._core.types import NoReply, Reply
-from fencelock.errors import ServerError
+from fencelock._core.quorum.broadcast import Ballot, Ballots, granted
+from fencelock._core.quorum.membership import LONG_SECONDS, Membership, order, proved_until
+from fencelock.errors import FencelockError
 from fencelock.scripts import packed
 
 if TYPE_CHECKING:
     from fencelock._core.engine import Engine
     from fencelock._core.quorum.engine import QuorumEngine
 
-# How many leases are re-acquired in one go: a node that forgot many gets them back gradually.
-REACQUIRED_AT_ONCE = 50
 
-
-class Majority(list[Hold | None], Observer, Claimant):
+class Majority(list[Hold | None], Observer):
     """The leases of single nodes, by node, that form one lease.
 
     It observes them, and moves the common deadline when one of theirs moves. ``first`` is the node
@@ -126,7 +105,7 @@ class Majority(list[Hold | None], Observer, Claimant):
     def cover(self, ttl: float) -> None:
         """Claim a lease of this length for as long as it is held; see membership.py."""
         if ttl > LONG_SECONDS:
-            claim(self.port, self, ttl)
+            self.port.claim(self, ttl)
             with self.port.mutex:
                 self._claims = self.port.membership
                 self.settle()
@@ -245,12 +224,164 @@ class Majority(list[Hold | None], Observer, Claimant):
                 reason, detail = "revoked", part.loss.detail
         end = whole.deadline
         lose(port, whole, reason, since if end == -inf else end, detail)
-        end_node_leases(port, whole, drops=reason == "revoked")
+        self.end_parts(drops=reason == "revoked")
+
+    # -- what is due, and its end -------------------------------------------------------------
+
+    def lapsed(self, now: float) -> bool:
+        """Lose a lease that a majority does not prove any more; return True if so."""
+        hold = self.hold
+        if hold.loss is None and now < hold.deadline:
+            return False
+        self.final()
+        lose(self.port, hold, hold.end, hold.deadline)
+        self.end_parts(drops=True)
+        return True
+
+    def end_parts(self, *, drops: bool) -> None:
+        """End the renewal of a lost lease's parts; with ``drops`` release them, too.
+
+        When the client is closed they are left to expire.
+        """
+        port = self.port
+        if port.closing:
+            return
+        with port.mutex:
+            parts = [(node, part) for node, part in enumerate(self) if part and not part.released]
+        port.give_up_claim(self)
+        for node, part in parts:
+            part.retire(port.nodes[node])
+            if drops and not part.forked:
+                port.nodes[node].run_in_background(*part.terms.release(part))
+
+    async def reacquire(self) -> None:
+        """Acquire the lease again on the nodes that lack it."""
+        port, hold, now = self.port, self.hold, self.port.now()
+        ttl = hold.next_ttl(now)
+        asks = Ballots(port)
+        for node in self.missing() if hold.open and ttl > 0 else ():
+            if port.suspect.get(node, 0.0) <= now:
+                vote = Attempt(part_terms(hold.terms), self.another_id(), hold.info)
+                vote.ttl = ttl
+                asks.put((node,), vote, (vote.terms.vote(vote, ttl, hold.fence),), granted)
+        try:
+            if asks:
+                await asks.broadcast(len(asks))
+                for ask in asks.good:
+                    grant = Grant(hold.fence, ask.asked_at + validity(ttl), ttl)
+                    self.check_gap(port.now())
+                    self.begin({ask.node: grant}, ask.about)
+        finally:  # what is no part of the hold is undone, also after an interrupt
+            joined = {part.id for part in self if part is not None}
+            asks.undo(all_of_them=True, but={ask.node for ask in asks if ask.about.id in joined})
+            port.put_back(asks)
+            self.plan_reacquire(port.now())
+
+    async def give_back(self) -> None:
+        """Release it on all its nodes.
+
+        Raises when no majority confirmed it: LeaseLost if the nodes say so, and QuorumNotReached if
+        too few answered. It is repeated in the background.
+        """
+        port, hold, lost = self.port, self.hold, self.hold.lost
+        hold.retire(port)
+        if lost:
+            if not (hold.forked or hold.closed):
+                self.release_later()
+            raise hold.lost_error()
+        asks = Ballots(port)
+        # A lost part may still be held on its node: releasing it does no harm.
+        holder, request = b"", (b"",)
+        for node, part in self.in_release_order():
+            if part.holder_id is not holder:  # nearly always one for all
+                holder, request = part.holder_id, (part.terms.packed_release(part),)
+            asks.append(Ballot(node, part, request, _released, asks.ends))
+        given = await asks.first_node_last(port.needed, lambda part: part.terms.release(part))
+        if given >= port.needed:
+            return
+        failed = asks.failures
+        if given + len(failed) >= port.needed:
+            raise self._unconfirmed(failed)
+        words = [ask.reply[1] for ask in asks if ask.error is None and not ask.good]
+        # Report the most specific reason: revoked, then taken, then expired.
+        word = max((word for word in words if word is not None), key=len, default=None)
+        raise lost_as(port, hold, word)
+
+    def _unconfirmed(self, failed: dict[int, Exception]) -> FencelockError:
+        """Return the error for a release that too few nodes confirmed."""
+        return self.port.not_reached(f"release of {self.hold.name!r} was not confirmed", failed)
+
+    def release_later(self) -> None:
+        """Release it in the background, on each node with the id that the node knows."""
+        for node, part in self.in_release_order():
+            self.port.nodes[node].run_in_background(*part.terms.release(part))
+
+    async def leave(self, seconds: float) -> None:
+        """Release it on each node so long from now; raises without a majority.
+
+        It claims a ttl of that length for so long: a node that is restarted may have forgotten it.
+        """
+        port, hold = self.port, self.hold
+        hold.check()
+        await self._claim_first(seconds)
+        hold.retire(port)
+        asks = Ballots(port)
+        for node, part in self.in_release_order():
+            request = packed(*leaving(part, seconds))
+            asks.put((node,), part, (request,), lambda ask: bool(ask.reply == 1))
+        try:
+            if await asks.ask(port.needed) < port.needed:
+                raise self._unconfirmed(asks.failures)
+        finally:
+            events.end_hold(hold)
+
+    # -- its renewal by hand ------------------------------------------------------------------
+
+    async def renew(self, ttl: float | None) -> None:
+        """Renew it on all its nodes; raises LeaseLost, or QuorumNotReached without a majority."""
+        port, hold = self.port, self.hold
+        await self._claim_first(hold.next_ttl(port.now()) if ttl is None else ttl)
+        asks = await self._renew_parts(ttl)
+        if sum(ask.error is None and ask.reply == [] for ask in asks) < port.needed:
+            check_tended(hold)
+            raise port.not_reached(f"renewal of {hold.name!r}", asks.failures)
+        hold.check()
+
+    async def _claim_first(self, span: float) -> None:
+        """Claim a longer ttl before it is asked for: a node that restarts must abstain so long."""
+        port, hold = self.port, self.hold
+        port.claim(self, span)
+        await port.refresh(hold, min(port.now() + port.server_timeout, hold.deadline), span)
+        self.cover(span)
+
+    async def _renew_parts(self, ttl: float | None) -> Ballots:
+        """Renew all parts; return the requests to their nodes."""
+        port, now = self.port, self.port.now()
+        asks, asked = Ballots(port), dict[int, tuple[Hold, float]]()
+        for node, part in enumerate([*self]):
+            if part is not None and part.loss is None and part.open:
+                asked[node] = part, (length := length_of(part, ttl, now))
+                request = (packed(*renewal_request([part], [length])),)
+                asks.put((node,), part, request, lambda ask: bool(ask.reply == []))
+        await asks.ask(port.needed, min(now + port.server_timeout, self.hold.deadline))
+        for ask in asks:
+            at, (part, length) = port.nodes[ask.node], asked[ask.node]
+            if ask.good:
+                apply_renewal(at, [part], [length], ask.asked_at, {})
+            elif ask.error is None:
+                lose(at, part, ask.reply[1].decode(), port.now())
+        return asks
 
 
 def majority_of(hold: Hold) -> Majority:
     """Return the leases of single nodes that form this hold of a quorum."""
     return cast("Majority", hold.parts)
+
+
+def longest_of(one: Attempt) -> float:
+    """Return the longest lease that an attempt or a hold may bring, in seconds."""
+    options = one.terms.options
+    return max(one.ttl, options.ttl if options.renew else 0.0)
 
 
 def part_terms(terms: Terms) -> Terms:
@@ -286,206 +417,6 @@ def adopted(port: Engine, hold: Hold, ttl: float) -> None:
         parts.settle()
 
 
-def end_node_leases(port: QuorumEngine, hold: Hold, *, drops: bool) -> None:
-    """End the renewal of a lost hold's parts; with ``drops`` release them, too.
-
-    When the client is closed they are left to expire.
-    """
-    if port.closing:
-        return
-    with port.mutex:
-        parts = [(node, part) for node, part in enumerate(hold.parts) if part and not part.released]
-    give_up_claim(port, majority_of(hold))
-    for node, part in parts:
-        part.retire(port.nodes[node])
-        if drops and not part.forked:
-            port.nodes[node].run_in_background(*part.terms.release(part))
-
-
-# -- what is due, and its end --------------------------------------------------------------------
-
-
-async def maintain(port: QuorumEngine) -> None:
-    """Do what is due: notify of losses, re-acquire missing parts. Never raises a server's error."""
-    now, takes = port.now(), port.renewals.takes
-    try:
-        with port.mutex:
-            due = port.renewals.due(now)
-        lasting = [hold for hold in due if not _lost(port, hold, now)]
-        heals = [hold for hold in lasting if now >= majority_of(hold).reacquire_at]
-        for hold in heals[:REACQUIRED_AT_ONCE]:
-            await _reacquire(port, hold)
-        if due:
-            await refresh_while_held(port, max(due, key=longest_of))
-    finally:  # cancelled, or a bug: no hold may be lost from the schedule
-        with port.mutex:
-            taken = port.renewals.taken_since(takes)
-            left = [hold for bucket in taken for hold in bucket]
-            port.renewals.settle(taken)
-        for hold in left:
-            port.move(hold, majority_of(hold).next_due())
-
-
-def _lost(port: QuorumEngine, hold: Hold, now: float) -> bool:
-    if hold.loss is None and now < hold.deadline:
-        return False
-    majority_of(hold).final()
-    lose(port, hold, hold.end, hold.deadline)
-    end_node_leases(port, hold, drops=True)
-    return True
-
-
-async def _reacquire(port: QuorumEngine, hold: Hold) -> None:
-    """Re-acquire this hold's lease on the nodes that lack it."""
-    now, parts = port.now(), majority_of(hold)
-    ttl = hold.next_ttl(now)
-    asks = Ballots(port)
-    for node in parts.missing() if hold.open and ttl > 0 else ():
-        if port.suspect.get(node, 0.0) <= now:
-            vote = Attempt(part_terms(hold.terms), parts.another_id(), hold.info)
-            vote.ttl = ttl
-            asks.put((node,), vote, (vote.terms.vote(vote, ttl, hold.fence),), granted)
-    try:
-        if asks:
-            await asks.broadcast(len(asks))
-            for ask in asks.good:
-                grant = Grant(hold.fence, ask.asked_at + validity(ttl), ttl)
-                parts.check_gap(port.now())
-                parts.begin({ask.node: grant}, ask.about)
-    finally:  # what is no part of the hold is undone, also after an interrupt
-        joined = {part.id for part in parts if part is not None}
-        asks.undo(all_of_them=True, but={ask.node for ask in asks if ask.about.id in joined})
-        port.put_back(asks)
-        parts.plan_reacquire(port.now())
-
-
-async def give_back(
-    port: QuorumEngine,
-    hold: Hold,
-    log: Seat,  # noqa: ARG001 - as of one server
-    reply: Reply = None,  # noqa: ARG001 - as above
-    until: float = 0.0,  # noqa: ARG001 - as above
-) -> int:
-    """Release a hold on all its nodes.
-
-    Raises when no majority confirmed it: LeaseLost if the nodes say so, and QuorumNotReached if too
-    few answered. It is repeated in the background.
-    """
-    parts, lost = majority_of(hold), hold.lost
-    hold.retire(port)
-    if lost:
-        if not (hold.forked or hold.closed):
-            release_later(port, hold, None)
-        raise hold.lost_error()
-    asks = Ballots(port)
-    # A lost part may still be held on its node: releasing it does no harm.
-    holder, request = b"", (b"",)
-    for node, part in parts.in_release_order():
-        if part.holder_id is not holder:  # nearly always one for all
-            holder, request = part.holder_id, (part.terms.packed_release(part),)
-        asks.append(Ballot(node, part, request, _released, asks.ends))
-    given = await asks.first_node_last(port.needed, lambda part: part.terms.release(part))
-    if given >= port.needed:
-        return 0
-    failed = asks.failures
-    if given + len(failed) >= port.needed:
-        raise not_reached(port, f"release of {hold.name!r} was not confirmed", failed)
-    words = [ask.reply[1] for ask in asks if ask.error is None and not ask.good]
-    # Report the most specific reason: revoked, then taken, then expired.
-    word = max((word for word in words if word is not None), key=len, default=None)
-    raise lost_as(port, hold, word)
-
-
-def release_later(port: QuorumEngine, hold: Hold, undo_connection: object) -> None:  # noqa: ARG001 - as of one server
-    """Release a hold in the background, on each node with the id that the node knows."""
-    for node, part in majority_of(hold).in_release_order():
-        port.nodes[node].run_in_background(*part.terms.release(part))
-
-
-async def hand_back(port: QuorumEngine, holds: Sequence[Hold], until: float) -> Sequence[Hold]:
-    """Release leases that ended with their client; return those that no majority confirmed.
-
-    Each on all its nodes, the first one last. What is for a silent node is sent in the background,
-    so that it holds up no other node.
-    """
-    silent: set[int] = set()
-    left: list[Hold] = []
-    for hold in holds:
-        hold.retire(port)
-        given = 0
-        for number, part in majority_of(hold).in_release_order():
-            node, asked = port.nodes[number], part.terms.release(part)
-            if number not in silent:
-                try:
-                    await node.call(*asked, min(until, port.now() + node.server_timeout))
-                    given += 1
-                    continue
-                except (NoReply, ServerError):
-                    silent.add(number)
-            node.run_in_background(*asked)
-        if given < port.needed:
-            left.append(hold)
-    return left
-
-
-async def leave(hold: Hold, seconds: float) -> None:
-    """Release a hold on each node so long from now; raises without a majority.
-
-    It claims a ttl of that length for so long: a node that is restarted may have forgotten it.
-    """
-    whole = majority_of(hold)
-    port = whole.port
-    hold.check()
-    await _cover(port, hold, seconds)
-    hold.retire(port)
-    asks = Ballots(port)
-    for node, part in whole.in_release_order():
-        request = packed(*leaving(part, seconds))
-        asks.put((node,), part, (request,), lambda ask: bool(ask.reply == 1))
-    try:
-        if await asks.ask(port.needed) < port.needed:
-            raise not_reached(port, f"release of {hold.name!r} was not confirmed", asks.failures)
-    finally:
-        events.end_hold(hold)
-
-
 def _released(ask: Ballot) -> bool:
     """Return True if a release ran: "not the holder" means so, when it had to be repeated (I4)."""
     return bool(ask.reply == 1) or ask.sent
-
-
-async def renew(port: QuorumEngine, holds: Sequence[Hold], ttl: float | None) -> None:
-    """Renew a lease on all its nodes; raises LeaseLost, or QuorumNotReached without a majority."""
-    (hold,) = holds  # a quorum has no multi
-    await _cover(port, hold, hold.next_ttl(port.now()) if ttl is None else ttl)
-    asks = await _renew_parts(port, majority_of(hold), ttl)
-    if sum(ask.error is None and ask.reply == [] for ask in asks) < port.needed:
-        check_tended(hold)
-        raise not_reached(port, f"renewal of {hold.name!r}", asks.failures)
-    hold.check()
-
-
-async def _cover(port: QuorumEngine, hold: Hold, span: float) -> None:
-    """Claim a longer ttl before it is asked for: a node that restarts must abstain so long."""
-    whole = majority_of(hold)
-    claim(port, whole, span)
-    await refresh(port, hold, min(port.now() + port.server_timeout, hold.deadline), span)
-    whole.cover(span)
-
-
-async def _renew_parts(port: QuorumEngine, whole: Majority, ttl: float | None) -> Ballots:
-    """Renew all parts; return the requests to their nodes."""
-    now, asks, asked = port.now(), Ballots(port), dict[int, tuple[Hold, float]]()
-    for node, part in enumerate([*whole]):
-        if part is not None and part.loss is None and part.open:
-            asked[node] = part, (length := length_of(part, ttl, now))
-            request = (packed(*renewal_request([part], [length])),)
-            asks.put((node,), part, request, lambda ask: bool(ask.reply == []))
-    await asks.ask(port.needed, min(now + port.server_timeout, whole.hold.deadline))
-    for ask in asks:
-        at, (part, length) = port.nodes[ask.node], asked[ask.node]
-        if ask.good:
-            apply_renewal(at, [part], [length], ask.asked_at, {})
-        elif ask.error is None:
-            lose(at, part, ask.reply[1].decode(), port.now())
-    return asks

@@ -29,6 +29,11 @@ from zlib import crc32
 
 from fencelock._core.deadlines import DRIFT_RATE, validity
 from fencelock._runtime.records import NamedTuple
+from fencelock._runtime.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fencelock._core.quorum.acquire import QuorumAttempt
+    from fencelock._core.quorum.lease import Majority
 
 # A membership record is kept this long after it was last written, and rewritten while in use.
 KEPT_SECONDS = 86400.0
@@ -59,15 +64,6 @@ class NodeIdentity(NamedTuple):
     seen_at: float
 
 
-class Claimant:
-    """A hold with a long lease, or a request for one."""
-
-    __slots__ = ()
-
-    def claim_renewed(self) -> None:
-        """Take note that the claim lasts longer now."""
-
-
 class Membership:
     """What a client knows of its nodes. Call everything under the port's mutex."""
 
@@ -87,7 +83,7 @@ class Membership:
         self.read_at: float = -inf
         # Our own claim: which holds and requests it is for, their longest ttl, and when it ends;
         # as it was sent, and as a majority has it.
-        self.claimants: set[Claimant] = set()
+        self.claimants: set[Majority | QuorumAttempt] = set()
         self.claim_number: int = 0
         self.claim_asked_ttl: float = 0.0
         self.claim_asked_until: float = -inf
