@@ -27,7 +27,7 @@ from fencelock._core.deadlines import align_to_batch, align_to_part
 from fencelock._core.engine import Engine
 from fencelock._core.keys import slot
 from fencelock._core.lock.maintain import Renewer
-from fencelock._core.pushes import parsed, perhaps_revoked
+from fencelock._core.pushes import parsed, revoked
 from fencelock._core.seat import Question, Seat
 from fencelock._core.types import Call, NoReply, PackedCall, Reply, closed
 from fencelock._io.wire import ReplyError, pack, pack_call
@@ -385,7 +385,7 @@ class ClusterPort(Engine):
 
     def _doubt_revocation(self, _: Any, words: Sequence[bytes], __: bytes) -> bool:
         """Return True: the lease is renewed now instead, and its server says what it was."""
-        perhaps_revoked(self, words[0])
+        revoked(self, words[0], None)
         return True
 
     _doubts: ClassVar[Mapping[bytes, Callable[[Any, Any, Sequence[bytes], bytes], bool]]] = {
