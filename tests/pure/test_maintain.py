@@ -11,7 +11,7 @@ from fencelock._core.deadlines import validity
 from fencelock._core.engine import Engine
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.maintain import LEASES_PER_CALL, apply_renewal
+from fencelock._core.lock.maintain import LEASES_PER_CALL, Renewer
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import Lines
@@ -119,7 +119,7 @@ def test_a_command_that_is_kept_renews_no_lease_that_left_it(how):
     elif how == "dropped":
         one.drop()
     elif how == "renewed":
-        apply_renewal(port, [one], [60.0], port.clock, {})
+        Renewer(port).apply([one], [60.0], port.clock, {})
     elif how == "moved":
         port.renewals.move([one], NOW + 15)
     else:

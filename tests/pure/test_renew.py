@@ -9,9 +9,8 @@ import pytest
 
 from fencelock import ServerDenied, ServerError
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock import maintain
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.maintain import packed_renewal, renewal_request
+from fencelock._core.lock.maintain import Renewer, packed_renewal, renewal_request
 from fencelock._core.lock.renewal_schedule import RenewalBatch, RenewalSchedule
 from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import Lines
@@ -57,7 +56,7 @@ def test_an_error_while_what_is_due_is_taken_out_loses_no_lease(monkeypatch, ste
     with monkeypatch.context() as patched:
         patched.setattr(RenewalSchedule, step, strike)
         with suppress(MemoryError):
-            asyncio.run(maintain.maintain(port))
+            asyncio.run(Renewer(port).maintain())
     left = {one: None for _ in range(2) for one in renewals.due(NOW + 1)}
     assert set(left) == {first, second}
     for one in left:
@@ -150,28 +149,28 @@ def test_short_holds_one_after_another_leave_nothing_in_the_order():
     ids=["cut off", "loading", "denied", "full"],
 )
 def test_a_failed_renewal_is_a_warning_unless_it_will_pass(monkeypatch, caplog, error, level):
-    monkeypatch.setattr(maintain, "put_back", lambda *_: None)
+    monkeypatch.setattr(Renewer, "put_back", lambda *_: None)
     port = SimpleNamespace(
         now=lambda: NOW, jitter=lambda: 0.5, mutex=nullcontext(), renewals=RenewalSchedule()
     )
     with caplog.at_level("INFO"):
-        asyncio.run(maintain.failed(port, [hold()], error))
+        asyncio.run(Renewer(port).failed([hold()], error))
     assert [each.levelname for each in caplog.records] == [level]
     assert str(error) in caplog.text
 
 
 def test_a_renewal_that_fails_again_and_again_is_said_now_and_then(monkeypatch, caplog):
-    monkeypatch.setattr(maintain, "put_back", lambda *_: None)
+    monkeypatch.setattr(Renewer, "put_back", lambda *_: None)
     port = SimpleNamespace(
         now=lambda: NOW, jitter=lambda: 0.5, mutex=nullcontext(), renewals=RenewalSchedule()
     )
     failing, other = hold(), hold()
     with caplog.at_level("INFO"):
         for _ in range(500):
-            asyncio.run(maintain.failed(port, [failing], ServerDenied("no right", code="NOPERM")))
+            asyncio.run(Renewer(port).failed([failing], ServerDenied("no right", code="NOPERM")))
         assert 2 <= len(caplog.records) <= 10
         caplog.clear()
-        asyncio.run(maintain.failed(port, [failing, other], ServerDenied("no", code="NOPERM")))
+        asyncio.run(Renewer(port).failed([failing, other], ServerDenied("no", code="NOPERM")))
     assert len(caplog.records) == 1, "the first failure of a lease is always said"
 
 
@@ -192,7 +191,7 @@ def test_a_refusal_is_told_to_the_turn_to_which_the_lease_was_passed_on(begins):
     turn.port = port
     if begins:
         port.renewals.young[turn] = NOW + 1
-    asyncio.run(maintain.notify_refused(port, {before: "taken"}, NOW + 1))
+    asyncio.run(Renewer(port).notify_refused({before: "taken"}, NOW + 1))
     assert told == ([turn] if begins else [])
     assert lines.revoked == ({} if begins else {turn.holder_id: None})
 

@@ -20,7 +20,7 @@ from fencelock import ClientClosed, Cohort, FencelockError
 from fencelock._core import pushes
 from fencelock._core.engine import Engine
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.maintain import lose_all
+from fencelock._core.lock.maintain import Renewer
 from fencelock._core.lock.tenure import Tenure
 from fencelock._core.retry import ask
 from fencelock._io.port_blocking import BlockingPort
@@ -228,7 +228,7 @@ def open_gate(play):
 def lose_majority(play):
     """Two of three nodes have no lease of this client any more."""
     for node in play.client._port.nodes[:2]:
-        lose_all(node, "taken")
+        Renewer(node).lose_all("taken")
 
 
 def revoked(play, stop):

@@ -12,8 +12,9 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from fencelock._core.deadlines import validity
+from fencelock._core.engine import Engine
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock import acquire, maintain, release, renew
+from fencelock._core.lock import acquire, release, renew
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
 from fencelock.errors import LeaseLost, NotHeld, OutcomeUnknown, QuorumNotReached, ServerError
@@ -44,7 +45,7 @@ class Flows:
 
     acquire: Callable[..., Awaitable[Hold | None]] = acquire.acquire
     release: Callable[..., Awaitable[int]] = release.release
-    maintain: Callable[..., Awaitable[None]] = maintain.maintain
+    maintain: Callable[..., Awaitable[None]] = Engine.maintain
 
 
 class _Watch:

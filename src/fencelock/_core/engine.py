@@ -20,7 +20,7 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.idle import is_idle
-from fencelock._core.lock.maintain import CALL_SECONDS_MAX, maintain, renew_node
+from fencelock._core.lock.maintain import CALL_SECONDS_MAX, Renewer
 from fencelock._core.lock.release import hand_back
 from fencelock._core.lock.renew import renew
 from fencelock._core.lock.renewal_schedule import RenewalBatch, RenewalSchedule
@@ -70,8 +70,11 @@ class Engine(Wire):
     give_back = give_back
     release_later = release_later
     hand_back = hand_back
-    maintain = maintain
     renew = renew
+
+    async def maintain(self) -> None:
+        """Do what is due: notify holders of losses, renew the rest; no server's error is raised."""
+        await Renewer(self).maintain()
 
     def clean_up(self, hold: Hold) -> None:
         """Undo what may still come of the requests of a hold that has ended."""
@@ -155,7 +158,7 @@ class Engine(Wire):
 
         False when nothing can run in the background.
         """
-        await renew_node(self, batches, self.renewals.first_end)
+        await Renewer(self).renew_node(batches, self.renewals.first_end)
         return True
 
     async def run_together(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from fencelock._core.deadlock.unit_waits import arrived
-from fencelock._core.lock.hold import lose
+from fencelock._core.lock.hold import lose_revoked
 from fencelock._core.lock.tenure import asked, recall, revoke
 from fencelock._core.seat import Seat
 from fencelock._runtime.log import log
@@ -20,6 +20,7 @@ from fencelock._runtime.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from fencelock._core.engine import Engine
+    from fencelock._core.lock.waiting import Lines
 
 Find = Callable[[bytes], "Seat | None"]
 
@@ -44,7 +45,7 @@ def dispatch(port: Engine, message: Sequence[bytes], find: Find) -> Seat | None:
     _, channel, payload = message
     pushed = parsed(payload)
     if pushed is None:
-        _not_understood(port, channel, payload)
+        _not_understood(port.lines, channel, payload)
         return None
     kind, words = pushed
     if kind in FOR_WAITERS:
@@ -83,11 +84,11 @@ def _are_numbers(words: Sequence[bytes]) -> bool:
     return all(map(bytes.isdigit, words)) and max(map(len, words)) <= DIGITS_MAX
 
 
-def _not_understood(port: Engine, channel: bytes, payload: bytes) -> None:
+def _not_understood(lines: Lines, channel: bytes, payload: bytes) -> None:
     """Log the first message of a client that does not parse: a flood of them fills no log."""
-    if port.lines.puzzled:
+    if lines.puzzled:
         return
-    port.lines.puzzled = True
+    lines.puzzled = True
     log.warning(
         "a message on channel %r cannot be parsed; it and others like it are ignored:"
         " %r; does another program publish there?",
@@ -119,25 +120,15 @@ def _to_waiter(port: Engine, kind: bytes, words: Sequence[bytes], find: Find) ->
     return waiter
 
 
-def _revoked(port: Engine, holder: bytes, reason: bytes) -> None:
-    """Notify the holds that an operator revoked."""
-    text = reason.decode(errors="replace")
-    for hold in revoke(port, holder, text):
-        lose(port, hold, "revoked", port.now(), text)
+def revoked(port: Engine, holder: bytes, reason: bytes | None) -> None:
+    """Notify the holds that an operator revoked; without a reason, ask their server whether.
 
-
-def perhaps_revoked(port: Engine, holder: bytes) -> None:
-    """Ask the server of a lease whether it was revoked, as a message says that any may have sent.
-
-    Until it is known, no next turn begins without asking.
+    A message that any may have sent gives none. Until it is known, no next turn begins without
+    asking, also of a lease that is being renewed: that may have been answered before.
     """
-    now = port.now()
-    hit = revoke(port, holder, None)
-    with port.mutex:
-        for hold in hit:  # also under way: what is asked already may have been answered before
-            port.renewals.discard(hold)
-            port.renewals.young[hold] = now
-    port.attend_by(now)
+    text = None if reason is None else reason.decode(errors="replace")
+    for hold in revoke(port, holder, text):
+        lose_revoked(port, hold, text)
 
 
 def _answer(port: Engine, channel: bytes, who: bytes, lock: bytes) -> None:
@@ -151,7 +142,7 @@ def _answer(port: Engine, channel: bytes, who: bytes, lock: bytes) -> None:
 FOR_WAITERS: Final = frozenset({b"granted", b"again", b"busy", b"idle", b"inside"})
 # What is for the client; each takes the port and the words.
 FOR_CLIENTS: Final[Mapping[bytes, Callable[..., None]]] = {
-    b"revoked": _revoked,
+    b"revoked": revoked,
     b"recall": recall,
     b"ask": asked,
     b"probe": arrived,

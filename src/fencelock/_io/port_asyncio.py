@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from fencelock._core.lock.acquire import acquire, answered, enter, failed, has_turn, start
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.maintain import recheck
+from fencelock._core.lock.maintain import Renewer
 from fencelock._core.lock.release import Take, end_lease, finish, not_released, take_and_release
 from fencelock._core.lock.tenure import give_up_all
 from fencelock._core.pushes import MESSAGE, dispatch
@@ -268,7 +268,7 @@ class AioPort(ProcessPort):
         try:
             await self._listen_home(now() + self.server_timeout)
             self._refused_until = 0.0
-            await recheck(self)
+            await Renewer(self).recheck()
             self.attend_by(now())
         except Exception as error:  # noqa: BLE001 - also of the machine: it tries again (I16)
             tell = log.debug if self._refused_until else log.info

@@ -23,7 +23,7 @@ from weakref import ref
 from fencelock._core.lock.acquire import acquire, answered, enter, failed, has_turn, start
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.maintain import lose_all
+from fencelock._core.lock.maintain import Renewer
 from fencelock._core.lock.release import Take, end_lease, finish, not_released, take_and_release
 from fencelock._core.lock.tenure import give_up_all
 from fencelock._core.pushes import dispatch
@@ -408,7 +408,7 @@ class BlockingPort(ProcessPort):
                 text = f"{name!r} is given back: no thread can be started to renew it: {trouble}"
                 raise NotRenewable(text, name=name, server=self.label) from trouble
         if self.pool.closed:  # while the lock was granted: nothing renews it
-            lose_all(self, "closed")
+            Renewer(self).lose_all("closed")
 
     @property
     def hears(self) -> bool:

@@ -30,7 +30,7 @@ from fencelock._core.deadlock.unit_waits import UnitWaits
 from fencelock._core.engine import Engine
 from fencelock._core.keys import channel_prefix
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.maintain import log_loss, lose_all
+from fencelock._core.lock.maintain import Renewer, log_loss
 from fencelock._core.lock.release import give_back_all
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.waiting import Lines
@@ -201,7 +201,7 @@ class ProcessPort(Engine):
             await port.end_requests()
         if release:
             await self.finish_cleanups(until)
-        lose_all(self, "closed")  # of a quorum first: then the end of its parts is no news
+        Renewer(self).lose_all("closed")  # of a quorum first: then the end of its parts is no news
         if self.nodes:
             await self.each(lambda node, last: node.end(max(0.0, last - clock.now())), until)
         await self.hang_up(until, release=release)

@@ -24,7 +24,7 @@ from math import inf
 from weakref import ref
 
 from fencelock._core.deadlines import PING_SECONDS, PONG_SECONDS, QUIET_SECONDS, retry_delay
-from fencelock._core.lock.maintain import recheck
+from fencelock._core.lock.maintain import Renewer
 from fencelock._core.round_trips import FIRST_TRIPS
 from fencelock._core.types import NoReply
 from fencelock._io.bounded_call import Work, WorkClaim, under_way
@@ -254,7 +254,9 @@ class RenewalThread:
             until = until if ear is None else min(until, self._silent_at(port, ear))
         except NoReply:
             self._hang_up()
-            run_blocking(recheck(port))  # the next one does not hear what this one should have
+            run_blocking(
+                Renewer(port).recheck()
+            )  # the next one does not hear what this one should have
             return
         # In short sleeps, so that a handed-over lease need not wake us.
         short = ear is None or len(port.lines)
@@ -351,7 +353,7 @@ class RenewalThread:
             self._refused_until = now() + CONNECT_SECONDS * 2
             return None
         self.hears, self._ask_at, self._dials = True, now() + QUIET_SECONDS, -1
-        run_blocking(recheck(port))
+        run_blocking(Renewer(port).recheck())
         return self._ear
 
     def _leads(self, port: BlockingPort, ear: Connection) -> bool:

@@ -16,7 +16,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from fencelock._core.deadlines import PING_SECONDS, PONG_SECONDS, QUIET_SECONDS, retry_delay
-from fencelock._core.lock.maintain import recheck
+from fencelock._core.lock.maintain import Renewer
 from fencelock._core.types import NoReply
 from fencelock._io.connection_asyncio import PING, AsyncConnection
 from fencelock._io.prompt_asyncio import PromptFlow
@@ -90,7 +90,7 @@ class RenewalTimer:
         try:
             await mux.request(PING, until)
         except NoReply:
-            await recheck(self._port)
+            await Renewer(self._port).recheck()
             self.set(now())
 
     def _woke_up(self) -> None:

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from fencelock._core.deadlines import align_to_batch, align_to_part
 from fencelock._core.engine import Engine
 from fencelock._core.keys import slot
-from fencelock._core.lock.maintain import renew_node
-from fencelock._core.pushes import parsed, perhaps_revoked
+from fencelock._core.lock.maintain import Renewer
+from fencelock._core.pushes import parsed, revoked
 from fencelock._core.seat import Question, Seat
 from fencelock._core.types import Call, NoReply, PackedCall, Reply, closed
 from fencelock._io.wire import ReplyError, pack, pack_call
@@ -385,7 +385,7 @@ class ClusterPort(Engine):
 
     def _doubt_revocation(self, _: Any, words: Sequence[bytes], __: bytes) -> bool:
         """Return True: the lease is renewed now instead, and its server says what it was."""
-        perhaps_revoked(self, words[0])
+        revoked(self, words[0], None)
         return True
 
     _doubts: ClassVar[Mapping[bytes, Callable[[Any, Any, Sequence[bytes], bytes], bool]]] = {
@@ -545,7 +545,8 @@ class ClusterPort(Engine):
 
     async def _beside(self, node: object, batches: Sequence[RenewalBatch]) -> None:
         try:
-            await renew_node(self, batches, lambda _horizon: inf)  # no other lease waits for it
+            # No other lease waits for it.
+            await Renewer(self).renew_node(batches, lambda _horizon: inf)
         finally:
             with self.mutex:
                 for bucket in self._waiting.pop(node, ()):

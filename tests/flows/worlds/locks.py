@@ -6,7 +6,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from fencelock._core.lock import acquire, maintain, release
+from fencelock._core.engine import Engine
+from fencelock._core.lock import acquire, release
+from fencelock._core.lock.maintain import Renewer
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.look.show import Looker
 from fencelock._core.retry import ask
@@ -32,7 +34,7 @@ SECONDS = 600.0
 
 def shipping() -> Flows:
     """Return the flows as the modules have them now."""
-    return Flows(acquire.acquire, release.release, maintain.maintain)
+    return Flows(acquire.acquire, release.release, Engine.maintain)
 
 
 # What one process does: starts its tasks.
@@ -274,7 +276,7 @@ def renewing(*ttls, options=FIXED, pause=0.3, after=0.3, fellow=(), heard=False,
         for number, ttl in enumerate(ttls, 1):
             await actor.renew(hold, ttl)
             if heard:
-                await maintain.recheck(actor.port)
+                await Renewer(actor.port).recheck()
             rest = pause if number < len(ttls) else after
             if rest:
                 await actor.port.sleep(actor.port.now() + rest)

@@ -95,199 +95,383 @@ RENEWALS = {
 REASON_SECONDS = 0.1
 
 
-async def recheck(port: Engine) -> None:
-    """Renew leases now: a revocation may have come while no connection listened.
+class Renewer:
+    """What renews the leases of a client at its server, and notifies their holders of losses.
 
-    A lease whose renewal is due soon learns of it then; very many leases are spread until then.
+    It is made when there is something to do: an engine that kept one would not be freed as soon as
+    it is dropped.
     """
-    now = port.now()
-    with port.mutex:
-        later = port.renewals.later_than(now + RECHECK_AFTER_SECONDS)
-    for start in range(0, len(later), LEASES_PER_PAUSE):
-        if start:
-            await port.sleep(now)  # others may run
+
+    __slots__ = ("port",)
+
+    def __init__(self, port: Engine) -> None:
+        self.port: Engine = port
+
+    async def recheck(self) -> None:
+        """Renew leases now: a revocation may have come while no connection listened.
+
+        A lease whose renewal is due soon learns of it then; very many leases are spread until then.
+        """
+        now = self.port.now()
+        with self.port.mutex:
+            later = self.port.renewals.later_than(now + RECHECK_AFTER_SECONDS)
+        for start in range(0, len(later), LEASES_PER_PAUSE):
+            if start:
+                await self.port.sleep(now)  # others may run
+            with self.port.mutex:
+                when = now + RECHECK_AFTER_SECONDS * start / len(later)
+                self.port.renewals.move(later[start : start + LEASES_PER_PAUSE], when)
+
+    async def maintain(self) -> None:
+        """Do what is due: notify holders of losses, renew the rest; no server's error is raised."""
+        now, takes = self.port.now(), self.port.renewals.takes
+
+        def taken() -> list[Bucket]:
+            return self.port.renewals.taken_since(takes)
+
+        with self._scheduled(taken, lambda: [*chain(*taken())]):
+            with self.port.mutex:
+                whole, due = self.port.renewals.whole(now), self.port.renewals.due(now)
+            if self.port.renewals.watched:
+                give_up_due(self.port, now)
+            nodes: dict[object, list[RenewalBatch]] = {}
+            for batch in await self._batches(whole, due, now):
+                nodes.setdefault(self.port.node_of(_key(batch[0])), []).append(batch)
+            for node, batches in nodes.items():
+                if not await self.port.renew_at(node, batches):
+                    for batch in batches:
+                        self.put_back(batch, min(now + BUSY_SECONDS, batch.shortest.deadline))
+
+    @contextmanager
+    def _scheduled(
+        self, taken: Callable[[], Iterable[Bucket]], left: Callable[[], list[Hold]]
+    ) -> Iterator[None]:
+        """Lose no hold from the schedule, whatever ends the block, and forget those that are over.
+
+        ``left`` returns those that the block had to do with, and that are still under way, and
+        ``taken`` the buckets in which they are.
+        """
+        try:
+            yield
+        except BaseException as error:  # cancelled, out of memory, or a bug
+            pause = ERROR_SECONDS if isinstance(error, Exception) else 0.0
+            for hold in left():
+                self.put_back([hold], min(self.port.now() + pause, hold.deadline))
+            raise
+        finally:
+            with self.port.mutex:
+                self.port.renewals.settle(taken())
+
+    async def _batches(
+        self, whole: Sequence[RenewalBatch], due: Sequence[Hold], now: float
+    ) -> Sequence[RenewalBatch]:
+        """Return what is to be renewed, command by command; the rest is lost, or put back.
+
+        A full batch is renewed as it was. Smaller ones are joined with what else is due: one script
+        can renew so many of one kind and one slot.
+        """
+        batches: list[RenewalBatch] = []
+        slots = {slot: [*holds] for slot, holds in self.port.by_slot(due, _key).items()}
+        for slot, found in self.port.by_slot(whole, lambda batch: _key(batch[0])).items():
+            small = [batch for batch in found if len(batch) < LEASES_PER_CALL]
+            joined = len(small) > 1 or slot in slots
+            if joined:
+                slots.setdefault(slot, []).extend(chain(*small))
+            batches += [each for each in found if not joined or len(each) == LEASES_PER_CALL]
+        seen = 0
+        for holds in slots.values():
+            for number, kind in enumerate(await self._sorted(holds, now)):
+                size = 1 if number == PLAIN else LEASES_PER_CALL
+                batches += [
+                    RenewalBatch(kind[start : start + size]) for start in range(0, len(kind), size)
+                ]
+            seen += len(holds)
+            if seen >= LEASES_PER_PAUSE:
+                await self.port.sleep(now)  # others may run
+                seen = 0
+        return batches
+
+    async def _sorted(self, due: Sequence[Hold], now: float) -> Sequence[list[Hold]]:
+        """Sort due renewals by kind; notify of losses, put back leases that only wait to end."""
+        kinds: tuple[list[Hold], ...] = ([], [], [], [], [])
+        for start in range(0, len(due), LEASES_PER_PAUSE):
+            if start:
+                await self.port.sleep(now)  # others may run
+            for hold in due[start : start + LEASES_PER_PAUSE]:
+                steady = hold.steady and hold.open and now < hold.deadline
+                if steady or self._renews(hold, now):
+                    kinds[hold.kind].append(hold)
+        return kinds
+
+    def _renews(self, hold: Hold, now: float) -> bool:
+        """Return True if a hold is to be renewed now; else notify of its loss, or put it back."""
+        if now >= hold.deadline or hold.loss is not None:  # an error came in between
+            self.ended(hold)
+        elif hold.renewable(now):
+            return True
+        elif not hold.released:
+            if hold.open:
+                hold.final()
+            return True  # ``recheck`` made it due, or its handle was dropped: look at it
+        return False
+
+    async def renew_node(self, batches: Sequence[RenewalBatch], first_end: FirstEnd) -> None:
+        """Renew the leases of one node, until it is silent: the rest is retried soon.
+
+        No wait lasts beyond the next of their deadlines, or the end of a lease that waits.
+        """
+        ends = [inf]
+        for batch in reversed(batches):  # the earliest deadline of this batch and all after it
+            ends.append(min(ends[-1], batch.shortest.deadline))
+        ends.reverse()
+
+        buckets = {id(at): at for batch in batches for at in batch.buckets}
+
+        def left() -> list[Hold]:
+            return [hold for hold in chain(*batches) if self.port.renewals.is_under_way(hold)]
+
+        # Replicas acknowledge one at a time.
+        at_once = self.port.together if self.port.replicas is None else 1
+        with self._scheduled(buckets.values, left):
+            for start in range(0, len(batches), at_once):
+                end = start + at_once
+                silent, trouble = await self._renew(batches[start:end], ends[start], first_end)
+                if trouble is None:
+                    continue
+                over = isinstance(trouble, NotAcknowledged) or not isinstance(trouble, ServerError)
+                if over:
+                    silent += chain(*batches[end:])
+                await self.failed(silent, trouble)
+                if over:
+                    return
+
+    def ended(self, hold: Hold, *, late: bool = False) -> None:
+        """Notify the holder of a loss; release a lease that may last longer on the server.
+
+        One that was renewed too ``late``, or without enough replicas, may; or one with a fixed end
+        that was handed over just before that. A lost lease stays lost.
+        """
+        port, fixed = self.port, hold.terms.options.fixed_end
+        lose(port, hold, hold.end, hold.deadline)
+        if hold.open and (late or fixed or (hold.failures and port.replicas is not None)):
+            port.run_in_background(*hold.terms.release(hold))
+
+    def put_back(self, holds: Iterable[Hold], when: float) -> None:
+        """Schedule those that are still tracked for ``when``."""
+        with self.port.mutex:
+            left = [hold for hold in holds if hold.open and not hold.notified]
+            self.port.renewals.add_all(left, when)
+
+    async def _renew(
+        self, batches: Sequence[RenewalBatch], ends: float, first_end: FirstEnd
+    ) -> tuple[list[Hold], Exception | None]:
+        """Renew batches at once, and notify of losses; return what stays as it was, and why."""
+        port = self.port
+        batches = [live for batch in batches if (live := _live(batch))]
+        silent: list[Hold] = []
+        trouble: Exception | None = None
+        if not batches:
+            return silent, trouble
+        asked_at = port.now()
+        ttls = [next_ttls(batch, asked_at) for batch in batches]
+        replicas_take = 0.0 if port.replicas is None else port.replicas.timeout
+        most = port.trips.within(CALL_SECONDS_MAX, CALL_TRIPS)
         with port.mutex:
-            when = now + RECHECK_AFTER_SECONDS * start / len(later)
-            port.renewals.move(later[start : start + LEASES_PER_PAUSE], when)
+            ends = min(ends, first_end(asked_at + most + replicas_take))
+        trip = port.trips.seconds
+        within = min(map(answer_within, batches, ttls, repeat(asked_at), repeat(trip)))
+        until = min(asked_at + min(most, within), ends)
+        answers = await self.renew_batches(batches, ttls, until, ends)
+        for batch, each, (refused, missing) in zip(batches, ttls, answers, strict=True):
+            if missing is None:
+                self.apply(batch, each, asked_at, refused)
+            else:
+                silent += batch
+                trouble = trouble or missing
+            if refused:
+                await self.notify_refused({batch[at]: how for at, how in refused.items()}, until)
+        return silent, trouble
 
+    async def failed(self, holds: Sequence[Hold], error: Exception) -> None:
+        """Retry soon, and at each lease's end at the latest."""
+        passing = isinstance(error, NoReply) or passes(error)
+        known = holds[0].failures % FAILURES_PER_LINE and all(hold.trouble for hold in holds)
+        tell = log.debug if known else log.info if passing or holds[0].partial else log.warning
+        now, jitter = self.port.now(), self.port.jitter()  # one, so that they share commands again
+        retries: dict[float, list[Hold]] = {}
+        for number, hold in enumerate(holds, 1):
+            hold.failures += 1
+            hold.trouble, hold.may_grow = error, True
+            again_at = now + retry_delay(hold.failures, jitter)
+            if hold.notified:  # its holder was the first to notice, while this was under way
+                with self.port.mutex:
+                    self.port.renewals.discard(hold)
+                self.ended(hold)
+            else:
+                retries.setdefault(min(again_at, hold.deadline), []).append(hold)
+            if number % LEASES_PER_PAUSE == 0:
+                await self.port.sleep(now)  # others may run
+        for when, group in retries.items():
+            self.put_back(group, when)
+        text = "renewal of %d lease(s) failed, retrying while they last: %s"
+        tell(text, len(holds), error)
+        if events.hooks:
+            events.renewed([hold.whole for hold in holds if _endangers(hold)], error)
 
-async def maintain(port: Engine) -> None:
-    """Do what is due: notify holders of losses, renew the rest. Never raises a server's error."""
-    now, takes = port.now(), port.renewals.takes
+    async def renew_confirmed(
+        self, holds: Sequence[Hold], asked: Call, until: float, ends: float
+    ) -> Answer:
+        """Renew holds of one kind, where replicas must have it by ``ends``; ends like ``call``."""
 
-    def taken() -> list[Bucket]:
-        return port.renewals.taken_since(takes)
+        def counts(reply: Reply) -> bool:
+            """Return True if one of them was renewed."""
+            return len(refusals(holds, reply)) < len(holds)
 
-    with _scheduled(port, taken, lambda: [*chain(*taken())]):
-        with port.mutex:
-            whole, due = port.renewals.whole(now), port.renewals.due(now)
-        if port.renewals.watched:
-            give_up_due(port, now)
-        nodes: dict[object, list[RenewalBatch]] = {}
-        for batch in await _batches(port, whole, due, now):
-            nodes.setdefault(port.node_of(_key(batch[0])), []).append(batch)
-        for node, batches in nodes.items():
-            if not await port.renew_at(node, batches):
-                for batch in batches:
-                    put_back(port, batch, min(now + BUSY_SECONDS, batch.shortest.deadline))
+        port, first = self.port, holds[0]
+        reply, missing = await confirmed(port, first, asked, until, ends=ends, counts=counts)
+        return refusals(holds, reply), missing
 
+    async def renew_batches(
+        self,
+        batches: Sequence[RenewalBatch],
+        ttls: Sequence[Sequence[float]],
+        until: float,
+        ends: float,
+    ) -> Sequence[tuple[Mapping[int, str], Exception | None]]:
+        """Renew batches of one node at once; return of each the refusals, or what it raises."""
+        port = self.port
+        if port.replicas is not None:
+            (holds,), (lengths,) = batches, ttls
+            try:
+                asked = renewal_request(holds, lengths)
+                return [await self.renew_confirmed(holds, asked, until, ends)]
+            except (NoReply, FencelockError) as error:
+                return [({}, error)]
+        requests: list[PackedCall] = []
+        for batch, lengths in zip(batches, ttls, strict=True):
+            terms, request = batch[0].terms, packed_renewal(batch, lengths)
+            if port.trips.far and len(batches) == 1:  # a third of the lease may be one round trip
+                request = with_source(RENEWALS[terms.batch][0], request)
+            requests.append((request, terms.keys.lock))
+        return [
+            ({}, answer) if isinstance(answer, Exception) else (refusals(batch, answer), None)
+            for batch, answer in zip(batches, await port.run_packed(requests, until), strict=True)
+        ]
 
-@contextmanager
-def _scheduled(
-    port: Engine, taken: Callable[[], Iterable[Bucket]], left: Callable[[], list[Hold]]
-) -> Iterator[None]:
-    """Lose no hold from the schedule, whatever ends the block, and forget those that are over.
+    def apply(
+        self,
+        holds: Sequence[Hold],
+        ttls: Sequence[float],
+        asked_at: float,
+        refused: Mapping[int, str],
+    ) -> None:
+        """Apply successful renewals. Leases of one length stay together, at one new instant."""
+        answered_at, jitter = self.port.now(), self.port.jitter()
+        groups: dict[float, list[Hold]] = {}
+        late: list[Hold] = []
+        before = [hold.whole.deadline for hold in holds] if events.hooks else []
+        with self.port.mutex:
+            steady = self._apply_steady
+            for number in range(len(holds)) if refused else steady(holds, ttls, asked_at, jitter):
+                hold, ttl = holds[number], ttls[number]
+                if number in refused:
+                    hold.last = True
+                if not hold.open or number in refused:
+                    continue
+                if hold.loss is not None or answered_at >= hold.deadline:
+                    late.append(hold)
+                    continue
+                if ttl == LOOK_SECONDS:
+                    groups.setdefault(hold.deadline, []).append(hold)
+                    continue
+                deadline = asked_at + validity(ttl)
+                hold.renewed()
+                hold.move_deadline(max(hold.deadline, deadline))
+                length = max(ttl, hold.deadline - asked_at)  # it may have had more left
+                when = first_due(self.port, hold, length, jitter, asked_at)
+                groups.setdefault(when, []).append(hold)
+            for when, group in groups.items():
+                self.port.renewals.add_all(group, when)
+        for hold in late:
+            self.ended(hold, late=True)
+        if before:
+            _report(holds, before, answered_at - asked_at)
 
-    ``left`` returns those that the block had to do with, and that are still under way, and
-    ``taken`` the buckets in which they are.
-    """
-    try:
-        yield
-    except BaseException as error:  # cancelled, out of memory, or a bug
-        pause = ERROR_SECONDS if isinstance(error, Exception) else 0.0
-        for hold in left():
-            put_back(port, [hold], min(port.now() + pause, hold.deadline))
-        raise
-    finally:
-        with port.mutex:
-            port.renewals.settle(taken())
+    def _apply_steady(
+        self, holds: Sequence[Hold], ttls: Sequence[float], asked_at: float, jitter: float
+    ) -> Sequence[int]:
+        """Apply renewals of one ttl to leases that nothing may cut short; return the other numbers.
 
-
-async def _batches(
-    port: Engine, whole: Sequence[RenewalBatch], due: Sequence[Hold], now: float
-) -> Sequence[RenewalBatch]:
-    """Return what is to be renewed, command by command; the rest is lost, or put back.
-
-    A full batch is renewed as it was. Smaller ones are joined with what else is due: one script can
-    renew so many of one kind and one slot.
-    """
-    batches: list[RenewalBatch] = []
-    slots = {slot: [*holds] for slot, holds in port.by_slot(due, _key).items()}
-    for slot, found in port.by_slot(whole, lambda batch: _key(batch[0])).items():
-        small = [batch for batch in found if len(batch) < LEASES_PER_CALL]
-        joined = len(small) > 1 or slot in slots
-        if joined:
-            slots.setdefault(slot, []).extend(chain(*small))
-        batches += [each for each in found if not joined or len(each) == LEASES_PER_CALL]
-    seen = 0
-    for holds in slots.values():
-        for number, kind in enumerate(await _sorted(port, holds, now)):
-            size = 1 if number == PLAIN else LEASES_PER_CALL
-            batches += [
-                RenewalBatch(kind[start : start + size]) for start in range(0, len(kind), size)
+        With very many leases this is most of what keeping them costs.
+        """
+        span, answered_at = ttls[0], self.port.now()
+        done: Sequence[Hold]
+        deadline = asked_at + validity(span)
+        if ttls.count(span) < len(ttls):
+            return range(len(holds))
+        if isinstance(holds, RenewalBatch) and holds.is_whole:
+            alike = answered_at < holds[0].deadline < deadline
+            done = holds if alike and span == holds[0].terms.steady else []
+        else:
+            done = [
+                hold
+                for hold in holds
+                if (hold.steady == span and hold.open and answered_at < hold.deadline < deadline)
+                and not (hold.short or hold.failures)
             ]
-        seen += len(holds)
-        if seen >= LEASES_PER_PAUSE:
-            await port.sleep(now)  # others may run
-            seen = 0
-    return batches
+        if done:
+            Hold.renew_together(done, deadline)
+            when = first_due(self.port, done[0], span, jitter, asked_at)
+            if len(done) == len(holds) and isinstance(holds, RenewalBatch):
+                self.port.renewals.add_batch(holds, when)
+            else:
+                self.port.renewals.add_all(done, when)
+        if len(done) == len(holds):
+            return ()
+        renewed = set(done)
+        return [number for number, hold in enumerate(holds) if hold not in renewed]
+
+    async def notify_refused(self, refused: Mapping[Hold, str], until: float) -> None:
+        """Notify of losses, with an operator's reason if the server tells one soon.
+
+        A refusal is about the holder id: the turn to which a lease was passed on is notified, too.
+        """
+        passed = [hold for hold in refused if hold.passes]
+        turns = {hold: revoke(self.port, hold.holder_id, None) for hold in passed}
+        full = [hold for hold in refused if not hold.terms.plain]
+        words: dict[Hold, bytes] = {}
+        if full:
+            keys = [hold.terms.keys.revoked for hold in full]
+            until = min(until, self.port.now() + REASON_SECONDS)
+            with suppress(NoReply, FencelockError):
+                words.update(zip(full, await self.port.call(REVOKED, keys, (), until), strict=True))
+        for hold, how in refused.items():
+            holders, _, reason = words.get(hold, b"").partition(b" ")
+            revoked = holders.split(b",") if hold.kind == SHARES else (holders,)
+            by_operator = hold.holder_id in revoked
+            why, detail = ("revoked", reason.decode()) if by_operator else (how, "")
+            for each in (hold, *turns.get(hold, ())):
+                lose(self.port, each, why, self.port.now(), detail)
+
+    def lose_all(self, reason: str) -> None:
+        """Notify the holder of every scheduled lease that it is no longer renewed."""
+        with self.port.mutex:
+            holds = self.port.renewals.tracked()
+        lost = [
+            hold
+            for hold in holds
+            if lose(self.port, hold, reason, self.port.now()) and not hold.dropped
+        ]
+        with self.port.mutex:
+            self.port.renewals.clear()
+        if lost:
+            text = "%d lease(s) were still held and are no longer renewed: %s (%s)"
+            names = (hold.name for hold in lost if not hold.partial)
+            log.warning(text, len(lost), reason, listed(names))
 
 
 def _key(hold: Hold) -> bytes:
     return hold.terms.keys.lock
-
-
-async def _sorted(port: Engine, due: Sequence[Hold], now: float) -> Sequence[list[Hold]]:
-    """Sort due renewals by kind; notify of losses, and put back leases that only wait to end."""
-    kinds: tuple[list[Hold], ...] = ([], [], [], [], [])
-    for start in range(0, len(due), LEASES_PER_PAUSE):
-        if start:
-            await port.sleep(now)  # others may run
-        for hold in due[start : start + LEASES_PER_PAUSE]:
-            steady = hold.steady and hold.open and now < hold.deadline
-            if steady or _renews(port, hold, now):
-                kinds[hold.kind].append(hold)
-    return kinds
-
-
-def _renews(port: Engine, hold: Hold, now: float) -> bool:
-    """Return True if a hold is to be renewed now; else notify of its loss, or put it back."""
-    if now >= hold.deadline or hold.loss is not None:  # an error came in between
-        ended(port, hold)
-    elif hold.renewable(now):
-        return True
-    elif not hold.released:
-        if hold.open:
-            hold.final()
-        return True  # ``recheck`` made it due, or its handle was dropped: look at it
-    return False
-
-
-async def renew_node(port: Engine, batches: Sequence[RenewalBatch], first_end: FirstEnd) -> None:
-    """Renew the leases of one node, until it is silent: the rest is retried soon.
-
-    No wait lasts beyond the next of their deadlines, or the end of a lease that waits meanwhile.
-    """
-    ends = [inf]
-    for batch in reversed(batches):  # the earliest deadline of this batch and all after it
-        ends.append(min(ends[-1], batch.shortest.deadline))
-    ends.reverse()
-
-    buckets = {id(at): at for batch in batches for at in batch.buckets}
-
-    def left() -> list[Hold]:
-        return [hold for hold in chain(*batches) if port.renewals.is_under_way(hold)]
-
-    with _scheduled(port, buckets.values, left):
-        for start in range(0, len(batches), at_once(port)):
-            end = start + at_once(port)
-            silent, trouble = await _renew(port, batches[start:end], ends[start], first_end)
-            if trouble is None:
-                continue
-            over = isinstance(trouble, NotAcknowledged) or not isinstance(trouble, ServerError)
-            if over:
-                silent += chain(*batches[end:])
-            await failed(port, silent, trouble)
-            if over:
-                return
-
-
-def ended(port: Engine, hold: Hold, *, late: bool = False) -> None:
-    """Notify the holder of a loss; release a lease that may last longer on the server.
-
-    One that was renewed too ``late``, or without enough replicas, may; or one with a fixed end that
-    was handed over just before that. A lost lease stays lost.
-    """
-    lasts = late or hold.terms.options.fixed_end or (hold.failures and port.replicas is not None)
-    lose(port, hold, hold.end, hold.deadline)
-    if hold.open and lasts:
-        port.run_in_background(*hold.terms.release(hold))
-
-
-def put_back(port: Engine, holds: Iterable[Hold], when: float) -> None:
-    """Schedule those that are still tracked for ``when``."""
-    with port.mutex:
-        port.renewals.add_all([hold for hold in holds if hold.open and not hold.notified], when)
-
-
-async def _renew(
-    port: Engine, batches: Sequence[RenewalBatch], ends: float, first_end: FirstEnd
-) -> tuple[list[Hold], Exception | None]:
-    """Renew batches at once, and notify of losses; return those that stay as they were, and why."""
-    batches = [live for batch in batches if (live := _live(batch))]
-    silent: list[Hold] = []
-    trouble: Exception | None = None
-    if not batches:
-        return silent, trouble
-    asked_at = port.now()
-    ttls = [next_ttls(batch, asked_at) for batch in batches]
-    replicas_take = 0.0 if port.replicas is None else port.replicas.timeout
-    most = port.trips.within(CALL_SECONDS_MAX, CALL_TRIPS)
-    with port.mutex:
-        ends = min(ends, first_end(asked_at + most + replicas_take))
-    trip = port.trips.seconds
-    within = min(map(answer_within, batches, ttls, repeat(asked_at), repeat(trip)))
-    until = min(asked_at + min(most, within), ends)
-    answers = await renew_batches(port, batches, ttls, until, ends)
-    for batch, each, (refused, missing) in zip(batches, ttls, answers, strict=True):
-        if missing is None:
-            apply_renewal(port, batch, each, asked_at, refused)
-        else:
-            silent += batch
-            trouble = trouble or missing
-        if refused:
-            await notify_refused(port, {batch[at]: how for at, how in refused.items()}, until)
-    return silent, trouble
 
 
 def _live(batch: RenewalBatch) -> RenewalBatch:
@@ -296,33 +480,6 @@ def _live(batch: RenewalBatch) -> RenewalBatch:
         return batch
     live = [hold for hold in batch if not hold.released]
     return batch if len(live) == len(batch) else RenewalBatch(live)
-
-
-async def failed(port: Engine, holds: Sequence[Hold], error: Exception) -> None:
-    """Retry soon, and at each lease's end at the latest."""
-    passing = isinstance(error, NoReply) or passes(error)
-    known = holds[0].failures % FAILURES_PER_LINE and all(hold.trouble for hold in holds)
-    tell = log.debug if known else log.info if passing or holds[0].partial else log.warning
-    now, jitter = port.now(), port.jitter()  # one, so that they share commands again
-    retries: dict[float, list[Hold]] = {}
-    for number, hold in enumerate(holds, 1):
-        hold.failures += 1
-        hold.trouble, hold.may_grow = error, True
-        again_at = now + retry_delay(hold.failures, jitter)
-        if hold.notified:  # its holder was the first to notice, while this renewal was under way
-            with port.mutex:
-                port.renewals.discard(hold)
-            ended(port, hold)
-        else:
-            retries.setdefault(min(again_at, hold.deadline), []).append(hold)
-        if number % LEASES_PER_PAUSE == 0:
-            await port.sleep(now)  # others may run
-    for when, group in retries.items():
-        put_back(port, group, when)
-    text = "renewal of %d lease(s) failed, retrying while they last: %s"
-    tell(text, len(holds), error)
-    if events.hooks:
-        events.renewed([hold.whole for hold in holds if _endangers(hold)], error)
 
 
 def _endangers(hold: Hold) -> bool:
@@ -400,91 +557,7 @@ def refusals(holds: Sequence[Hold], reply: Reply) -> Mapping[int, str]:
     return {reply[at] - 1: reply[at + 1].decode() for at in range(0, len(reply), 2)}
 
 
-async def renew_confirmed(
-    port: Engine, holds: Sequence[Hold], asked: Call, until: float, ends: float
-) -> Answer:
-    """Renew holds of one kind, where replicas must have it by ``ends``; ends like ``Wire.call``."""
-
-    def counts(reply: Reply) -> bool:
-        """Return True if one of them was renewed."""
-        return len(refusals(holds, reply)) < len(holds)
-
-    reply, missing = await confirmed(port, holds[0], asked, until, ends=ends, counts=counts)
-    return refusals(holds, reply), missing
-
-
-def at_once(port: Engine) -> int:
-    """Return how many batches one node is sent at once: replicas acknowledge one at a time."""
-    return port.together if port.replicas is None else 1
-
-
-async def renew_batches(
-    port: Engine,
-    batches: Sequence[RenewalBatch],
-    ttls: Sequence[Sequence[float]],
-    until: float,
-    ends: float,
-) -> Sequence[tuple[Mapping[int, str], Exception | None]]:
-    """Renew so many batches of one node; return for each the refusals, or what it would raise."""
-    if port.replicas is not None:
-        (holds,), (lengths,) = batches, ttls
-        try:
-            asked = renewal_request(holds, lengths)
-            return [await renew_confirmed(port, holds, asked, until, ends)]
-        except (NoReply, FencelockError) as error:
-            return [({}, error)]
-    requests: list[PackedCall] = []
-    for batch, lengths in zip(batches, ttls, strict=True):
-        terms, request = batch[0].terms, packed_renewal(batch, lengths)
-        if port.trips.far and len(batches) == 1:  # a third of the lease may be one round trip
-            request = with_source(RENEWALS[terms.batch][0], request)
-        requests.append((request, terms.keys.lock))
-    return [
-        ({}, answer) if isinstance(answer, Exception) else (refusals(batch, answer), None)
-        for batch, answer in zip(batches, await port.run_packed(requests, until), strict=True)
-    ]
-
-
 # -- what came of it -----------------------------------------------------------------------------
-
-
-def apply_renewal(
-    port: Engine,
-    holds: Sequence[Hold],
-    ttls: Sequence[float],
-    asked_at: float,
-    refused: Mapping[int, str],
-) -> None:
-    """Apply successful renewals. Leases of one length stay together, at one new instant."""
-    answered_at, jitter = port.now(), port.jitter()
-    groups: dict[float, list[Hold]] = {}
-    late: list[Hold] = []
-    before = [hold.whole.deadline for hold in holds] if events.hooks else []
-    with port.mutex:
-        left = range(len(holds)) if refused else _apply_steady(port, holds, ttls, asked_at, jitter)
-        for number in left:
-            hold, ttl = holds[number], ttls[number]
-            if number in refused:
-                hold.last = True
-            if not hold.open or number in refused:
-                continue
-            if hold.loss is not None or answered_at >= hold.deadline:
-                late.append(hold)
-                continue
-            if ttl == LOOK_SECONDS:
-                groups.setdefault(hold.deadline, []).append(hold)
-                continue
-            deadline = asked_at + validity(ttl)
-            hold.renewed()
-            hold.move_deadline(max(hold.deadline, deadline))
-            length = max(ttl, hold.deadline - asked_at)  # it may have had more left
-            groups.setdefault(first_due(port, hold, length, jitter, asked_at), []).append(hold)
-        for when, group in groups.items():
-            port.renewals.add_all(group, when)
-    for hold in late:
-        ended(port, hold, late=True)
-    if before:
-        _report(holds, before, answered_at - asked_at)
 
 
 def _report(holds: Sequence[Hold], before: Sequence[float], took: float) -> None:
@@ -498,76 +571,6 @@ def _report(holds: Sequence[Hold], before: Sequence[float], took: float) -> None
         if now != was and (not hold.partial or now - was > hold.ttl * LEAST_GROWTH):
             grown.append(hold.whole)
     events.renewed(grown, took=took)
-
-
-def _apply_steady(
-    port: Engine, holds: Sequence[Hold], ttls: Sequence[float], asked_at: float, jitter: float
-) -> Sequence[int]:
-    """Apply renewals of one ttl to leases that nothing may cut short; return the other numbers.
-
-    With very many leases this is most of what keeping them costs.
-    """
-    span, answered_at = ttls[0], port.now()
-    done: Sequence[Hold]
-    deadline = asked_at + validity(span)
-    if ttls.count(span) < len(ttls):
-        return range(len(holds))
-    if isinstance(holds, RenewalBatch) and holds.is_whole:
-        alike = answered_at < holds[0].deadline < deadline
-        done = holds if alike and span == holds[0].terms.steady else []
-    else:
-        done = [
-            hold
-            for hold in holds
-            if (hold.steady == span and hold.open and answered_at < hold.deadline < deadline)
-            and not (hold.short or hold.failures)
-        ]
-    if done:
-        Hold.renew_together(done, deadline)
-        when = first_due(port, done[0], span, jitter, asked_at)
-        if len(done) == len(holds) and isinstance(holds, RenewalBatch):
-            port.renewals.add_batch(holds, when)
-        else:
-            port.renewals.add_all(done, when)
-    if len(done) == len(holds):
-        return ()
-    renewed = set(done)
-    return [number for number, hold in enumerate(holds) if hold not in renewed]
-
-
-async def notify_refused(port: Engine, refused: Mapping[Hold, str], until: float) -> None:
-    """Notify of losses, with an operator's reason if the server tells one soon.
-
-    A refusal is about the holder id: the turn to which a lease was passed on is notified, too.
-    """
-    passed = [hold for hold in refused if hold.passes]
-    turns = {hold: revoke(port, hold.holder_id, None) for hold in passed}
-    full = [hold for hold in refused if not hold.terms.plain]
-    words: dict[Hold, bytes] = {}
-    if full:
-        keys = [hold.terms.keys.revoked for hold in full]
-        until = min(until, port.now() + REASON_SECONDS)
-        with suppress(NoReply, FencelockError):
-            words.update(zip(full, await port.call(REVOKED, keys, (), until), strict=True))
-    for hold, how in refused.items():
-        holders, _, reason = words.get(hold, b"").partition(b" ")
-        by_operator = hold.holder_id in (holders.split(b",") if hold.kind == SHARES else (holders,))
-        why, detail = ("revoked", reason.decode()) if by_operator else (how, "")
-        for each in (hold, *turns.get(hold, ())):
-            lose(port, each, why, port.now(), detail)
-
-
-def lose_all(port: Engine, reason: str) -> None:
-    """Notify the holder of every scheduled lease that it is no longer renewed."""
-    with port.mutex:
-        holds = port.renewals.tracked()
-    lost = [hold for hold in holds if lose(port, hold, reason, port.now()) and not hold.dropped]
-    with port.mutex:
-        port.renewals.clear()
-    if lost:
-        text = "%d lease(s) were still held and are no longer renewed: %s (%s)"
-        names = (hold.name for hold in lost if not hold.partial)
-        log.warning(text, len(lost), reason, listed(names))
 
 
 def log_loss(hold: Hold) -> None:

@@ -26,15 +26,13 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import (
     CALL_SECONDS_MAX,
     Answer,
-    apply_renewal,
-    notify_refused,
+    Renewer,
     refusals,
-    renew_confirmed,
     renewal_request,
 )
 from fencelock._core.retry import Together, persist
 from fencelock._core.round_trips import CALL_TRIPS
-from fencelock._core.types import NoReply
+from fencelock._core.types import Call, NoReply
 from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import ClientClosed, FencelockError, NotHeld, ServerError
 
@@ -70,20 +68,6 @@ def length_of(hold: Hold, ttl: float | None, now: float) -> float:
     return hold.within_limits(hold.usual if ttl is None else ttl, now)
 
 
-def begin_renewal(port: Engine, holds: Sequence[Hold], ttls: Sequence[float]) -> None:
-    """Note that leases are about to be renewed: the server may have each for longer than is known.
-
-    Raises as ``check_tended`` when the turn of one is over: the next is not its holder's to renew.
-    """
-    with port.mutex:
-        over = [hold for hold in holds if not hold.open]
-        for hold, ttl in () if over else zip(holds, ttls, strict=True):
-            hold.may_grow = True
-            hold.last = hold.last or ttl > hold.usual
-    for hold in over:
-        check_tended(hold)
-
-
 async def renew(port: Engine, holds: Sequence[Hold], ttl: float | None) -> None:
     """Renew leases, all nodes in parallel; one after the other where replicas acknowledge.
 
@@ -116,21 +100,21 @@ class _Renewals(Together[Hold]):
     def __init__(self, port: Engine, ttl: float | None, until: float) -> None:
         super().__init__()
         self._port, self._ttl, self._until = port, ttl, until
+        self._renewer = Renewer(port)
         self._sent_at = 0.0
         self._ttls: Sequence[float] = ()
 
     async def took(self, parts: Sequence[Hold]) -> None:
         """Apply what was answered; raise a loss at once, but not that of one that was silent."""
-        port = self._port
         for hold, ttl in zip(parts, self._ttls, strict=True):
             if hold in self.answers:
                 refused, missing = self.answers[hold]
                 if missing is not None:
                     self.refused[hold] = missing
                     continue
-                apply_renewal(port, [hold], [ttl], self._sent_at, refused)
+                self._renewer.apply([hold], [ttl], self._sent_at, refused)
                 if refused:
-                    await notify_refused(port, {hold: refused[0]}, self._until)
+                    await self._renewer.notify_refused({hold: refused[0]}, self._until)
             elif hold in self.refused:
                 events.renewed([hold], self.refused[hold])
         for hold in parts:
@@ -139,44 +123,49 @@ class _Renewals(Together[Hold]):
 
     async def send(self, left: Sequence[Hold]) -> Sequence[Answer | Exception]:
         """Ask for these; one that is repeated is nearer to its limits."""
-        port = self._port
-        self._sent_at = now = port.now()
+        self._sent_at = now = self._port.now()
         self._ttls = [length_of(hold, self._ttl, now) for hold in left]
-        begin_renewal(port, left, self._ttls)
-        ask = _at_once if port.replicas is None else _one_by_one
-        return await ask(port, left, self._ttls, self._until)
+        self._begin(left)
+        asked = [renewal_request([hold], [ttl]) for hold, ttl in zip(left, self._ttls, strict=True)]
+        if self._port.replicas is not None:
+            return await self._one_by_one(left, asked)
+        replies = await self._port.side_by_side(asked, self._until)
+        return [
+            reply if isinstance(reply, Exception) else (refusals([hold], reply), None)
+            for hold, reply in zip(left, replies, strict=True)
+        ]
 
+    def _begin(self, holds: Sequence[Hold]) -> None:
+        """Note that leases are about to be renewed: the server may have each for longer than known.
 
-async def _at_once(
-    port: Engine, holds: Sequence[Hold], ttls: Sequence[float], until: float
-) -> list[Answer | Exception]:
-    """Return the answer for each renewal, or the error of its request."""
-    asked = [renewal_request([hold], [ttl]) for hold, ttl in zip(holds, ttls, strict=True)]
-    replies = await port.side_by_side(asked, until)
-    return [
-        reply if isinstance(reply, Exception) else (refusals([hold], reply), None)
-        for hold, reply in zip(holds, replies, strict=True)
-    ]
+        Raises as ``check_tended`` when the turn of one is over: the next is not its holder's to
+        renew.
+        """
+        with self._port.mutex:
+            over = [hold for hold in holds if not hold.open]
+            for hold, ttl in () if over else zip(holds, self._ttls, strict=True):
+                hold.may_grow = True
+                hold.last = hold.last or ttl > hold.usual
+        for hold in over:
+            check_tended(hold)
 
-
-async def _one_by_one(
-    port: Engine, holds: Sequence[Hold], ttls: Sequence[float], until: float
-) -> list[Answer | Exception]:
-    """Ask one after the other, because replicas acknowledge; ask a silent node only once."""
-    silent: dict[object, NoReply] = {}
-    answers: list[Answer | Exception] = []
-    for hold, ttl in zip(holds, ttls, strict=True):
-        place = port.node_of(hold.terms.keys.lock)
-        if place is not None and place in silent:
-            answers.append(NoReply(str(silent[place]), sent=False))
-            continue
-        most = port.trips.within(CALL_SECONDS_MAX, CALL_TRIPS)
-        by = min(until, port.now() + most)
-        try:
-            asked = renewal_request([hold], [ttl])
-            answers.append(await renew_confirmed(port, [hold], asked, by, hold.deadline))
-        except (NoReply, FencelockError) as error:
-            answers.append(error)
-            if isinstance(error, NoReply):
-                silent[place] = error
-    return answers
+    async def _one_by_one(
+        self, holds: Sequence[Hold], asked: Sequence[Call]
+    ) -> list[Answer | Exception]:
+        """Ask one after the other, because replicas acknowledge; ask a silent node only once."""
+        port, silent = self._port, dict[object, NoReply]()
+        answers: list[Answer | Exception] = []
+        for hold, call in zip(holds, asked, strict=True):
+            place = port.node_of(hold.terms.keys.lock)
+            if place is not None and place in silent:
+                answers.append(NoReply(str(silent[place]), sent=False))
+                continue
+            by = min(self._until, port.now() + port.trips.within(CALL_SECONDS_MAX, CALL_TRIPS))
+            try:
+                renewing = self._renewer.renew_confirmed([hold], call, by, hold.deadline)
+                answers.append(await renewing)
+            except (NoReply, FencelockError) as error:
+                answers.append(error)
+                if isinstance(error, NoReply):
+                    silent[place] = error
+        return answers

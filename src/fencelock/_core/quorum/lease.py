@@ -27,7 +27,7 @@ from fencelock._core.deadlines import renewal_delay, validity
 from fencelock._core.lock.acquire import ROUNDING_SECONDS, revoked_before
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, Observer, first_due, lose
-from fencelock._core.lock.maintain import apply_renewal, renewal_request
+from fencelock._core.lock.maintain import Renewer, renewal_request
 from fencelock._core.lock.release import leaving, lost_as
 from fencelock._core.lock.renew import check_tended, length_of
 from fencelock._core.lock.terms import Terms
@@ -367,7 +367,7 @@ class Majority(list[Hold | None], Observer):
         for ask in asks:
             at, (part, length) = port.nodes[ask.node], asked[ask.node]
             if ask.good:
-                apply_renewal(at, [part], [length], ask.asked_at, {})
+                Renewer(at).apply([part], [length], ask.asked_at, {})
             elif ask.error is None:
                 lose(at, part, ask.reply[1].decode(), port.now())
         return asks
