@@ -208,7 +208,11 @@ async def _look(port: Engine, watcher: StateWaiter, watch: Line, give_up_at: flo
         ends = give_up_at + LEAVING_SECONDS / 2
         until = min(port.now() + port.server_timeout, ends)
         check = partial(watcher.signal.check, asked)
-        replies = await _answer(port, watcher, until, check, ends)
+        try:
+            replies = await _answer(port, watcher, until, check, ends)
+        except ServerError:
+            watch.heartbeat_at = 0.0  # the others are refused by their own questions, and soon
+            raise
         for each, reply in zip(asked, replies, strict=True):
             _learn(each, reply)
             if each is not watcher and (each.verdict is not None or each.news):
