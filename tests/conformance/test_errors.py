@@ -355,6 +355,37 @@ async def test_something_else_at_the_key(world, what):
         await client.lock("a").locked()
 
 
+@pytest.mark.no_quorum  # each node has a line of its own
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["lock", "semaphore"])
+async def test_something_else_in_the_place_of_one_line_refuses_no_other(world, kind):
+    """One heartbeat asks about both locks; the wait for the other goes on."""
+    client, others = world.client(), world.client()
+
+    def of(owner, name):
+        return owner.lock(name) if kind == "lock" else owner.semaphore(name, 1)
+
+    async def turn(name):
+        async with of(client, name):
+            return True
+
+    held = {name: of(others, name) for name in ("broken", "sound")}
+    waits = {}
+    for name, handle in held.items():
+        assert await handle.acquire()
+        waits[name] = world.start(turn(name))
+        await world.in_line(name, 1)
+    queue = world.keys("broken").grant[2]
+    world.server.command("DEL", queue)
+    world.server.command("SET", queue, "something else", "PX", 60_000)
+    with pytest.raises(ServerUnsuitable, match="'broken'"):
+        await waits["broken"].result()
+    world.server.command("DEL", queue)
+    for handle in held.values():
+        await handle.release()
+    assert await waits["sound"].result()
+
+
 @pytest.mark.no_quorum  # it has no plain form
 async def test_something_else_at_the_key_of_the_plain_form(world):
     """SET NX alone cannot tell a list from a lock: when time is up, the error must."""

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from fencelock import Poll, ServerDenied
+from fencelock._core.keys import SignalKeys
 from fencelock.cli.doctor.acl import COMMANDS, MORE, acl_rule
 from tests.conformance.everything import EVERYTHING, elections, locks, once, shares
 from tests.conformance.test_sources import CLIENTS
@@ -245,6 +246,29 @@ async def test_a_right_that_is_taken_while_another_waits_changes_nothing(world, 
             for name in (right, f"{right}+") if kind == "multi" else (right,):
                 await others.revoke(name, reason="its holder may not release it")
         await waits.result()
+
+
+@pytest.mark.one_server
+@pytest.mark.slow
+async def test_all_who_wait_learn_soon_that_a_right_was_taken(world):
+    """Not one of them with each heartbeat: the last of many would wait for minutes."""
+    server = world.alone()
+    grant(world)
+    waiting, holding = world.client(as_user(server.tcp_url)), world.client(server.tcp_url)
+    held, jobs = [holding.semaphore(f"s{n}", 1) for n in range(3)], []
+    for handle in held:
+        assert await handle.acquire()
+        jobs += [world.start(waiting.semaphore(handle.name, 1).acquire()) for _ in range(4)]
+        await world.in_line(handle.name, 4)
+    jobs += [world.start(waiting.event("e").wait()) for _ in range(4)]
+    watch = SignalKeys(world.prefix, "e").watch[1]
+    await world.until(lambda: server.command("EXISTS", watch), "a wait for an event")
+    grant(world, "-evalsha")
+    for job in jobs:
+        with pytest.raises(ServerDenied, match=r"lacks \+evalsha"):
+            await job.result()
+    for handle in held:
+        await handle.release()
 
 
 async def turn(handle: Any) -> None:

@@ -6,7 +6,13 @@ from types import SimpleNamespace as Made
 
 import pytest
 
-from fencelock._core.deadlock.unit_waits import NEAR_STEPS, UnitWait, UnitWaits, arrived
+from fencelock._core.deadlock.unit_waits import (
+    NEAR_STEPS,
+    UnitWait,
+    UnitWaits,
+    arrived,
+    frames_of,
+)
 from fencelock.scripts import ANSWER
 
 
@@ -101,3 +107,23 @@ def test_a_long_line_of_waits_is_not_flooded(order):
         refused, count = network.looked(1)
         assert refused == []
         assert count <= number * (NEAR_STEPS + 1) + number
+
+
+class Running:
+    """A coroutine that runs: CPython 3.12 may crash if asked what it awaits."""
+
+    cr_running = True
+
+    def __init__(self):
+        self.cr_frame = Made(f_code=None)
+
+    @property
+    def cr_await(self):
+        raise AssertionError("asked what a coroutine awaits that runs")
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_what_a_coroutine_awaits_that_runs_is_not_asked(own):
+    runs = Running()
+    task = Made(get_coro=lambda: Made(cr_frame=Made(f_code=None), cr_await=runs))
+    assert (id(runs.cr_frame), None) in frames_of(task, own=own)

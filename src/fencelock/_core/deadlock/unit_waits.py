@@ -357,7 +357,9 @@ def frames_of(unit: UnitId, *, own: bool) -> AbstractSet[Frame]:
         frame = getattr(coroutine, "cr_frame", None)
         if frame is not None:
             found.add((id(frame), frame.f_code))
-        coroutine = getattr(coroutine, "cr_await", None)
+        # CPython 3.12 crashes if asked what a coroutine awaits that runs; the stack has its frames.
+        running = getattr(coroutine, "cr_running", False)
+        coroutine = None if running else getattr(coroutine, "cr_await", None)
     return found
 
 

@@ -284,7 +284,7 @@ async def _looked(port: Engine, asks: Attempt, line: Line, give_up_at: float) ->
 async def heartbeat(port: Engine, until: float, waiter: Attempt) -> None:
     """Send the heartbeat of this client's lines at the waiter's node, one script for each slot.
 
-    Raises the error of the waiter's own slot; the waiters of other lines ask later by themselves.
+    Raises the error of the waiter's own line; the waiters of other lines ask later by themselves.
     """
     here = port.node_of(waiter.key)
     with port.mutex:
@@ -297,18 +297,24 @@ async def heartbeat(port: Engine, until: float, waiter: Attempt) -> None:
     asked_at = port.now()
     requests = [_request(port, dues) for dues in slots.values()]
     answers = await port.run_together(requests, until, waiter)
-    for (number, dues), answer in zip(slots.items(), answers, strict=True):
+    for dues, answer in zip(slots.values(), answers, strict=True):
         if not isinstance(answer, Exception):
             for (line, waiters), row in zip(dues, answer[1:], strict=True):
                 _learn(port, line, waiters, row, asked_at)
                 seen = HeldBy.of(answer[0], row[1])
                 for each in waiters:
                     each.seen = seen or each.seen
-        elif number == own:
-            try:
-                raise answer
-            finally:
-                del answer, answers
+        elif isinstance(answer, ServerError) and not passes(answer):
+            for line, _ in dues:
+                line.heartbeat_at, line.alone = asked_at, True
+    trouble = dict(zip(slots, answers, strict=True)).get(own)
+    try:
+        if isinstance(trouble, ServerError) and not passes(trouble) and len(slots[own]) > 1:
+            await heartbeat(port, until, waiter)
+        elif isinstance(trouble, Exception):
+            raise trouble
+    finally:
+        del answer, answers, trouble
 
 
 def _request(port: Engine, due: Sequence[Due]) -> Call:

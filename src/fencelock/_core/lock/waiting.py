@@ -9,6 +9,8 @@ Rules of this file:
 - A heartbeat covers the waiter's own line, and others that are due within a quarter of their own
   pause, the longest overdue first. So no line is asked about more often than its pause says, and
   none is left out because there are many.
+- A refusal may be about one of the lines: each of them asks alone next, and at once. So a waiter
+  that is refused learns it soon, and none is refused for another's line.
 """
 
 from __future__ import annotations
@@ -57,13 +59,14 @@ class Line:
     Its waiters are in order of arrival.
     """
 
-    __slots__ = ("foreign", "heartbeat_at", "owes", "pause", "proved_at", "waiters")
+    __slots__ = ("alone", "foreign", "heartbeat_at", "owes", "pause", "proved_at", "waiters")
 
     def __init__(self, proved_at: float = 0.0) -> None:
         self.waiters: dict[Any, None] = {}
         self.heartbeat_at: float = 0.0
         self.pause: float = HEARTBEAT_SECONDS  # the usual time between two heartbeats
         self.foreign: bool = False  # the holder is no fencelock client
+        self.alone: bool = False  # a heartbeat for several lines was refused: see above
         # When the server last heard of all waiters: an arrival or a heartbeat.
         self.proved_at: float = proved_at
         # Of a state: a waiter that left has kept our channel on the list, for the others.
@@ -84,7 +87,7 @@ class Line:
         ``jitter`` in [0, 1) takes off up to a quarter: clients that arrived together drift apart.
         ``crowd`` is the number of this client's lines with a foreign holder.
         """
-        self.foreign, self.pause = foreign, HEARTBEAT_SECONDS
+        self.alone, self.foreign, self.pause = False, foreign, HEARTBEAT_SECONDS
         if foreign:  # it announces no release: one command covers so many locks in each pause
             pause = FOREIGN_SECONDS if position <= 0 else FOREIGN_LATER_SECONDS
             pause = max(pause, FOREIGN_SECONDS * crowd / LOCKS_PER_HEARTBEAT)
@@ -258,8 +261,9 @@ class Lines:
         self.foreign = sum(line.foreign for line in self.by_key.values())
         mine = None if own is None else self.by_key.get(own.key)
         fit: list[Line] = []
-        for line in self.by_key.values():
-            if line.heartbeat_at <= now + line.pause / 4 and line.waiters:
+        for line in self.by_key.values() if mine is None or not mine.alone else (mine,):
+            shared = line is mine or not line.alone
+            if shared and line.heartbeat_at <= now + line.pause / 4 and line.waiters:
                 first = next(iter(line.waiters))
                 if first.terms.alive is alive and (near is None or near(first.key)):
                     fit.append(line)

@@ -192,7 +192,11 @@ class StateWait(Seat, Generic[Spec, Verdict]):
             asked: list[StateWait[Spec, Verdict]] = [self, *some]
             ends = give_up_at + LEAVING_SECONDS / 2
             until = min(port.now() + port.server_timeout, ends)
-            replies = await self._answer(until, partial(self.check, some), ends)
+            try:
+                replies = await self._answer(until, partial(self.check, some), ends)
+            except ServerError:
+                watch.heartbeat_at = 0.0  # the others are refused by their own questions, and soon
+                raise
             for each, reply in zip(asked, replies, strict=True):
                 each._learn(reply)  # noqa: SLF001 - another of ours
                 if each is not self and (each.verdict is not None or each.news):
