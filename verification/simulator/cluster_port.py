@@ -10,7 +10,7 @@ from fencelock._core.pushes import dispatch
 from fencelock._core.retry import ask
 from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Question, Seat
-from fencelock._core.types import Args, Keys, NoReply, Reply
+from fencelock._core.types import Args, Carrier, Keys, NoReply, Reply
 from fencelock._io.wire import ReplyError, not_now, pack_call
 from fencelock._topology.cluster import ClusterPort
 from fencelock._topology.io import Flow
@@ -251,7 +251,7 @@ class SimulatedClusterPort(ClusterPort, SimulatedPort):
     # -- clean-ups ------------------------------------------------------------------------------
 
     def run_in_background(
-        self, script: Script, keys: Keys, args: Args, undo_connection: object = None
+        self, script: Script, keys: Keys, args: Args, undo_connection: Carrier | None = None
     ) -> None:
         """Send after the request, and ask where the keys are when that is not answered."""
         if self.client.alive:
@@ -260,7 +260,7 @@ class SimulatedClusterPort(ClusterPort, SimulatedPort):
             )
 
     async def _deliver(
-        self, script: Script, keys: Keys, args: Args, undo_connection: object
+        self, script: Script, keys: Keys, args: Args, undo_connection: Carrier | None
     ) -> None:
         until = self.now() + POST_SECONDS
         link = (

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from fencelock._core.seat import Seat
+from fencelock._core.types import Carrier
 from verification.simulator.server import Request, Server
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Item(NamedTuple):
     value: Any
 
 
-class Link:
+class Link(Carrier):
     """One connection: in order in both directions.
 
     ``sound``: the client may ask on it. ``closed``: the client is gone from it, but the server

@@ -22,7 +22,7 @@ from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.pushes import dispatch
 from fencelock._core.seat import Seat
-from fencelock._core.types import Args, Keys, NoReply, Reply
+from fencelock._core.types import Args, Carrier, Keys, NoReply, Reply
 from fencelock.errors import ServerUnreachable
 from fencelock.scripts import Script
 from verification.simulator.network import NEVER_US, Client, Link, State, World, trap
@@ -404,7 +404,7 @@ class SimulatedPort(Engine):
         self.world.monitor.told(hold)
 
     def run_in_background(
-        self, script: Script, keys: Keys, args: Args, undo_connection: object = None
+        self, script: Script, keys: Keys, args: Args, undo_connection: Carrier | None = None
     ) -> None:
         """Send after the request, or on any connection; again, when that one breaks."""
         if self.client.alive:

@@ -22,7 +22,7 @@ from fencelock._core.quorum.engine import QuorumEngine
 from fencelock._core.quorum.membership import NODE_SECONDS
 from fencelock._core.round_trips import DIAL_SECONDS
 from fencelock._core.seat import Seat
-from fencelock._core.types import Args, Keys, NoReply, Reply
+from fencelock._core.types import Args, Carrier, Keys, NoReply, Reply
 from fencelock.errors import ServerError, ServerUnreachable
 from fencelock.scripts import Script
 from verification.simulator.network import Client, Link, World
@@ -56,7 +56,7 @@ class NodePort(SimulatedPort):
         return super().dial()
 
     def run_in_background(
-        self, script: Script, keys: Keys, args: Args, undo_connection: object = None
+        self, script: Script, keys: Keys, args: Args, undo_connection: Carrier | None = None
     ) -> None:
         """Send it when the node is back, if it is down."""
         with suppress(ServerUnreachable):

@@ -10,7 +10,7 @@ from typing import Any
 
 from fencelock._core.retry import ask
 from fencelock._core.seat import Seat
-from fencelock._core.types import Args, Keys, NoReply, Reply
+from fencelock._core.types import Args, Carrier, Keys, NoReply, Reply
 from fencelock._topology.io import Flow
 from fencelock._topology.master_monitor import MasterGuard, MasterMonitor
 from fencelock._topology.sentinel import FRESH_SECONDS, SentinelReply
@@ -241,7 +241,7 @@ class SimulatedSentinelPort(SimulatedPort):
     # -- clean-ups ------------------------------------------------------------------------------
 
     def run_in_background(
-        self, script: Script, keys: Keys, args: Args, undo_connection: object = None
+        self, script: Script, keys: Keys, args: Args, undo_connection: Carrier | None = None
     ) -> None:
         """Send after the request; to the master of the moment when that did not answer."""
         if not self.client.alive:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fencelock._core.keys import LockKeys
-from fencelock._core.types import NoReply, Reply
+from fencelock._core.types import Carrier, NoReply, Reply
 from fencelock._runtime.records import NamedTuple
 from fencelock._runtime.typed import Any
 from fencelock.errors import FencelockError, ServerError
@@ -17,7 +17,7 @@ class Stray(NamedTuple):
     ``undo_connection`` is that connection; None when it broke, so that no undo can follow on it.
     """
 
-    undo_connection: object
+    undo_connection: Carrier | None
     channel: bytes
 
 
@@ -29,7 +29,7 @@ class Seat:
 
     began: bool = False  # a request went out: there is something to undo
     sent: bool = False  # one that was not answered may have run
-    undo_connection: object = None  # that carried it: what is sent there comes after it
+    undo_connection: Carrier | None = None  # that carried it: what is sent there comes after it
     tries: int = 0
     refusal: ServerError | None = None  # "not now", the last time
 
@@ -59,9 +59,10 @@ class Seat:
         return seat
 
     @property
-    def path(self) -> object:
+    def path(self) -> Carrier | None:
         """Return the connection of its last request: an undo is sent there, after it."""
-        return self.undo_connection or self.origin or self.connection
+        on = self.undo_connection or self.origin or self.connection
+        return on if isinstance(on, Carrier) else None
 
     # -- its request --------------------------------------------------------------------------
 

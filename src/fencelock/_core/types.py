@@ -20,6 +20,12 @@ Reply = Any
 UnitId = Hashable
 
 
+class Carrier:
+    """What carries requests to a server, one after the other: a connection of some wire."""
+
+    __slots__ = ()
+
+
 class NoReply(Exception):
     """No answer came. ``sent`` is True if the request may have reached the server.
 
@@ -27,7 +33,7 @@ class NoReply(Exception):
     The client's or the system's own exception is the ``__cause__``.
     """
 
-    def __init__(self, message: str, *, sent: bool, undo_connection: object = None) -> None:
+    def __init__(self, message: str, *, sent: bool, undo_connection: Carrier | None = None) -> None:
         super().__init__(message)
         self.sent = sent
         self.undo_connection = undo_connection

@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
 from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Seat
-from fencelock._core.types import Args, Call, Keys, PackedCall, Reply
+from fencelock._core.types import Args, Call, Carrier, Keys, PackedCall, Reply
 from fencelock._runtime.typed import Any, Protocol, TypeVar
 from fencelock.scripts import Script
 
@@ -131,7 +131,7 @@ class Wire(Protocol):
         """Return at ``until``."""
 
     def run_in_background(
-        self, script: Script, keys: Keys, args: Args, undo_connection: object = None
+        self, script: Script, keys: Keys, args: Args, undo_connection: Carrier | None = None
     ) -> None:
         """Send now, and handle the answer in the background; never blocks, never raises.
 

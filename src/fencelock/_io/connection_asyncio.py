@@ -32,7 +32,7 @@ from typing import Any, Protocol, TypeVar
 
 from fencelock._core.round_trips import NOTED_SECONDS, RoundTrips
 from fencelock._core.seat import Seat
-from fencelock._core.types import DEMOTED, NoReply, Reply, closed
+from fencelock._core.types import DEMOTED, Carrier, NoReply, Reply, closed
 from fencelock._io.bounded_call import Work, WorkClaim, under_way
 from fencelock._io.connect import (
     RESOLVER,
@@ -90,7 +90,7 @@ class Slot(Protocol):
         """Take the NoReply."""
 
 
-class AsyncConnection(asyncio.BufferedProtocol):
+class AsyncConnection(Carrier, asyncio.BufferedProtocol):
     """A multiplexed connection; every method runs in its loop's thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, pushed: Pushed, *, stall: float) -> None:

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from fencelock._core.round_trips import NOTED_SECONDS, RoundTrips
-from fencelock._core.types import DEMOTED, NoReply, Reply
+from fencelock._core.types import DEMOTED, Carrier, NoReply, Reply
 from fencelock._io.connect import RESOLVER, Found, connecting, greet, open_socket, refusal, worked
 from fencelock._io.poll import POLLIN, POLLOUT, Poller, poller
 from fencelock._io.sources.kinds import Bridged, Cloned, Direct, One, instead_of
@@ -49,7 +49,7 @@ PING = pack((b"PING",))
 _KERNEL_TIMEOUTS: bool = sys.platform != "win32"
 
 
-class Connection:
+class Connection(Carrier):
     """A private connection: send, read, and nothing after a failure.
 
     ``pushed`` is called with every push message, by the thread that reads.

@@ -29,7 +29,7 @@ from fencelock._core.pushes import MESSAGE, dispatch
 from fencelock._core.retry import answer_by
 from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Seat
-from fencelock._core.types import Args, Keys, NoReply, Reply, closed
+from fencelock._core.types import Args, Carrier, Keys, NoReply, Reply, closed
 from fencelock._io.connection_asyncio import AsyncConnection, set_done
 from fencelock._io.link_asyncio import Link
 from fencelock._io.process_ports import CLOSE_SECONDS, ProcessPort
@@ -442,7 +442,7 @@ class AioPort(ProcessPort):
             _ = self.spawn(call_on_lost(on_lost, hold), "fencelock-on-lost")
 
     def run_in_background(
-        self, script: Script, keys: Keys, args: Args, undo_connection: object = None
+        self, script: Script, keys: Keys, args: Args, undo_connection: Carrier | None = None
     ) -> None:
         """Write the request at once, after all earlier ones; handle its answer in a task."""
         if self.loop.is_closed() or self.link.closed:

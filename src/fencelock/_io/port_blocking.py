@@ -30,7 +30,7 @@ from fencelock._core.pushes import dispatch
 from fencelock._core.retry import answer_by
 from fencelock._core.round_trips import DIAL_SECONDS, RoundTrips
 from fencelock._core.seat import Seat
-from fencelock._core.types import Args, Keys, NoReply, Reply, closed
+from fencelock._core.types import Args, Carrier, Keys, NoReply, Reply, closed
 from fencelock._io.cleanup_queue import CleanupQueue
 from fencelock._io.connection_blocking import Connection, dial
 from fencelock._io.pool_blocking import Pool
@@ -428,7 +428,7 @@ class BlockingPort(ProcessPort):
         self._loss_callbacks.add(hold)
 
     def run_in_background(
-        self, script: Script, keys: Keys, args: Args, undo_connection: object = None
+        self, script: Script, keys: Keys, args: Args, undo_connection: Carrier | None = None
     ) -> None:
         """Send at once on the undo connection, and handle the answer in a background thread."""
         self._cleanups.add(

@@ -438,7 +438,7 @@ def enter(port: Engine, attempt: Hold) -> None:
         join(port, attempt)
 
 
-def answered(port: Engine, attempt: Hold, answer: Any) -> bool:
+def answered(port: Engine, attempt: Hold, answer: Reply | Exception) -> bool:
     """Begin the lease if its first question was granted; else keep the answer for the flow.
 
     The answer may be an error, or None: it was not asked yet.

@@ -27,6 +27,7 @@ Rules of this file (I9):
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from math import inf
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, handoff_deadline
@@ -35,7 +36,7 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.lock.terms import Terms
 from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Seat, Stray
-from fencelock._core.types import Reply
+from fencelock._core.types import Carrier, Reply
 from fencelock._runtime import process
 from fencelock._runtime.records import NamedTuple, record
 from fencelock._runtime.typed import TYPE_CHECKING, Any
@@ -89,7 +90,7 @@ class Attempt(Seat, BaseLease):
     # Of its seat and its lease, which type checkers want to see again where they are set.
     news: bool
     ttl: float
-    undo_connection: Any
+    undo_connection: Carrier | None
 
     # -- the call -----------------------------------------------------------------------------
     held: bool = False  # it was granted: it is a lease
@@ -118,8 +119,8 @@ class Attempt(Seat, BaseLease):
     counted: int = 1  # how many its last heartbeat said that wait for its place
     driver: Attempt | None = None  # the attempt that continues it, and undoes it if need be
     releases: Attempt | None = None  # whose tenure ends with its request; see turns.py
-    verdict: Any = None  # the answer about ``releases``
-    answer: Any = None  # what came of its first question, if that was asked before the flow began
+    verdict: Reply = None  # the answer about ``releases``
+    answer: Reply | Exception = None  # to its first question, if it was asked before the flow began
     outlasts: bool = True  # in line it retries until it gives up, not only for ``server_timeout``
     recalls: bool = False  # a lease was recalled that may be idle
     eager: bool = False  # most locks are free, and a channel may cost a command
@@ -135,7 +136,7 @@ class Attempt(Seat, BaseLease):
         owner: bytes | None = None,
         *,
         registry: Registry | None = None,
-        unit: Any = None,
+        unit: Hashable = None,
     ) -> None:
         self.terms: Terms = terms
         self.id: bytes = own_id
@@ -146,7 +147,7 @@ class Attempt(Seat, BaseLease):
         self.turn: int = 0  # no turn of another waiter
         # The call.
         self.registry: Registry | None = registry  # where it is kept while it is held
-        self.unit: Any = unit  # the thread or task that acquires
+        self.unit: Hashable = unit  # the thread or task that acquires
         self.give_up_at: float = terms.ends
         self.tenure: Tenure | None = None  # of its client, once others wait; see tenure.py
         self.asks: Attempt | None = None  # its question, or one that it continues, until it is over

@@ -25,6 +25,7 @@ from fencelock._core.deadlines import (
 )
 from fencelock._core.description import HeldBy
 from fencelock._core.lock.attempt import Attempt
+from fencelock._core.types import Carrier
 from fencelock._runtime import process
 from fencelock._runtime.records import NamedTuple
 from fencelock._runtime.typed import TYPE_CHECKING, Any, Protocol
@@ -351,7 +352,10 @@ class Hold(Attempt):
         Attempt.undo(self, port)  # a test may run another body here, which has no ``super``
 
     def release_in_background(
-        self, port: Engine, undo_connection: object = None, error: BaseException | None = None
+        self,
+        port: Engine,
+        undo_connection: Carrier | None = None,
+        error: BaseException | None = None,
     ) -> None:
         """Release it after what that connection carries, if any; ``error`` is that of a release.
 

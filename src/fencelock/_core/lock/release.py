@@ -28,7 +28,7 @@ from fencelock._core.lock.hold import Hold, lose
 from fencelock._core.lock.terms import SHARES, milliseconds
 from fencelock._core.retry import ask, command, passes
 from fencelock._core.seat import Seat
-from fencelock._core.types import DEMOTED, Call, Reply
+from fencelock._core.types import DEMOTED, Call, Carrier, Reply
 from fencelock._runtime.log import listed, log
 from fencelock._runtime.mutex import put_off_undo
 from fencelock._runtime.typed import TYPE_CHECKING, Any
@@ -115,7 +115,7 @@ def finish(port: Engine, taken: list[Hold]) -> None:
 
 
 def not_released(
-    port: Engine, taken: list[Hold], error: BaseException, undo_connection: object = None
+    port: Engine, taken: list[Hold], error: BaseException, undo_connection: Carrier | None = None
 ) -> None:
     """Release in the background what a release that raised has not, and complete its error."""
     try:

@@ -40,7 +40,7 @@ from fencelock._core.lock.tenure import (
 from fencelock._core.lock.terms import milliseconds, too_late
 from fencelock._core.retry import again, answer_by, ask, command, persist
 from fencelock._core.seat import Seat
-from fencelock._core.types import NoReply, Reply, closed
+from fencelock._core.types import Carrier, NoReply, Reply, closed
 from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.scripts import POLL_RENEW
@@ -320,7 +320,7 @@ async def _ask_for_next(port: Engine, hold: Hold, tenure: Tenure, log: Seat) -> 
     return judge(port, hold, asks.verdict, repeated=asks.sent)
 
 
-def release_later(port: Engine, hold: Hold, undo_connection: object) -> None:
+def release_later(port: Engine, hold: Hold, undo_connection: Carrier | None) -> None:
     """Release a hold in the background, unless its turn was passed on."""
     tenure: Tenure | None = hold.tenure
     if tenure is not None:

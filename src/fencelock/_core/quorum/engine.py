@@ -33,7 +33,7 @@ from fencelock._core.quorum.membership import (
 )
 from fencelock._core.round_trips import CALL_TRIPS, RoundTrips
 from fencelock._core.seat import Seat
-from fencelock._core.types import Args, Call, Keys, NoReply, Reply
+from fencelock._core.types import Args, Call, Carrier, Keys, NoReply, Reply
 from fencelock._runtime.log import log
 from fencelock._runtime.typed import TYPE_CHECKING, Any, TypeVar
 from fencelock.errors import (
@@ -117,7 +117,7 @@ class QuorumEngine(Engine):
         await majority_of(hold).give_back()
         return 0
 
-    def release_later(self, hold: Hold, undo_connection: object) -> None:
+    def release_later(self, hold: Hold, undo_connection: Carrier | None) -> None:
         """Release a hold in the background, on each node."""
         del undo_connection  # as of one server
         majority_of(hold).release_later()
@@ -402,7 +402,7 @@ class QuorumEngine(Engine):
         raise RuntimeError(f"{script.name}: a quorum is not one server")
 
     def run_in_background(
-        self, script: Script, keys: Keys, args: Args, undo_connection: object = None
+        self, script: Script, keys: Keys, args: Args, undo_connection: Carrier | None = None
     ) -> None:
         """Send to every node."""
         del undo_connection  # the nodes' own requests have them
