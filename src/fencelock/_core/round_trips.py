@@ -19,7 +19,10 @@ from collections.abc import Callable
 from math import inf
 
 from fencelock._core.deadlines import SILENT_SECONDS
-from fencelock._runtime.typed import Any, Final
+from fencelock._runtime.typed import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from fencelock._core.types import Carrier
 
 # Longer round trips are noted: the shortest bound, a quorum's ``node_timeout``, is three of these.
 NOTED_SECONDS: Final = 0.015
@@ -111,7 +114,7 @@ class RoundTrips:
         usual = self.within(DIAL_SECONDS if self.seen else self._first, DIAL_TRIPS)
         return min(most, max(usual, self._longer))
 
-    def adopt(self, connection: Any) -> None:
+    def adopt(self, connection: Carrier) -> None:
         """Note what a new connection has seen, and let it note its answers here from now on."""
         self.saw(connection.trips.seconds)
         connection.trips = self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
+from fencelock._core.round_trips import RoundTrips
 from fencelock._runtime.typed import Any
 from fencelock.errors import ClientClosed, ServerError
 from fencelock.scripts import Script
@@ -23,7 +24,9 @@ UnitId = Hashable
 class Carrier:
     """What carries requests to a server, one after the other: a connection of some wire."""
 
-    __slots__ = ()
+    __slots__ = ("trips",)
+
+    trips: RoundTrips  # of its address
 
 
 class NoReply(Exception):

@@ -36,7 +36,7 @@ class Replicas(Protocol):
 class Wire(Protocol):
     """The servers behind a client, and this process: what they do for it."""
 
-    mutex: AbstractContextManager[Any]  # guards shared tables; nothing may be awaited inside
+    mutex: AbstractContextManager[bool | None]  # guards the tables; nothing is awaited inside
     label: str  # the server, as a person calls it; no password
     client_channel: bytes  # identifies this client; revocations arrive on it
     server_timeout: float  # seconds without any answer before a call gives up

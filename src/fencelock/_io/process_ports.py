@@ -116,7 +116,7 @@ class ProcessPort(Engine):
         self.closing: bool = False  # no waiter may join a line any more
         self.direct: bool = self.halves and self.given.replicas is None
         self._jitter = int.from_bytes(os.urandom(4), "big")
-        self.mutex: AbstractContextManager[Any] = mutexes.mutex()  # guards the tables
+        self.mutex: AbstractContextManager[bool | None] = mutexes.mutex()  # guards the tables
         with self.mutex:  # another thread may be looking through the ports
             self.waits: UnitWaits = _waits.setdefault(process.number(), UnitWaits())
             self.waits.ports[self] = None

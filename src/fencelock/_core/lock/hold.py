@@ -33,6 +33,8 @@ from fencelock.errors import LeaseLost, NotHeld
 from fencelock.lease import BaseLease, fence_of
 
 if TYPE_CHECKING:
+    from types import CodeType
+
     from fencelock._core.engine import Engine
     from fencelock._core.lock.renewal_schedule import Bucket
     from fencelock._core.quorum.lease import Majority
@@ -122,7 +124,7 @@ class Hold(Attempt):
     end: str = "expired"  # the reason, when the deadline comes
     body: Any = None  # that a loss cancels
     bound: bool = False  # only the thread or task that acquired it can release it
-    frame: object = None  # of the ``with`` that holds it; see body.py of the handles
+    frame: tuple[int, CodeType | None] | None = None  # of the ``with`` that holds it; see body.py
     passes: bool = False  # the turn is passed on to the next of its cohort
     count: int = 1  # re-entries of an implicit owner
     short: bool = False  # it was handed over, and has not grown to its full length yet

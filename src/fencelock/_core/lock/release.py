@@ -31,7 +31,7 @@ from fencelock._core.seat import Seat
 from fencelock._core.types import DEMOTED, Call, Carrier, Reply
 from fencelock._runtime.log import listed, log
 from fencelock._runtime.mutex import put_off_undo
-from fencelock._runtime.typed import TYPE_CHECKING, Any
+from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import (
     FencelockError,
     LeaseLost,
@@ -162,7 +162,7 @@ async def release_for_owner(port: Engine, one: Attempt) -> int | None:
     return None
 
 
-def verdict_of(reply: Reply) -> tuple[int, Any]:
+def verdict_of(reply: Reply) -> tuple[int, Reply]:
     """Return the verdict of ``release.lua`` or ``poll_release.lua``, and what goes with it."""
     if isinstance(reply, int):
         return (reply, 0) if reply else (-1, b"")
