@@ -89,9 +89,9 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     # Acquire, release and close.
     "engine.acquire": "_core.lock.acquire:acquire",
     "engine.failed": "_core.lock.acquire:failed",
-    "engine.close_hold": "_core.lock.release:_cut_off",
+    "engine.close_hold": "_core.engine:Engine._cut_off",
     "engine.enough_replicas": "_core.lock.acknowledge:confirm",
-    "engine.hand_back": "_core.lock.release:hand_back",
+    "engine.hand_back": "_core.engine:Engine.hand_back",
     "engine.release": "_core.lock.release:take_and_release",
     "engine.finish": "_core.lock.release:finish",
     "engine.release_later": "_core.lock.hold:Hold.release_in_background",
