@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fencelock._core import retry, round_trips
-from fencelock._core.lock import acknowledge, acquire
+from fencelock._core.lock import acknowledge, in_line
 from fencelock._core.objects import multi, state_wait
 from fencelock._io import link_asyncio
 from fencelock._topology import master_monitor
@@ -15,9 +15,9 @@ SENTINELS_SECONDS = 2.0
 # The same for a program that a test starts: put it behind the program's import of fencelock.
 PATIENT = f"""
 from fencelock._core import retry, round_trips
-from fencelock._core.lock import acquire
+from fencelock._core.lock import in_line
 from fencelock._core.objects import multi, state_wait
-acquire.LEAVING_SECONDS = multi.LEAVING_SECONDS = state_wait.LEAVING_SECONDS = {PATIENT_SECONDS}
+in_line.LEAVING_SECONDS = multi.LEAVING_SECONDS = state_wait.LEAVING_SECONDS = {PATIENT_SECONDS}
 retry.ANSWER_SECONDS_MIN = {PATIENT_SECONDS}
 from fencelock._io import link_asyncio
 round_trips.SILENT_SECONDS = link_asyncio.SILENT_SECONDS = {PATIENT_SECONDS}
@@ -31,7 +31,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     Else it says OutcomeUnknown, as it should, where the test is about "held by another". I13 itself
     is tested without this, in tests/faults, and where a test is marked ``prompt``.
     """
-    for module in (acquire, multi, state_wait):
+    for module in (in_line, multi, state_wait):
         monkeypatch.setattr(module, "LEAVING_SECONDS", PATIENT_SECONDS)
     monkeypatch.setattr(retry, "ANSWER_SECONDS_MIN", PATIENT_SECONDS)
     monkeypatch.setattr(acknowledge, "LAST_SECONDS", PATIENT_SECONDS)

@@ -14,14 +14,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 
-from fencelock._core.deadlines import align_to_batch
+from fencelock._core.deadlines import align_to_batch, retry_delay
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.hold import Hold, lose
 from fencelock._core.lock.idle import is_idle
 from fencelock._core.lock.maintain import CALL_SECONDS_MAX, Renewer
-from fencelock._core.lock.release import hand_back
 from fencelock._core.lock.renew import renew
 from fencelock._core.lock.renewal_schedule import RenewalBatch, RenewalSchedule
 from fencelock._core.lock.terms import may_linger
@@ -31,8 +30,11 @@ from fencelock._core.round_trips import CALL_TRIPS, RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, NoReply, PackedCall, Reply
 from fencelock._core.wire import Replicas, Wire
+from fencelock._runtime.log import listed, log
 from fencelock._runtime.typed import TYPE_CHECKING, TypeVar
 from fencelock.errors import FencelockError
+from fencelock.lease import fence_of
+from fencelock.scripts import ELECTION_ANNOUNCE
 
 if TYPE_CHECKING:
     from fencelock._core.deadlock.unit_waits import UnitWaits
@@ -43,6 +45,8 @@ T = TypeVar("T")
 
 ONLY = "server"  # the only node
 NEAR = RoundTrips()  # never noted
+# How many releases are sent before the time is looked at again.
+RELEASES_AT_ONCE = 50
 
 
 class Engine(Wire):
@@ -69,7 +73,6 @@ class Engine(Wire):
     take = take
     give_back = give_back
     release_later = release_later
-    hand_back = hand_back
     renew = renew
 
     async def maintain(self) -> None:
@@ -128,6 +131,74 @@ class Engine(Wire):
             self.renewals.discard(hold)
             self.renewals.young[hold] = when
         self.attend_by(when)
+
+    # -- all that it holds -------------------------------------------------------------------------
+
+    async def give_back_all(self, until: float) -> bool:
+        """Give back every lease by an instant; return True if the servers confirmed each.
+
+        Never raises a server's error. The client must be closed for new requests.
+
+        A holder is notified of the loss before the release is sent (I8), and nothing renews its
+        lease any more (I11): from then on another client may be granted the lock. The latest grant
+        is given back first: of locks taken one inside the other, the inner one. It ends at that
+        instant, whatever the servers do (I13). What no server confirmed by then is named in the
+        log, and ends by its ttl.
+        """
+        left: list[Hold] = []
+        while True:
+            with self.mutex:
+                held = self.renewals.clear()
+            held.sort(key=lambda hold: (hold.granted_at, fence_of(hold)), reverse=True)
+            holds = [hold for hold in held if self._cut_off(hold)]
+            if not holds:
+                break
+            ours = [*holds]
+            try:
+                left += await self.hand_back(holds, until)
+                ours.clear()
+            finally:
+                for hold in ours:  # the loop ends, or Ctrl-C
+                    self.release_later(hold, None)
+            for hold in holds:
+                self.clean_up(hold)
+                watchers = getattr(hold.terms.keys, "watchers", None)  # of an election
+                if watchers is not None:
+                    self.run_in_background(ELECTION_ANNOUNCE, watchers, ())
+            text = "%d lease(s) were still held and were given back: the client is closed (%s)"
+            log.warning(text, len(holds), listed(hold.name for hold in holds))
+        if left:
+            text = (
+                "%d lease(s) were not confirmed to be given back in time, and end by their ttl: %s"
+            )
+            log.warning(text, len(left), listed(hold.name for hold in left))
+        return not left
+
+    def _cut_off(self, hold: Hold) -> bool:
+        """End a lease for its holder; False when it had ended, or its turn is another waiter's."""
+        if hold.forked or not lose(self, hold, "closed", self.now()):
+            return False
+        with self.mutex:
+            return not hold.passes
+
+    async def hand_back(self, holds: Sequence[Hold], until: float) -> Sequence[Hold]:
+        """Release leases that ended for their holders; return those without an answer in time."""
+        for hold in holds:
+            hold.retire(self)
+        left, tries = [*holds], 0
+        while left:
+            if tries:
+                await self.sleep(min(until, self.now() + retry_delay(tries, self.jitter())))
+            asked, left = left, []
+            for first in range(0, len(asked), RELEASES_AT_ONCE):
+                some = asked[first : first + RELEASES_AT_ONCE]
+                if self.now() >= until:
+                    return [*left, *asked[first:]]
+                calls = [hold.terms.release(hold) for hold in some]
+                replies = zip(some, await self.side_by_side(calls, until), strict=True)
+                left += [hold for hold, reply in replies if isinstance(reply, Exception)]
+            tries += 1
+        return left
 
     # -- one server is a Cluster with one node and one slot ----------------------------------------
 

@@ -31,7 +31,6 @@ from fencelock._core.engine import Engine
 from fencelock._core.keys import channel_prefix
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import Renewer, log_loss
-from fencelock._core.lock.release import give_back_all
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.retry import ask, left_behind
@@ -196,7 +195,7 @@ class ProcessPort(Engine):
         half = until - within / 2 if release or self.nodes else until
         await self.each(lambda port, last: port.dismiss_waiters(last), half)
         last = until - within / 4 if self.nodes else until  # they need time after it
-        returned = not release or await give_back_all(self, last)
+        returned = not release or await self.give_back_all(last)
         for port in self.nodes or (self,):
             await port.end_requests()
         if release:

@@ -13,7 +13,7 @@ SEEDS = (
     ),
     seed(
         "a handed-over grant that is not counted",
-        Fault("attempt.pushed_counts", lambda _real, _port, _waiter, grant, _until: grant),
+        Fault("attempt.pushed_counts", lambda _real, _self, grant: grant),
         worlds.TWO_WORKING.under(failover=1),
         "I1",
     ),

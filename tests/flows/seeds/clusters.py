@@ -46,7 +46,7 @@ SEEDS = (
     ),
     seed(
         "a grant that is handed over in a Cluster and not counted",
-        Fault("attempt.pushed_counts", lambda _real, _port, _waiter, grant, _until: grant),
+        Fault("attempt.pushed_counts", lambda _real, _self, grant: grant),
         worlds.COUNTED_LINE.under(gone=1),
         "I1",
     ),

@@ -19,7 +19,7 @@ SEEDS = (
     ),
     seed(
         "it goes on after its time",
-        Statement("engine.hand_back", "port.now() >= until", "False"),
+        Statement("engine.hand_back", "self.now() >= until", "False"),
         worlds.ALONE.under(silent=3),
         "I13 I6",
     ),

@@ -10,7 +10,6 @@ from itertools import product
 from typing import Any
 
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.release import give_back_all
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.objects import election, multi, once
 from fencelock._core.objects.semaphore_rwlock import release_permits, set_limit
@@ -104,7 +103,7 @@ class Desk:
         """Close the client, and give back what it holds, as both real ports do."""
         with self.call("close", gives_up=True):
             self.port.lines.close(self.port.wake)
-            self.closed = await give_back_all(self.port, self.port.now() + 2.0)
+            self.closed = await self.port.give_back_all(self.port.now() + 2.0)
 
     async def give_back_own(self, *holds):
         """Release what a call has acquired, unless another task did."""

@@ -9,7 +9,6 @@ import contextlib
 from dataclasses import dataclass
 
 from fencelock._core.engine import holder_of
-from fencelock._core.lock.release import give_back_all
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.lock.tenure import give_up_all
 from fencelock._core.look.show import Looker
@@ -165,7 +164,7 @@ class Desk(Actor):
         with self.under_way("close"):
             port.lines.close(port.wake)
             give_up_all(port)
-            await give_back_all(port, port.now() + 2.0)
+            await port.give_back_all(port.now() + 2.0)
 
     async def drops(self):
         """Let the handle go while it holds, as ``Holds.dropped`` does; wait for the lease's end."""

@@ -1,6 +1,5 @@
 """What is explored of clients that give back what they hold when they are closed."""
 
-from fencelock._core.lock.release import give_back_all
 from fencelock.errors import LeaseLost
 from tests.flows.worlds.cohorts import TURNS, process, rests
 from tests.flows.worlds.locks import RENEWED, Scenario, user
@@ -44,7 +43,7 @@ def shuts(after):
                 break
         mine = [hold for client, hold in actor.world.monitor.holds if client is actor.client]
         held = [hold for hold in mine if proves(hold) and hold.count]
-        given = await give_back_all(actor.port, until)
+        given = await actor.port.give_back_all(until)
         punctual = actor.world.monitor.is_punctual(actor.client)
         if actor.port.now() > until + 0.1 and punctual:
             raise Violation("I13", "giving back took too long")

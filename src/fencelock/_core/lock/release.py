@@ -7,29 +7,22 @@ Rules of this file:
 - A release whose answer was lost is repeated. "Not the holder" then means that the first one ran,
   as long as the lease was proved when it was first sent (I4).
 - Only the ids of this acquisition are used: no other client's grant can be released.
-- All that a client holds is given back when it is closed, or its process is about to end. A holder
-  is notified of the loss before the release is sent (I8), and nothing renews its lease any more
-  (I11): from then on another client may be granted the lock. The latest grant is given back first:
-  of locks taken one inside the other, the inner one. It ends at an instant, whatever the servers do
-  (I13). What no server confirmed by then is named in the log, and ends by its ttl.
 - A repeated request may still arrive on its first connection. Whatever ends the hold undoes that,
   too (``undo_owed``), after the release: the undo takes whatever the id has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from fencelock._core import events
-from fencelock._core.deadlines import retry_delay
 from fencelock._core.error_messages import describe_error, describes_errors
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.lock.hold import Hold, lose
+from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import SHARES, milliseconds
 from fencelock._core.retry import ask, command, passes
 from fencelock._core.seat import Seat
 from fencelock._core.types import DEMOTED, Call, Carrier, Reply
-from fencelock._runtime.log import listed, log
 from fencelock._runtime.mutex import put_off_undo
 from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import (
@@ -39,8 +32,7 @@ from fencelock.errors import (
     ServerError,
     ServerUnreachable,
 )
-from fencelock.lease import fence_of
-from fencelock.scripts import ELECTION_ANNOUNCE, LEAVE, SHARES_LEAVE
+from fencelock.scripts import LEAVE, SHARES_LEAVE
 
 if TYPE_CHECKING:
     from fencelock._core.engine import Engine
@@ -48,8 +40,6 @@ if TYPE_CHECKING:
 # Moves a hold from where it is kept into a list, and appends it there first: a signal handler may
 # raise between any two bytecodes, and a hold in neither place would never be released.
 Take = Callable[..., object]
-# How many releases are sent before the time is looked at again.
-AT_ONCE = 50
 # Of release.lua: the owner holds, but this acquisition of it was released already.
 ELSEWHERE = -2
 
@@ -218,67 +208,3 @@ def judge(port: Engine, hold: Hold, reply: Reply, *, repeated: bool) -> int:
     if verdict < 0 and not repeated:
         raise lost_as(port, hold, extra if verdict == -1 else b"")
     return extra if isinstance(extra, int) else 0
-
-
-# -- all that a client holds ----------------------------------------------------------------------
-
-
-async def give_back_all(port: Engine, until: float) -> bool:
-    """Give back every lease by an instant; return True if the servers confirmed each.
-
-    Never raises a server's error. The client must be closed for new requests.
-    """
-    left: list[Hold] = []
-    while True:
-        with port.mutex:
-            held = port.renewals.clear()
-        held.sort(key=lambda hold: (hold.granted_at, fence_of(hold)), reverse=True)
-        holds = [hold for hold in held if _cut_off(port, hold)]
-        if not holds:
-            break
-        ours = [*holds]
-        try:
-            left += await port.hand_back(holds, until)
-            ours.clear()
-        finally:
-            for hold in ours:  # the loop ends, or Ctrl-C
-                port.release_later(hold, None)
-        for hold in holds:
-            port.clean_up(hold)
-            watchers = getattr(hold.terms.keys, "watchers", None)  # of an election
-            if watchers is not None:
-                port.run_in_background(ELECTION_ANNOUNCE, watchers, ())
-        text = "%d lease(s) were still held and were given back: the client is closed (%s)"
-        log.warning(text, len(holds), listed(hold.name for hold in holds))
-    if left:
-        text = "%d lease(s) were not confirmed to be given back in time, and end by their ttl: %s"
-        log.warning(text, len(left), listed(hold.name for hold in left))
-    return not left
-
-
-def _cut_off(port: Engine, hold: Hold) -> bool:
-    """End a lease for its holder; False when it had ended, or its turn is another waiter's now."""
-    if hold.forked or not lose(port, hold, "closed", port.now()):
-        return False
-    with port.mutex:
-        return not hold.passes
-
-
-async def hand_back(port: Engine, holds: Sequence[Hold], until: float) -> Sequence[Hold]:
-    """Release leases that have ended for their holders; return those without an answer in time."""
-    for hold in holds:
-        hold.retire(port)
-    left, tries = [*holds], 0
-    while left:
-        if tries:
-            await port.sleep(min(until, port.now() + retry_delay(tries, port.jitter())))
-        asked, left = left, []
-        for first in range(0, len(asked), AT_ONCE):
-            some = asked[first : first + AT_ONCE]
-            if port.now() >= until:
-                return [*left, *asked[first:]]
-            replies = await port.side_by_side([hold.terms.release(hold) for hold in some], until)
-            pairs = zip(some, replies, strict=True)
-            left += [hold for hold, reply in pairs if isinstance(reply, Exception)]
-        tries += 1
-    return left

@@ -24,9 +24,10 @@ from __future__ import annotations
 from fencelock._core.deadlines import validity
 from fencelock._core.deadlock.unit_waits import entered, waits_for_itself
 from fencelock._core.lock.acknowledge import confirm
-from fencelock._core.lock.acquire import FOR_EVER, begin, enter, line_up, queue, try_once
+from fencelock._core.lock.acquire import FOR_EVER, begin, enter, queue, try_once
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.in_line import InLine, line_up
 from fencelock._core.lock.long_waits import first_line_at, tell
 from fencelock._core.lock.release import ELSEWHERE, end_lease, judge, release_for_owner, verdict_of
 from fencelock._core.lock.tenure import (
@@ -52,17 +53,15 @@ if TYPE_CHECKING:
 async def take(port: Engine, attempt: Hold) -> Hold | None:
     """Acquire a lock of one server, in line unless it is one try or the plain form.
 
-    Nearly always no other attempt of this client wants it, and the first question is granted;
-    ``queue`` goes on from any other answer.
+    Nearly always no other attempt of this client wants it.
     """
-    terms = attempt.terms
     if attempt.asks is None and attempt.tenure is None:
         enter(port, attempt)
     if attempt.asks is None:
         return await (_try if attempt.tenure is None else _in_turn)(port, attempt)
-    grant = await line_up(port, attempt, attempt.give_up_at, listen=not terms.topic)
+    grant = await line_up(port, attempt, attempt.give_up_at, listen=not attempt.terms.topic)
     if grant is None or grant.deadline <= port.now():
-        grant = await queue(port, attempt, grant)
+        grant = await InLine(port, attempt).queue(grant)
     if grant is None:
         attempt.step_down(port)
         return None

@@ -27,7 +27,7 @@ from fencelock._core.deadlines import (
 )
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.seat import Seat
-from fencelock._core.types import Call
+from fencelock._core.types import Call, Reply
 from fencelock._runtime.typed import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from fencelock.scripts import Script
 
@@ -109,6 +109,8 @@ class Line:
 Due = tuple[Line, list[Attempt]]
 
 
+# How long a try waits for the answer to a recall: a busy client answers within milliseconds.
+RECALL_SECONDS = 0.25
 # After so many recalls without use in between, a lock is not kept for so long. NFS servers wait 30
 # to 60 s after the recall of a delegation.
 RECALLS_IN_VAIN = 2
@@ -211,6 +213,19 @@ class Lines:
             line = self.by_key[key] = Line(waiter.asked_at)
         line.waiters[waiter] = None
         return line
+
+    def enter(self, asks: Attempt, reply: Reply, now: float, jitter: float) -> None:
+        """Note the place that a question was answered with; call under the mutex."""
+        now_us, pttl_ms, asks.ahead, foreign, _ = reply
+        asked_at = asks.sent_at
+        if asks.outlasts:
+            asks.latest = inf  # a later answer has its own time
+        asks.answered(asked_at, now_us, now)
+        line = self.join(asks)
+        if len(line.waiters) == 1:
+            line.postpone(asked_at, pttl_ms, asks.ahead, foreign=foreign == 1, jitter=jitter)
+            if asks.recalls:  # the message may be lost: a heartbeat repeats it
+                line.heartbeat_at = min(line.heartbeat_at, asked_at + RECALL_SECONDS)
 
     def leave(self, waiter: Attempt, now: float) -> None:
         """Remove a waiter; call under the mutex. The others learn that the line moved.

@@ -27,9 +27,10 @@ from fencelock._core.deadlines import validity
 from fencelock._core.description import HeldBy
 from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.acknowledge import confirm
-from fencelock._core.lock.acquire import FOR_EVER, LEAVING_SECONDS, acquire, begin, tell
+from fencelock._core.lock.acquire import FOR_EVER, acquire, begin, tell
 from fencelock._core.lock.attempt import Grant
 from fencelock._core.lock.hold import Hold, joined
+from fencelock._core.lock.in_line import LEAVING_SECONDS
 from fencelock._core.lock.release import lost_as, settled
 from fencelock._core.lock.terms import LOCKS, milliseconds, too_late
 from fencelock._core.objects.semaphore_rwlock import lost_nested
