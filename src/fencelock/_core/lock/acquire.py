@@ -37,7 +37,7 @@ from fencelock._core.lock.long_waits import first_line_at
 from fencelock._core.lock.long_waits import tell as tell_of_wait
 from fencelock._core.lock.tenure import Spare, in_time, is_alone, join
 from fencelock._core.lock.terms import TRIES, too_late
-from fencelock._core.lock.waiting import Due, Line
+from fencelock._core.lock.waiting import ALONE, Due, Line
 from fencelock._core.retry import again, answer_by, give_up, passes
 from fencelock._core.seat import Stray
 from fencelock._core.types import Call, Demoted, NoReply, Reply, closed
@@ -306,7 +306,7 @@ async def heartbeat(port: Engine, until: float, waiter: Attempt) -> None:
                     each.seen = seen or each.seen
         elif isinstance(answer, ServerError) and not passes(answer):
             for line, _ in dues:
-                line.heartbeat_at, line.alone = asked_at, True
+                line.heartbeat_at, line.pause = asked_at, ALONE
     trouble = dict(zip(slots, answers, strict=True)).get(own)
     try:
         if isinstance(trouble, ServerError) and not passes(trouble) and len(slots[own]) > 1:
