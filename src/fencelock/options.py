@@ -388,19 +388,16 @@ def until(value: datetime) -> float:
 
 def lock_name(value: Any) -> str:
     """Return the name of a lock: any text of 1 to 1,024 bytes."""
-    name = _str("name", value)
-    try:
-        encoded = name.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(f"name must be encodable as UTF-8: {value!r}") from error
+    encoded = utf8("name", _str("name", value))
     if not 0 < len(encoded) <= NAME_BYTES_MAX:
         raise ValueError(f"name must have 1 to {NAME_BYTES_MAX} bytes, not {len(encoded)}")
-    return name
+    return value  # type: ignore[no-any-return]  # it is a str
 
 
 def key_prefix(value: Any) -> str:
     """Return the prefix of all keys; it may be empty."""
-    return _str("key_prefix", value)
+    utf8("key_prefix", _str("key_prefix", value))
+    return value  # type: ignore[no-any-return]  # it is a str
 
 
 def count(what: str, value: Any, *, least: int = 1, most: float = PERMITS_MAX) -> int:
@@ -480,6 +477,21 @@ def text(what: str, value: Any) -> str:
     if not given:
         raise ValueError(f"{what} must not be empty")
     return given
+
+
+def utf8(what: str, given: str) -> bytes:
+    """Return a text as keys and records have it; ValueError names the argument."""
+    try:
+        return given.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{what} must be encodable as UTF-8: {given!r}") from error
+
+
+def flag(what: str, value: Any) -> bool:
+    """Return True or False; whatever else was given may mean the opposite of its truth: "no"."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{what} must be True or False, not {value!r}")
+    return value
 
 
 def _str(what: str, value: Any) -> str:

@@ -6,6 +6,7 @@ import inspect
 import re
 
 import pytest
+from redis import Redis
 
 import fencelock
 from fencelock import ServerUnreachable
@@ -112,6 +113,28 @@ def test_options_are_given_by_name(face):
         client.lock("a", 30)
     with pytest.raises(TypeError, match=r"Client\(\) takes its options by name, not 6379: "):
         face("localhost", 6379)
+
+
+@FACES
+def test_a_flag_is_true_or_false(face):
+    """``"no"`` and 10, a number of seconds, would mean yes."""
+    client = face("redis://localhost:1")
+    for make, option in (("lock", "renew"), ("lock", "strict"), ("rwlock", "reentrant")):
+        with pytest.raises(TypeError, match=f"{option} must be True or False, not 'no'"):
+            getattr(client, make)("a", **{option: "no"})
+    with pytest.raises(TypeError, match="release must be True or False, not 'no'"):
+        call(getattr(client, "aclose", None) or client.close, release="no")
+
+
+@FACES
+def test_an_object_of_a_client_and_a_name_says_who_makes_it(face):
+    """As redis-py's are made."""
+    client = face("redis://localhost:1")
+    for each in (client.lock("a"), client.event("a"), client.rwlock("a"), client.election("a")):
+        made = type(each)
+        for given in ((client, "a"), ("a", client), (Redis(port=1), "a")):
+            with pytest.raises(TypeError, match=f"{made.__name__} objects are made by a client"):
+                made(*given)
 
 
 def objects(face):

@@ -73,6 +73,9 @@ def test_a_short_hold_begins_with_a_short_lease():
         ({"owner": ""}, ValueError),
         ({"owner": b"x"}, TypeError),
         ({"owner": "x" * 1025}, ValueError),
+        ({"owner": "\udc80"}, ValueError),
+        ({"renew": "no"}, TypeError),
+        ({"strict": []}, TypeError),
         ({"owner": "x", "wait": Poll()}, ValueError),
         ({"max_renewals": -1}, ValueError),
         ({"max_hold": 0}, ValueError),
@@ -80,7 +83,7 @@ def test_a_short_hold_begins_with_a_short_lease():
     ],
 )
 def test_what_cannot_work_is_refused(given, error):
-    with pytest.raises(error):
+    with pytest.raises(error, match=next(iter(given))):
         chosen(**given)
 
 

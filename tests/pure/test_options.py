@@ -99,6 +99,8 @@ def test_a_prefix_is_text(value):
     assert options.key_prefix("") == ""
     with pytest.raises(TypeError, match="key_prefix"):
         options.key_prefix(value)
+    with pytest.raises(ValueError, match="key_prefix must be encodable"):
+        options.key_prefix("\udc80")
 
 
 @pytest.mark.parametrize(

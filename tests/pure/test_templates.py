@@ -353,7 +353,7 @@ def test_a_decorator_without_its_name_is_refused_at_once(client):
 
 @pytest.mark.parametrize("client", [CLIENT, AIO])
 def test_the_wait_of_once_is_no_lock_s_wait(client):
-    with pytest.raises(TypeError, match="wait of once must be a bool"):
+    with pytest.raises(TypeError, match="wait of once must be True or False"):
         client.once("x", within=1, wait=fencelock.Queue())
 
 

@@ -224,6 +224,26 @@ def test_what_reads_returns_first_where_tasks_run_loops_inside_them(world):
     world.run(work())
 
 
+def test_a_closed_client_needs_no_hooks_for_generators(world, monkeypatch):
+    """As found: loops of nest_asyncio set none, and Python complained as a client was collected."""
+    complaints = []
+    monkeypatch.setattr(sys, "unraisablehook", complaints.append)
+
+    async def work() -> None:
+        hooks = sys.get_asyncgen_hooks()
+        sys.set_asyncgen_hooks(None, None)
+        try:
+            async with fencelock.AsyncClient(world.server.url) as client:
+                assert not await client.lock(f"{world.prefix}a").locked()
+            del client
+            gc.collect()
+        finally:
+            sys.set_asyncgen_hooks(*hooks)
+
+    world.run(work())
+    assert complaints == []
+
+
 def test_a_loop_that_is_blocked_for_longer_than_the_ttl(world):
     """Nothing can be renewed meanwhile; the body is cancelled at its first await afterwards."""
 

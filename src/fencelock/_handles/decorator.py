@@ -108,8 +108,7 @@ def once_settings(
     **chosen: Any,
 ) -> tuple[LeaseOptions, OnceSettings]:
     """Check the options of ``once``."""
-    if not isinstance(wait, bool):  # a lock's own ``wait`` takes a Queue
-        raise TypeError(f"wait of once must be a bool, not {wait!r}")
+    options.flag("wait of once", wait)  # a lock's own ``wait`` takes a Queue
     run_settings = OnceSettings(options.positive("within", within), wait, lease, under_way)
     if run_settings.within > options.TTL_MAX:
         raise ValueError(f"within must be at most {options.TTL_MAX:.0f} s (ten years)")

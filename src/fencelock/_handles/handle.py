@@ -79,7 +79,7 @@ def lease_options(
     options.refuse_over_quorum(given.quorum and owner is not None, "owner")
     chosen = given._replace(
         ttl=span,
-        renew=bool(renew) and instant is None,
+        renew=options.flag("renew", renew) and instant is None,
         max_hold=None if max_hold is None else options.positive("max_hold", max_hold),
         max_renewals=max_renewals,
         on_lost=_on_lost(on_lost, cancels=cancels),
@@ -93,7 +93,7 @@ def lease_options(
         template="" if template is None else options.template(template),
         timeout=options.acquire_timeout(timeout, blocking=True),
         label=given.label if label is None else options.text("label", label),
-        strict=strict,
+        strict=options.flag("strict", strict),
         owner=None if owner is None else _owner(owner, plain=plain),
     )
     if linger is not None:
@@ -134,7 +134,7 @@ def _refuse_linger(chosen: LeaseOptions) -> None:
 def _owner(value: str, *, plain: bool) -> bytes:
     if plain:
         raise ValueError("owner needs wait=Queue(): Poll keeps no count on the server")
-    owner = options.text("owner", value).encode()
+    owner = options.utf8("owner", options.text("owner", value))
     if len(owner) > options.NAME_BYTES_MAX:
         raise ValueError(f"owner must have at most {options.NAME_BYTES_MAX} bytes")
     # Ids stand in space-separated records, so anything but plain characters is escaped.

@@ -109,9 +109,12 @@ async def _close_with_loop(port: AioPort, recorder: Recorder | None) -> AsyncGen
         if recorder is not None:
             recorder.drop(port)
         until = now() + CLOSE_SECONDS
-        await port.each(lambda each, last: each.dismiss_waiters(last), until)
-        for each in (*port.nodes, port):
-            await each.hang_up(until, release=False)
+        ports = (*port.nodes, port)
+        # Closed already: a loop without hooks for generators, as nest_asyncio's, awaits nothing.
+        if not port.closing or any(each.connections for each in ports):
+            await port.each(lambda each, last: each.dismiss_waiters(last), until)
+            for each in ports:
+                await each.hang_up(until, release=False)
 
 
 def _dropped(label: str, ports: Sequence[AioPort]) -> None:

@@ -177,9 +177,13 @@ def refuse_options(handle: object, other: Mapping[str, Any], *known: str) -> Nev
 
 def made_by_clients(function: Function) -> Function:
     """Decorate a constructor that only clients call: to all others it says how to get one."""
+    takes_port = function.__code__.co_varnames[1] == "port"
 
     @wraps(function)
     def construct(self: object, *args: Any, **options: Any) -> None:
+        port = args[0] if takes_port and args else None
+        if isinstance(port, str) or hasattr(port, "lock"):  # a name or a client, as redis-py has it
+            args = ()
         try:
             return function(self, *args, **options)  # type: ignore[no-any-return]  # it is None
         except TypeError as error:

@@ -446,13 +446,16 @@ class AsyncClient(AsyncFactories):
         process. What was not given back by then is named in the log, and ends by its ttl.
 
         Raises:
-            ValueError: a timeout that is not positive.
+            TypeError, ValueError: an argument that cannot work, such as a timeout that is not
+                positive; nothing was closed.
         """
+        seconds = options.positive("timeout", timeout)
+        options.flag("release", release)
         port = self._port()  # one that was never used is closed, too
         if self._recorder is not None:
             self._recorder.drop(port)
         if release:
-            await port.shut(options.positive("timeout", timeout), release=True)
+            await port.shut(seconds, release=True)
         else:
             await port.shut()
 

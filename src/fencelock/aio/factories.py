@@ -259,7 +259,7 @@ class AsyncFactories(ProcessBound):
             return SideHolds(keys, chosen, AsyncHold, sides, side, reentrant=again)
 
         read = holds("read", READ, read_ttl, again=True)
-        write = holds("write", WRITE, write_ttl, again=bool(reentrant))
+        write = holds("write", WRITE, write_ttl, again=options.flag("reentrant", reentrant))
         return AsyncRWLock(self._port, read, write)
 
     def __redisson__(

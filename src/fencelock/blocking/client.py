@@ -451,13 +451,16 @@ class Client(Factories):
         process. What was not given back by then is named in the log, and ends by its ttl.
 
         Raises:
-            ValueError: a timeout that is not positive.
+            TypeError, ValueError: an argument that cannot work, such as a timeout that is not
+                positive; nothing was closed.
         """
+        seconds = options.positive("timeout", timeout)
+        options.flag("release", release)
         port = self._port  # one that was never used is closed, too
         if self._recorder is not None:
             self._recorder.drop(port)
         if release:
-            port.shut(options.positive("timeout", timeout), release=True)
+            port.shut(seconds, release=True)
         else:
             port.shut()
 

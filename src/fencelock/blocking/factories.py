@@ -260,7 +260,7 @@ class Factories(ProcessBound):
             return SideHolds(keys, chosen, BlockingHold, sides, side, reentrant=again)
 
         read = holds("read", READ, read_ttl, again=True)
-        write = holds("write", WRITE, write_ttl, again=bool(reentrant))
+        write = holds("write", WRITE, write_ttl, again=options.flag("reentrant", reentrant))
         return RWLock(self._port, read, write)
 
     def __redisson__(

@@ -25,7 +25,7 @@ from fencelock._core.lock.acknowledge import confirm
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.long_waits import first_line_at, tell
 from fencelock._core.lock.terms import too_late
-from fencelock._core.lock.waiting import Due, Line
+from fencelock._core.lock.waiting import ALONE, Due, Line
 from fencelock._core.retry import again, answer_by, give_up, passes
 from fencelock._core.seat import Stray
 from fencelock._core.types import Call, Demoted, NoReply, Reply
@@ -254,7 +254,7 @@ class InLine:
                         each.seen = seen or each.seen
             elif isinstance(answer, ServerError) and not passes(answer):
                 for line, _ in dues:
-                    line.heartbeat_at, line.alone = asked_at, True
+                    line.heartbeat_at, line.pause = asked_at, ALONE
         trouble = dict(zip(slots, answers, strict=True)).get(own_slot)
         alone = len(slots.get(own_slot, ())) == 1
         try:

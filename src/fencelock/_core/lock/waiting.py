@@ -48,6 +48,8 @@ LOCKS_PER_HEARTBEAT = 100
 LATER_WAITER_SECONDS = 0.5
 # The first waiter's client asks about an expired lease this long after its end.
 EXPIRY_SLACK = 0.005
+# The pause of a line whose heartbeat was refused together with others'.
+ALONE = 0.0
 # Clients further back wait a little longer: not all should ask at once when a holder dies.
 STAGGER_SECONDS = 0.02
 STAGGER_MAX = 1.0
@@ -59,14 +61,14 @@ class Line:
     Its waiters are in order of arrival.
     """
 
-    __slots__ = ("alone", "foreign", "heartbeat_at", "owes", "pause", "proved_at", "waiters")
+    __slots__ = ("foreign", "heartbeat_at", "owes", "pause", "proved_at", "waiters")
 
     def __init__(self, proved_at: float = 0.0) -> None:
         self.waiters: dict[Any, None] = {}
         self.heartbeat_at: float = 0.0
-        self.pause: float = HEARTBEAT_SECONDS  # the usual time between two heartbeats
+        # The usual time between two heartbeats; or ALONE, until it is answered again.
+        self.pause: float = HEARTBEAT_SECONDS
         self.foreign: bool = False  # the holder is no fencelock client
-        self.alone: bool = False  # a heartbeat for several lines was refused: see above
         # When the server last heard of all waiters: an arrival or a heartbeat.
         self.proved_at: float = proved_at
         # Of a state: a waiter that left has kept our channel on the list, for the others.
@@ -87,7 +89,7 @@ class Line:
         ``jitter`` in [0, 1) takes off up to a quarter: clients that arrived together drift apart.
         ``crowd`` is the number of this client's lines with a foreign holder.
         """
-        self.alone, self.foreign, self.pause = False, foreign, HEARTBEAT_SECONDS
+        self.foreign, self.pause = foreign, HEARTBEAT_SECONDS
         if foreign:  # it announces no release: one command covers so many locks in each pause
             pause = FOREIGN_SECONDS if position <= 0 else FOREIGN_LATER_SECONDS
             pause = max(pause, FOREIGN_SECONDS * crowd / LOCKS_PER_HEARTBEAT)
@@ -276,8 +278,9 @@ class Lines:
         self.foreign = sum(line.foreign for line in self.by_key.values())
         mine = None if own is None else self.by_key.get(own.key)
         fit: list[Line] = []
-        for line in self.by_key.values() if mine is None or not mine.alone else (mine,):
-            shared = line is mine or not line.alone
+        lines = self.by_key.values() if mine is None or mine.pause != ALONE else (mine,)
+        for line in lines:
+            shared = line is mine or line.pause != ALONE
             if shared and line.heartbeat_at <= now + line.pause / 4 and line.waiters:
                 first = next(iter(line.waiters))
                 if first.terms.alive is alive and (near is None or near(first.key)):
