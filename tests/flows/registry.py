@@ -8,7 +8,7 @@ is explored; under faults, those are in which the fault could do something else 
 from dataclasses import replace
 from importlib import import_module
 
-from tests.flows.exploring import Explored, as_further, both, by_turns, under, worlds_in
+from tests.flows.exploring import Explored, at_night, both, by_turns, under, worlds_in
 from tests.flows.seeds.cluster_multis import SEEDS as IN_CLUSTER_MULTIS
 from tests.flows.worlds import (
     acknowledged,
@@ -275,7 +275,7 @@ CLUSTERS = Explored(
             *both(under(("freeze",), clusters.HEARD_ELSEWHERE)),
         ]
     ),
-    at_night=lambda each: OF_RETRIES if "unserved" in each.budgets else as_further(each),
+    at_night=lambda each: OF_RETRIES if "unserved" in each.budgets else at_night(each),
     seeds=IN_CLUSTER_MULTIS,
 )
 SENTINELS = Explored(daily=both(sentinels.DAILY), nightly=by_turns(sentinels.DEEP))

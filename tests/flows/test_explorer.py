@@ -1,5 +1,6 @@
 """The explorer itself: its stories, bounds and states, the shortest schedule, worlds of servers."""
 
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,8 @@ from fencelock._core.types import NoReply
 from fencelock.errors import ServerError
 from fencelock.scripts import Script
 from tests.flows.exploring import under
+from tests.flows.judges import PROMISES
+from tests.flows.registry import WORLDS
 from tests.flows.seeds.locks import SEEDS
 from tests.flows.sowing import script
 from tests.flows.worlds import locks as worlds
@@ -49,6 +52,26 @@ def test_the_same_steps_give_the_same_run():
     assert report.extent == "capped"
     path = list(search._path)
     assert replay(search._build, server, path) == replay(search._build, server, path)
+
+
+def states(world, path):
+    """Yield the state after each step of a schedule."""
+    for step in path:
+        world.act(step)
+        yield world.key()
+
+
+@pytest.mark.parametrize("subject", PROMISES)
+def test_the_same_steps_lead_to_the_same_states(subject):
+    """What has a name in one run only, such as an address in memory, would tell states apart."""
+    for scenario in WORLDS[subject].daily[::20]:
+        made, server = scenario.with_servers()
+        search = Explorer(made.build, server)
+        search.run(seconds=worlds.SECONDS, schedules=5)
+        with closing(made.build(server, False)) as world:
+            met = list(states(world, search._path))
+            with closing(made.build(server, False)) as another:
+                assert list(states(another, search._path)) == met
 
 
 class Forgetful(set):

@@ -171,7 +171,7 @@ class CrossingMonitor(Monitor):
     def key(self) -> Any:
         """Return what of it decides about later violations."""
         parties = tuple(
-            (id(each.task), each.who, each.gen, each.index, each.gone) for each in self._parties
+            (each.task.who, each.who, each.gen, each.index, each.gone) for each in self._parties
         )
         return super().key(), parties, tuple(self._ended.items()), tuple(self._acted.items())
 

@@ -170,8 +170,6 @@ TABLE: dict[bytes, tuple[Command, int, int]] = {
     b"ZSCORE": (_zscore, 2, 2),
     b"ZCARD": (_zcard, 1, 1),
 }
-COMMANDS = {name: row[0] for name, row in TABLE.items()}
-ARGUMENTS = {name: row[1:] for name, row in TABLE.items()}
 
 
 class Keyspace(Values):
@@ -184,10 +182,10 @@ class Keyspace(Values):
             CommandError: the server would answer with an error, or the command is not simulated.
         """
         name, *words = [arg if isinstance(arg, bytes) else b"%d" % arg for arg in args]
-        command = COMMANDS.get(name.upper())
-        if command is None:
+        row = TABLE.get(name) or TABLE.get(name.upper())
+        if row is None:
             raise CommandError(f"ERR unknown command '{name.decode()}' in the simulator")
-        least, most = ARGUMENTS[name.upper()]
+        command, least, most = row
         if not least <= len(words) <= most:
             raise CommandError(
                 f"ERR wrong number of arguments for '{name.decode().lower()}' command"

@@ -168,7 +168,7 @@ class GateMonitor(Monitor):
 
     def key(self) -> Any:
         """Return what of it decides about later violations."""
-        waits = tuple((id(each.task), each.began, each.listed, each.left) for each in self._waits)
+        waits = tuple((each.task.who, each.began, each.listed, each.left) for each in self._waits)
         return super().key(), self._model, self._open, tuple(self._turns), len(self._closed), waits
 
     # -- time and the end -----------------------------------------------------------------------

@@ -192,6 +192,11 @@ class Task:
         self.state: State | None = None
         self.ready: tuple[str, Any] | None = None  # ("value", reply) or ("error", exception)
 
+    @property
+    def who(self) -> tuple[int, int]:
+        """Return what names the task in every schedule."""
+        return (self.client.number, self.number)
+
     def take(self, answer: tuple[str, Any]) -> Task | None:
         """Take what its request came to; return the task that can go on with it."""
         self.ready = answer
@@ -246,11 +251,12 @@ class Client:
 
     def world_us(self, local: float) -> int:
         """Return the first instant of the world at which this process's clock shows ``local``."""
-        seconds = (local - self.offset) / self.rate
+        offset, rate = self.offset, self.rate
+        seconds = (local - offset) / rate
         if seconds > NEVER_US / 2e6:
             return NEVER_US
         instant = max(0, int(seconds * 1e6) - 1)
-        while self.local(instant) < local:
+        while offset + instant * rate / 1e6 < local:  # as ``local``, which is asked often
             instant += 1
         return instant
 

@@ -38,15 +38,18 @@ def options(world: World) -> list[Action]:
 def _own_steps(world: World, client: Client) -> list[Action]:
     if not client.alive or client.paused_us > world.now_us:
         return []
+    number, now_us = client.number, world.now_us
     steps: list[Action] = [
-        ("hear", *link.who) for link in client.links if link.down and _readable(world, link)
+        ("hear", number, link.number)
+        for link in client.links
+        if link.down and _readable(world, link)
     ]
-    steps += [("die", *link.who) for link in client.links if link.dies_us <= world.now_us]
+    steps += [("die", number, link.number) for link in client.links if link.dies_us <= now_us]
     for task in client.tasks:
         if task.ready is not None:
-            steps.append(("resume", client.number, task.number))
-        elif not task.done and timer_us(task) <= world.now_us:
-            steps.append(("timer", client.number, task.number))
+            steps.append(("resume", number, task.number))
+        elif not task.done and timer_us(task) <= now_us:
+            steps.append(("timer", number, task.number))
     return steps
 
 
