@@ -69,7 +69,7 @@ def test_nothing_is_due_before_the_instant_that_the_book_names():
     """A loop that sleeps until next_at() and then takes what is due makes progress each time."""
     renewals, chance = RenewalSchedule(), random.Random(7)
     for _ in range(500):
-        renewals.young[hold()] = NOW + chance.random() * 3
+        renewals.unplaced[hold()] = NOW + chance.random() * 3
     rounds = 0
     while (at := renewals.next_at()) is not None:
         assert renewals.due(at), "woken for nothing"
@@ -79,13 +79,13 @@ def test_nothing_is_due_before_the_instant_that_the_book_names():
 
 
 def test_holds_are_found_by_holder_id_as_long_as_they_are_tracked():
-    """One of each id, or several of an explicit owner; also young, under way, or moved."""
+    """One of each id, or several of an explicit owner; also unplaced, under way, or moved."""
     renewals, chance, inside = RenewalSchedule(), random.Random(5), set()
     holds = [hold(owner=b"%d" % (number // 3)) for number in range(30)]
     for _ in range(3000):
         one, what = chance.choice(holds), chance.random()
         if one not in inside:
-            renewals.young[one] = NOW + chance.random() * 10
+            renewals.unplaced[one] = NOW + chance.random() * 10
             inside.add(one)
         elif what < 0.5:
             renewals.discard(one)
@@ -119,7 +119,7 @@ def test_a_whole_batch_that_waits_for_its_node_stays_whole():
 def test_only_what_waits_is_moved():
     renewals, waits, taken, gone = RenewalSchedule(), hold(), hold(), hold()
     for each in (taken, gone, waits):
-        renewals.young[each] = NOW + 5 * (each is waits)
+        renewals.unplaced[each] = NOW + 5 * (each is waits)
     renewals.discard(gone)
     assert renewals.due(NOW) == [taken]
     renewals.move([waits, taken, gone], NOW + 1)
@@ -131,10 +131,10 @@ def test_short_holds_one_after_another_leave_nothing_in_the_order():
     renewals = RenewalSchedule()
     for number in range(1000):
         one = hold()
-        renewals.young[one] = NOW + number
+        renewals.unplaced[one] = NOW + number
         renewals.discard(one)
     assert len(renewals._order) <= 70
-    renewals.young[one] = NOW
+    renewals.unplaced[one] = NOW
     assert renewals.next_at() == NOW
 
 
@@ -190,7 +190,7 @@ def test_a_refusal_is_told_to_the_turn_to_which_the_lease_was_passed_on(begins):
     before.passes, before.open, before.released = True, False, True
     turn.port = port
     if begins:
-        port.renewals.young[turn] = NOW + 1
+        port.renewals.unplaced[turn] = NOW + 1
     asyncio.run(Renewer(port).notify_refused({before: "taken"}, NOW + 1))
     assert told == ([turn] if begins else [])
     assert lines.revoked == ({} if begins else {turn.holder_id: None})
@@ -227,5 +227,5 @@ def test_a_hold_that_is_moved_leaves_no_earlier_instant_behind():
     schedule.add_all([other], NOW + 0.015)
     schedule.add_all([moved], NOW + 0.016)  # in the same bucket
     assert schedule.next_at() == NOW + 0.015
-    schedule.young[other] = NOW + 5.0
+    schedule.unplaced[other] = NOW + 5.0
     assert schedule.next_at() == NOW + 0.016

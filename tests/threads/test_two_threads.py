@@ -250,7 +250,7 @@ def renewed(play, stop):
         mine = () if lease is None else port.renewals.held_as(lease.holder.encode())
         for hold in mine:
             port.renewals.discard(hold)
-            port.renewals.young[hold] = now()
+            port.renewals.unplaced[hold] = now()
     play.world.hear("maintain", stop)
     port.attend_by(now())
 

@@ -135,7 +135,7 @@ SOWN = (
             self.open = False
             self.released = True
             if self.bucket is None:
-                renewing.renewals.young.pop(self, None)
+                renewing.renewals.unplaced.pop(self, None)
             else:
                 renewing.renewals.discard(self)
             """,

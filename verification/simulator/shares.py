@@ -318,7 +318,7 @@ class SharesMonitor(Monitor):
 
 def _outer(request: Attempt | None) -> bytes:
     """Return the holder id of the hold that an attempt is nested under, or nothing."""
-    return b"" if request is None or request.under is None else request.under.holder_id
+    return b"" if request is None or request.nested_in is None else request.nested_in.holder_id
 
 
 def _first_lease(call: Request, request: Any) -> float:
@@ -353,5 +353,5 @@ class ShareActor(Actor):
             permits=permits,
         )
         attempt = Hold(template, self.port.new_id())
-        attempt.under = nested_under
+        attempt.nested_in = nested_under
         return attempt

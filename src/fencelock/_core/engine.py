@@ -120,7 +120,7 @@ class Engine(Wire):
     def track(self, hold: Hold, when: float) -> None:
         """Put a new hold into the renewal schedule, and attend to it."""
         with self.mutex:
-            self.renewals.young[hold] = when
+            self.renewals.unplaced[hold] = when
         self.attend(hold, when)
 
     def move(self, hold: Hold, when: float) -> None:
@@ -129,7 +129,7 @@ class Engine(Wire):
             if not hold.open or hold.notified:
                 return
             self.renewals.discard(hold)
-            self.renewals.young[hold] = when
+            self.renewals.unplaced[hold] = when
         self.attend_by(when)
 
     # -- all that it holds -------------------------------------------------------------------------

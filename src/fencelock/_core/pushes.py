@@ -106,7 +106,7 @@ def _to_waiter(port: Engine, kind: bytes, words: Sequence[bytes], find: Find) ->
             waiter.hear(fence, granted_us, lease_ms)
             return waiter
         with port.mutex:
-            undo = port.lines.gone.pop(who, None)
+            undo = port.lines.given_up.pop(who, None)
         if undo is not None:  # a frozen server has granted what was given up
             port.run_in_background(*undo)
     elif waiter is None:

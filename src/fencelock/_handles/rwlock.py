@@ -140,7 +140,7 @@ class SideHolds(Holds):
             form = {"kind": RWLOCK, "limit": ALL, "permits": self._side}
             terms = self._terms = self.new_terms(ShareTerms, port, **form)
         attempt = self.attempt_on(terms, port, caller)
-        attempt.under = nested_under
+        attempt.nested_in = nested_under
         return attempt
 
     def answered(self, port: Engine, attempt: Hold, hold: Hold | None) -> None:
@@ -150,8 +150,8 @@ class SideHolds(Holds):
         """
         if hold is not None:
             hold.bound = True
-        elif attempt.under is not None:
-            raise lost_nested(port, attempt.under)
+        elif attempt.nested_in is not None:
+            raise lost_nested(port, attempt.nested_in)
 
     async def is_owned(self, port: Engine) -> bool:
         """Ask whether this handle holds this side now; sends nothing when it holds nothing."""

@@ -133,7 +133,7 @@ def enter(port: Engine, attempt: Hold) -> None:
     nothing is in the way, ports.
     """
     terms = attempt.terms
-    if terms.plain or attempt.at_once or attempt.under is not None:
+    if terms.plain or attempt.at_once or attempt.nested_in is not None:
         return
     if terms.cohort is None or (not terms.linger and is_alone(port, attempt)):
         attempt.asks = attempt
@@ -225,7 +225,7 @@ def begin(port: Engine, hold: Hold, grant: Grant, spare: Spare | None = None) ->
     if now >= until or length != lease or hold.deadline < end:
         when = _newly_due(port, hold, lease)
     with port.mutex:
-        port.renewals.young[hold] = when
+        port.renewals.unplaced[hold] = when
         if lines.revoked and hold.holder_id in lines.revoked:
             hold.last = True
         if hold.tenure is not None:

@@ -99,7 +99,7 @@ class Attempt(Seat, BaseLease):
     at_once: bool = False  # it does not wait
     event: Acquisition | None = None  # what hooks know of it; see events.py
     wait: UnitWait | None = None  # that of its thread or task, which can be part of a deadlock
-    under: Hold | None = None  # it is granted at once while this one lasts, or never
+    nested_in: Hold | None = None  # it is granted at once while this one lasts, or never
     votes: QuorumAttempt | None = None  # of a quorum: the attempts at its nodes, which undo it
     held_by: tuple[HeldBy, ...] = ()  # who had it in the first answer, and in the last
 
@@ -117,7 +117,7 @@ class Attempt(Seat, BaseLease):
     abandoned: bool = False  # its undo was sent: no other attempt continues it
     placed: bool = False  # it is in line, as far as is known: it need not ask
     counted: int = 1  # how many its last heartbeat said that wait for its place
-    driver: Attempt | None = None  # the attempt that continues it, and undoes it if need be
+    continued_by: Attempt | None = None  # the attempt that continues it, and undoes it if need be
     releases: Attempt | None = None  # whose tenure ends with its request; see turns.py
     verdict: Reply = None  # the answer about ``releases``
     answer: Reply | Exception = None  # to its first question, if it was asked before the flow began
@@ -223,7 +223,7 @@ class Attempt(Seat, BaseLease):
 
     def count_waiting(self) -> bytes:
         """Return how many of its client wait for its place, for people; nothing for one alone."""
-        tenure = (self.driver or self).tenure
+        tenure = (self.continued_by or self).tenure
         before, self.counted = self.counted, 1 + (0 if tenure is None else len(tenure.waiting))
         return b"n %b %d" % (self.id, self.counted) if max(before, self.counted) > 1 else b""
 

@@ -380,7 +380,7 @@ class Hold(Attempt):
             self.open = False
             self.released = True
             if self.bucket is None:  # most leases end before it is asked what is due
-                renewing.renewals.young.pop(self, None)
+                renewing.renewals.unplaced.pop(self, None)
             else:
                 renewing.renewals.discard(self)
             if tenure is None:

@@ -49,7 +49,7 @@ def tell(port: Engine, attempt: Attempt, now: float, front: Attempt | Hold | Non
         due = now + after * ((STEPS[later] - STEPS[step]) or STEPS[step])
         lines.note_told(key, later, due)
         line = lines.by_key.get(key)
-        waiting = {each.driver or each for each in (line.waiters if line else ())} | {attempt}
+        waiting = {each.continued_by or each for each in (line.waiters if line else ())} | {attempt}
         for tenure in [each for each in lines.crowded if each.terms.keys.lock == key]:
             waiting |= {*tenure.waiting}
         first = min(each.arrived_at or now for each in waiting)

@@ -88,9 +88,9 @@ class RenewalSchedule:
 
     They are kept in buckets of 20 ms, so that adding and removing cost the same with 10 or 100,000
     leases, and removing leaves nothing behind; a whole batch has a bucket of its own. A new one is
-    ``young`` until a caller asks what is due: most leases end before. A bucket that was taken out
-    as due is under way until its holds are added again or discarded: their renewal may fail, and
-    they must not be lost.
+    ``unplaced`` until a caller asks what is due: most leases end before. A bucket that was taken
+    out as due is under way until its holds are added again or discarded: their renewal may fail,
+    and they must not be lost.
     """
 
     GRAIN = 0.02
@@ -103,12 +103,12 @@ class RenewalSchedule:
         "_under_way",
         "_watches",
         "takes",
+        "unplaced",
         "watched",
-        "young",
     )
 
     def __init__(self, holders: dict[bytes, Known] | None = None) -> None:
-        self.young: dict[Hold, float] = {}  # those that are new, each with its instant
+        self.unplaced: dict[Hold, float] = {}  # those that are new, each with its instant
         # A heap of those whose lease may be idle.
         self.watched: list[tuple[float, int, Tenure]] = []
         self._watches = 0
@@ -129,7 +129,7 @@ class RenewalSchedule:
     @property
     def holds(self) -> int:
         """Return how many holds there are; counted, so that no interrupt can make it wrong."""
-        new = sum(hold.bucket is UNPLACED for hold in list(self.young))
+        new = sum(hold.bucket is UNPLACED for hold in list(self.unplaced))
         return new + sum(map(len, self._all()))
 
     @property
@@ -143,7 +143,7 @@ class RenewalSchedule:
 
         So it looks through nothing. What an interrupt left behind may make it True for a moment.
         """
-        return bool(self.young or self.watched or self._buckets or self._under_way)
+        return bool(self.unplaced or self.watched or self._buckets or self._under_way)
 
     @property
     def under_way(self) -> list[Hold]:
@@ -172,13 +172,13 @@ class RenewalSchedule:
 
     def _place_young(self) -> None:
         """Put those that are new into their buckets."""
-        if self.young:
+        if self.unplaced:
             together: dict[float, list[Hold]] = {}
-            for hold, when in self.young.items():
+            for hold, when in self.unplaced.items():
                 together.setdefault(when, []).append(hold)
             for when, holds in together.items():  # an interrupt leaves them in both
                 self.add_all(holds, when)
-            self.young.clear()
+            self.unplaced.clear()
 
     def held_as(self, holder: bytes) -> Sequence[Hold]:
         """Return every hold with a holder id: one, or those of an explicit owner."""
@@ -276,7 +276,7 @@ class RenewalSchedule:
 
     def discard(self, hold: Hold) -> None:
         """Forget a hold; harmless when it is not scheduled."""
-        self.young.pop(hold, None)
+        self.unplaced.pop(hold, None)
         if self._filling is not None and hold in self._filling:
             self._drop(self._filling, hold)  # an interrupt left it in both
         if hold.bucket is not None:
@@ -323,10 +323,10 @@ class RenewalSchedule:
 
     def _settle(self, bucket: Bucket, hold: Hold) -> None:
         if not hold.open or hold.notified:
-            due = self.young.get(hold, hold.deadline)  # a message may have made it due meanwhile
+            due = self.unplaced.get(hold, hold.deadline)  # a message may have made it due meanwhile
             self.discard(hold)
             if hold.dropped and not hold.notified:
-                self.young[hold] = min(due, hold.deadline)
+                self.unplaced[hold] = min(due, hold.deadline)
         if hold.bucket is not bucket:  # an interrupt left it in both
             bucket.pop(hold, None)
 
@@ -349,7 +349,7 @@ class RenewalSchedule:
         """Forget all holds, and return them."""
         holds = self.tracked()
         self._buckets, self._order, self._under_way = {}, [], {}
-        self.watched, self.young = [], {}
+        self.watched, self.unplaced = [], {}
         for hold in holds:
             self._forget_holder(hold)
             hold.bucket = UNPLACED

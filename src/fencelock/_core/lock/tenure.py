@@ -196,7 +196,7 @@ class Tenure:
                 heir = self._heir()
                 self.asks, self.spare = asks, spare
                 if asks is not None:
-                    asks.driver = heir
+                    asks.continued_by = heir
                 self.front = heir
             front = self.front
             if front is not None and not front.held:
@@ -207,7 +207,7 @@ class Tenure:
     @staticmethod
     def _delivered(asks: Attempt, giver: Attempt) -> bool:
         """Return True if a question was given to another waiter, which undoes it if need be."""
-        return asks.driver is not None and asks.driver is not giver
+        return asks.continued_by is not None and asks.continued_by is not giver
 
     def _heir(self) -> Hold:
         """Return the waiter that comes next: the first that came."""

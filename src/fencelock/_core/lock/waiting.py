@@ -170,14 +170,14 @@ class Lines:
     """The lines of this client's waiters, by the lock's key, and the states it waits for."""
 
     __slots__ = (
-        *("by_key", "closed", "cohorts", "crowded", "foreign", "gone", "holders"),
+        *("by_key", "closed", "cohorts", "crowded", "foreign", "given_up", "holders"),
         *("log_waits_after", "puzzled", "recalls", "renews", "revoked", "told", "watches"),
     )
 
     def __init__(self) -> None:
         self.by_key: dict[bytes, Line] = {}
         self.foreign: int = 0  # lines with a foreign holder, when they were last counted
-        self.gone: dict[bytes, Call] = {}  # what undoes a request that was given up, by its id
+        self.given_up: dict[bytes, Call] = {}  # what undoes a request that was given up, by its id
         # Holder ids, whose holds have not begun, and an operator's reason.
         self.revoked: dict[bytes, str | None] = {}
         self.watches: dict[bytes, Line] = {}  # by the key of a state
@@ -246,8 +246,8 @@ class Lines:
 
     def give_up(self, one: Attempt) -> None:
         """Remember what undoes a request that was given up: a frozen server may still grant it."""
-        self.gone[one.id] = one.terms.abandon(one)
-        _shorten(self.gone)
+        self.given_up[one.id] = one.terms.abandon(one)
+        _shorten(self.given_up)
 
     def remember_revoked(self, holder: bytes, reason: str | None) -> None:
         """Remember a revocation that no hold is known for; call under the mutex.

@@ -229,8 +229,8 @@ class Parts(Together[Hold]):
             timeout = limit if limit is None or limit < 0 else max(0.0, limit - self.port.now())
             if await acquire(self.port, part, timeout) is None:
                 await self.drop(limit if limit and limit > 0 else FOR_EVER)
-                if part.under is not None:
-                    raise lost_nested(self.port, part.under)
+                if part.nested_in is not None:
+                    raise lost_nested(self.port, part.nested_in)
                 return False
         return True
 

@@ -70,7 +70,7 @@ class ShareTerms(Terms):
         """Return a call of ``shares_acquire.lua``; in order of arrival unless it is nested."""
         holder = one.holder_id
         place = b"%b %b %b " % (one.id, holder, channel) if channel else b""
-        nested_under = b"" if one.under is None else one.under.holder_id
+        nested_under = b"" if one.nested_in is None else one.nested_in.holder_id
         args = (holder, place, self.words + one.info, self.kind, b"%d" % self.limit, nested_under)
         return self._ask + b"".join(map(bulk, args))
 

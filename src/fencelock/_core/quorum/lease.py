@@ -94,7 +94,7 @@ class Majority(list[Hold | None], Observer):
                 if grant.lease != lease or deadline < ends or when >= ends:
                     lease, ends = grant.lease, deadline
                     when = first_due(at, part, lease, port.jitter(), now)
-                at.renewals.young[part] = when
+                at.renewals.unplaced[part] = when
                 begun.append((at, part, when))
             self.settle()
         for at, part, when in begun:
@@ -139,7 +139,7 @@ class Majority(list[Hold | None], Observer):
                 part.open, part.released, at = False, True, part.port
                 if at is not None:
                     if part.bucket is None:
-                        at.renewals.young.pop(part, None)
+                        at.renewals.unplaced.pop(part, None)
                     else:
                         at.renewals.discard(part)
                     part.port = None
