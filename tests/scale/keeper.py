@@ -54,7 +54,7 @@ class Keeper:
 
     def renewals(self):
         """Return how often the least renewed of all leases was renewed."""
-        holds = [hold for lock in self.locks for hold in lock._holds._holds]
+        holds = [hold for lock in self.locks for hold in lock._holds.held]
         return min((hold.renewals for hold in holds), default=0)
 
     def begin(self):

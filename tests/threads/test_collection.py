@@ -5,6 +5,7 @@ also where that thread changes a table. Each section of the mutex is interrupted
 """
 
 import contextlib
+import sys
 import threading
 
 import pytest
@@ -191,6 +192,18 @@ def test_a_finalizer_of_the_handle_comes_before_that_of_the_generator(client, he
     generator.close()
     del block, generator
     until(lambda: client._port.renewals.holds == 0, "the generator's lock is free")
+
+
+@pytest.mark.parametrize("idle", HELD | ALSO)
+def test_the_end_of_a_handle_that_holds_nothing_calls_nothing(client, idle):
+    """Python drops what a signal handler raises in a finalizer, and looks for one at each call."""
+    block, called = (HELD | ALSO)[idle](client), []
+    ends = getattr(block, "_semaphore", block).__del__
+    sys.setprofile(lambda frame, event, _: called.append((event, frame.f_code.co_name)))
+    ends()
+    sys.setprofile(None)
+    assert [name for event, name in called if event == "call"] == ["__del__"]
+    assert ("c_call", "__del__") not in called
 
 
 CALLS = {

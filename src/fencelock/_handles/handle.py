@@ -221,7 +221,7 @@ class DropFinalizer:
 class Holds:
     """The holds of one handle, newest last."""
 
-    __slots__ = ("_generation", "_holds", "_terms", "bodies", "hold_type", "keys", "options")
+    __slots__ = ("_generation", "_terms", "bodies", "held", "hold_type", "keys", "options")
 
     counts: bool = False  # ``Hold.count`` is how often a thread or task has entered
     forget: Callable[[Hold], None] | None = None  # what else knows of a hold that is taken out
@@ -230,7 +230,7 @@ class Holds:
         self.hold_type: type[Hold] = hold_type
         self.keys: LockKeys = keys
         self.options: LeaseOptions = options
-        self._holds: list[Hold] = []
+        self.held: list[Hold] = []
         self.bodies: Bodies = Bodies()
         self._terms: Terms | None = None
         self._generation = process.number()
@@ -239,8 +239,8 @@ class Holds:
     def _now(self) -> list[Hold]:
         """Return the holds of this process: after a fork there are none."""
         if self._generation != process.mark[0]:
-            self._holds, self._generation = [], process.number()
-        return self._holds
+            self.held, self._generation = [], process.number()
+        return self.held
 
     def all(self) -> tuple[Hold, ...]:
         """Return the holds, oldest first."""
@@ -336,11 +336,11 @@ class Holds:
         """Keep a hold."""
         if self._generation != process.mark[0]:
             self._now()
-        self._holds.append(hold)
+        self.held.append(hold)
 
     def of(self, unit: object) -> Hold | None:
         """Return the newest hold of a thread or task."""
-        holds = self._holds if self._generation == process.mark[0] else self._now()
+        holds = self.held if self._generation == process.mark[0] else self._now()
         for hold in reversed(holds):
             if hold.unit == unit:
                 return hold
@@ -369,7 +369,7 @@ class Holds:
         It goes into ``taken``, as with all that take: see ``take_out``.
         """
         while True:
-            holds = self._holds if self._generation == process.mark[0] else self._now()
+            holds = self.held if self._generation == process.mark[0] else self._now()
             for hold in reversed(holds):
                 if hold.unit == unit:
                     break
@@ -441,7 +441,7 @@ class Holds:
         try:
             taken.append(hold)
             try:
-                self._holds.remove(hold)
+                self.held.remove(hold)
             except ValueError:
                 taken.clear()
                 return False
@@ -455,7 +455,7 @@ class Holds:
 
     def remove(self, hold: Hold) -> bool:
         """Take out a hold; False when another thread was faster."""
-        holds = self._holds if self._generation == process.mark[0] else self._now()
+        holds = self.held if self._generation == process.mark[0] else self._now()
         try:
             holds.remove(hold)
             removed = True

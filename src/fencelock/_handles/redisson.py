@@ -89,7 +89,7 @@ class RedissonHolds(ReentrantHolds):
             others = [each for each in self._table.handles.get(key, ()) if each is not self]
             if others:
                 self._table.handles[key] = others
-                self._holds.remove(hold)
+                self.held.remove(hold)
             else:
                 self._table.handles.pop(key, None)
         super().dropped()

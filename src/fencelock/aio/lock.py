@@ -60,11 +60,15 @@ class AsyncHolder(AsyncEntered):
     def __del__(self, _ending: Callable[[], bool] = sys.is_finalizing) -> None:
         """Stop renewing holds that no code can release any more.
 
-        Not at the end of the interpreter: the modules that it needs may be gone then.
+        Not at the end of the interpreter: the modules that it needs may be gone then. Python drops
+        what a signal handler raises in here, so that what holds nothing calls nothing.
         """
-        holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
-        if holds is not None and not _ending() and holds.newest() is not None:
-            self._finalizer = DropFinalizer(holds.dropped)
+        try:
+            held = self._holds.held
+        except AttributeError:  # an interrupt came while it was made
+            return
+        if held and not _ending():
+            self._finalizer = DropFinalizer(self._holds.dropped)
 
 
 @unnamed
