@@ -72,10 +72,18 @@ def put_off(work: Work, _ending: Callable[[], bool] = sys.is_finalizing) -> None
         _catch_up_soon()
 
 
-def put_off_undo(port: Any, undo: Work, *of: Any) -> None:
-    """Have an undo done where there is room for it: memory, or frames of the stack ran out here."""
-    put_off_work.append((_at_home, port, undo, of))
-    _catch_up_soon()
+def undo(port: Any, work: Work, *of: Any) -> None:
+    """Undo now, or in another thread what does not end here; it may be begun twice.
+
+    Memory or frames of the stack may have run out here, or a second Ctrl-C may strike. ``work`` is
+    no bound method, as that needs memory.
+    """
+    try:
+        work(*of)
+    except BaseException:
+        put_off_work.append((_at_home, port, work, of))
+        _catch_up_soon()
+        raise
 
 
 def _at_home(port: Any, undo: Work, of: tuple[Any, ...]) -> None:
@@ -123,6 +131,9 @@ def catch_up(in_own_thread: bool = False) -> None:  # noqa: FBT001, FBT002 - a n
             time.sleep(0.1)  # and then tries again
         except Exception as error:  # noqa: BLE001 - the next one must be done all the same
             log.warning("a release in a finalizer or signal handler failed: %s", error)
+        except BaseException:  # Ctrl-C: by the next call, or the thread that is due
+            put_off_work.appendleft(work)
+            raise
 
 
 def _owned_or_lost(_ending: Callable[[], bool] = sys.is_finalizing) -> bool:

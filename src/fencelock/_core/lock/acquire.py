@@ -42,7 +42,7 @@ from fencelock._core.retry import again, answer_by, give_up, passes
 from fencelock._core.seat import Stray
 from fencelock._core.types import Call, Demoted, NoReply, Reply, closed
 from fencelock._runtime.log import log
-from fencelock._runtime.mutex import catch_up, put_off_undo, put_off_work
+from fencelock._runtime.mutex import catch_up, put_off_work, undo
 from fencelock._runtime.typed import TYPE_CHECKING, Any
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.scripts import HEARTBEAT
@@ -474,11 +474,7 @@ def failed(port: Engine, attempt: Hold, error: BaseException) -> None:
 
     A signal handler may raise anywhere, also after the grant.
     """
-    try:
-        attempt.undo(port)
-    except (RecursionError, MemoryError):
-        put_off_undo(port, type(attempt).undo, attempt, port)
-        raise
+    undo(port, type(attempt).undo, attempt, port)
     if isinstance(error, FencelockError):
         describe_error(port, error, attempt.keys.name)
     events.failed(attempt, error)
