@@ -5,7 +5,11 @@ import signal
 
 import pytest
 
+import fencelock
 from fencelock._core.keys import SignalKeys
+from fencelock._core.lock.attempt import Attempt
+from fencelock._core.lock.hold import Hold
+from fencelock._io.port_blocking import BlockingPort
 from tests.patience import PATIENT
 from tests.threads.state import program, waiting
 from tests.waiting import until
@@ -105,6 +109,43 @@ def test_ctrl_c_ends_a_wait_and_leaves_nothing(client, server, prefix, call):
             out, err = running.communicate()
         assert (running.returncode, out) == (0, "interrupted\n"), err
         until(lambda: WAITING[call](server, prefix) == 0)
+
+
+def struck(monkeypatch, where, name, times=1):
+    """Have the next calls of a method be struck by Ctrl-C."""
+    known, left = getattr(where, name), iter(range(times))
+
+    def strike(*args, **options):
+        if next(left, None) is not None:
+            raise KeyboardInterrupt
+        return known(*args, **options)
+
+    monkeypatch.setattr(where, name, strike)
+
+
+@pytest.mark.parametrize("call", ["acquire", "__enter__"])
+def test_more_ctrl_c_in_the_undo_of_a_wait_leave_nothing(client, server, prefix, monkeypatch, call):
+    """Each frame undoes. As found, the client waited for ever for a call that had ended."""
+    other = fencelock.Client(server.url, key_prefix=prefix)
+    with other, client.lock("a"):
+        struck(monkeypatch, BlockingPort, "wait")
+        struck(monkeypatch, Attempt, "withdraw", times=2)
+        with pytest.raises(KeyboardInterrupt):
+            getattr(other.lock("a"), call)()
+        until(lambda: waiting(server, prefix) == 0)
+        until(lambda: not other._port.lines.cohorts)
+
+
+def test_a_second_ctrl_c_in_the_undo_of_a_release_releases(client, monkeypatch):
+    """As found: the lease was renewed for ever, though no code could release it."""
+    lock = client.lock("a")
+    assert lock.acquire()
+    struck(monkeypatch, BlockingPort, "_exchange")
+    struck(monkeypatch, Hold, "release_in_background")
+    with pytest.raises(KeyboardInterrupt):
+        lock.release()
+    until(lambda: not lock.locked())
+    assert client._port.renewals.holds == 0
 
 
 FREEZE = "os.kill(int(sys.argv[3]), signal.SIGSTOP)"

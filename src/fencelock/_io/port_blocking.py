@@ -298,7 +298,8 @@ class BlockingPort(ProcessPort):
                 self._lent.discard(waiter)
 
     def _unseat(self, waiter: Seat) -> None:
-        connection, waiter.connection, waiter.origin = waiter.connection, None, None
+        with self.mutex:  # another thread may finish what a signal interrupted
+            connection, waiter.connection, waiter.origin = waiter.connection, None, None
         if isinstance(connection, Connection):
             connection.waiter = None
             if connection.topics:

@@ -42,6 +42,9 @@ owned: Callable[[], bool] = _lock._is_owned  # type: ignore[attr-defined]  # noq
 put_off_work: deque[tuple[Any, ...]] = deque()
 
 
+_QUEUES = (put_off_work,)
+
+
 def mutex() -> threading.RLock:
     """Return the mutex of this process; a child process has another one."""
     if not mark[0]:
@@ -72,10 +75,18 @@ def put_off(work: Work, _ending: Callable[[], bool] = sys.is_finalizing) -> None
         _catch_up_soon()
 
 
-def put_off_undo(port: Any, undo: Work, *of: Any) -> None:
-    """Have an undo done where there is room for it: memory, or frames of the stack ran out here."""
-    put_off_work.append((_at_home, port, undo, of))
-    _catch_up_soon()
+def undo(port: Any, work: Work, *of: Any) -> None:
+    """Undo now, or in another thread what does not end here; it may be begun twice.
+
+    Memory or frames of the stack may have run out here, or a second Ctrl-C may strike. ``work`` is
+    no bound method, as that needs memory.
+    """
+    try:
+        work(*of)
+    except BaseException:
+        put_off_work.append((_at_home, port, work, of))
+        _catch_up_soon()
+        raise
 
 
 def _at_home(port: Any, undo: Work, of: tuple[Any, ...]) -> None:
@@ -103,26 +114,31 @@ def catch_up(in_own_thread: bool = False) -> None:  # noqa: FBT001, FBT002 - a n
     What no memory is left for is done later.
     """
     while put_off_work:
+        taken: list[tuple[Any, ...]] = []
         try:
-            work = put_off_work.popleft()
-        except IndexError:  # another thread was faster
-            return
-        try:
-            work[0](*work[1:])
+            try:
+                taken.extend(map(deque.popleft, _QUEUES))  # in one step, for what may interrupt it
+            except IndexError:  # another thread was faster
+                return
+            taken[0][0](*taken[0][1:])
         except RecursionError as error:
             if in_own_thread:
                 log.warning("what was put off recurses without end: %s", error)
                 continue
-            put_off_work.appendleft(work)
+            put_off_work.extendleft(taken)
             _catch_up_soon()
             raise
         except MemoryError:
-            put_off_work.append(work)
+            put_off_work.extend(taken)
             if not in_own_thread:
                 return
             time.sleep(0.1)  # and then tries again
         except Exception as error:  # noqa: BLE001 - the next one must be done all the same
             log.warning("a release in a finalizer or signal handler failed: %s", error)
+        except BaseException:  # Ctrl-C: by the next call, or the thread that is due
+            if taken and taken[0][0] is _at_home:  # all else undoes what it began
+                put_off_work.extendleft(taken)
+            raise
 
 
 def _owned_or_lost(_ending: Callable[[], bool] = sys.is_finalizing) -> bool:

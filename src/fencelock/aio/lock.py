@@ -21,6 +21,7 @@ from fencelock._runtime.hints import (
     refuse_options,
     unnamed,
 )
+from fencelock._runtime.mutex import undo
 from fencelock._runtime.typed import TYPE_CHECKING, Any, Never
 from fencelock.aio.caller import (
     by_caller,
@@ -242,7 +243,7 @@ class AsyncLock(AsyncLockBase):
         try:
             return await port.acquire(attempt, seconds) is not None
         except BaseException:  # a signal's exception may come when the flow had ended
-            attempt.undo(port)
+            undo(port, type(attempt).undo, attempt, port)
             raise
 
     @by_caller

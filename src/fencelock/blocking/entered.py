@@ -8,7 +8,7 @@ from fencelock._handles.body import UNSURE, Body, from_first_instruction, raise_
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._runtime import process
 from fencelock._runtime.hints import unnamed
-from fencelock._runtime.mutex import put_off_undo
+from fencelock._runtime.mutex import undo
 from fencelock._runtime.process import ProcessBound
 from fencelock._runtime.typed import Any
 from fencelock.blocking.caller import was_stopped, watch
@@ -94,16 +94,14 @@ class Entered(ProcessBound):
     def _undo(self, body: Body | None) -> None:
         """Take back what a body holds, or an acquire whose caller never got it."""
         # Each acquire calls it itself: in threads a signal may come while a helper returns.
-        if body is None:
-            return
+        if body is not None:
+            undo(self._port, type(self)._take_back, self, body)  # noqa: SLF001 - bound, it needs memory
+
+    def _take_back(self, body: Body) -> None:
         port, attempt = self._port, body.attempt
-        try:
-            if isinstance(attempt, Hold) and not (attempt.held and self._holds.keeps(attempt)):
-                attempt.undo(port)  # a second Ctrl-C may have stopped that
-            with port.mutex:
-                left = self._holds.take_back(body)
-            for hold in left:
-                hold.release_in_background(port)
-        except MemoryError:
-            put_off_undo(port, type(self)._undo, self, body)  # noqa: SLF001 - bound, it needs memory
-            raise
+        if isinstance(attempt, Hold) and not (attempt.held and self._holds.keeps(attempt)):
+            attempt.undo(port)
+        with port.mutex:
+            left = self._holds.take_back(body)
+        for hold in left:  # if this is interrupted, no other call finds them
+            undo(port, type(hold).release_in_background, hold, port)

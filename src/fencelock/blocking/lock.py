@@ -24,6 +24,7 @@ from fencelock._runtime.hints import (
     refuse_options,
     unnamed,
 )
+from fencelock._runtime.mutex import undo
 from fencelock._runtime.typed import TYPE_CHECKING, Any, Never
 from fencelock.blocking.caller import (
     home_of,
@@ -236,7 +237,7 @@ class Lock(LockBase):
         try:
             return port.acquire(attempt, seconds) is not None
         except BaseException:  # a signal's exception may come when the flow had ended
-            attempt.undo(port)
+            undo(port, type(attempt).undo, attempt, port)
             raise
 
     def release(self) -> None:

@@ -34,6 +34,7 @@ from fencelock._core.lock.renew import renew_now
 from fencelock._core.retry import command
 from fencelock._io.threads import run_blocking
 from fencelock._runtime import process
+from fencelock._runtime.mutex import undo
 from fencelock.aio.caller import by_caller, caller
 from fencelock.aio.client import AsyncClient
 from fencelock.blocking.client import Client
@@ -294,7 +295,7 @@ class Lock(_RedisPyLock):
                 self.local.token = hold.holder_id
             return hold is not None
         except BaseException:  # also a signal's exception
-            attempt.undo(port)
+            undo(port, type(attempt).undo, attempt, port)
             raise
 
     def release(self) -> None:
@@ -405,7 +406,7 @@ class AsyncLock(_RedisPyLock):
                 self.local.token = hold.holder_id
             return hold is not None
         except BaseException:  # also a cancellation
-            attempt.undo(port)
+            undo(port, type(attempt).undo, attempt, port)
             raise
 
     async def release(self) -> None:

@@ -26,7 +26,7 @@ from fencelock._core.lock.tenure import Spare, in_time, is_alone, join
 from fencelock._core.lock.terms import TRIES, too_late
 from fencelock._core.lock.waiting import RECALL_SECONDS
 from fencelock._core.types import Reply, closed
-from fencelock._runtime.mutex import catch_up, put_off_undo, put_off_work
+from fencelock._runtime.mutex import catch_up, put_off_work, undo
 from fencelock._runtime.typed import TYPE_CHECKING, Any
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerUnreachable
 
@@ -179,11 +179,7 @@ def failed(port: Engine, attempt: Hold, error: BaseException) -> None:
 
     A signal handler may raise anywhere, also after the grant.
     """
-    try:
-        attempt.undo(port)
-    except (RecursionError, MemoryError):
-        put_off_undo(port, type(attempt).undo, attempt, port)
-        raise
+    undo(port, type(attempt).undo, attempt, port)
     if isinstance(error, FencelockError):
         describe_error(port, error, attempt.keys.name)
     events.failed(attempt, error)

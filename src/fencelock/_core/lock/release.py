@@ -23,7 +23,7 @@ from fencelock._core.lock.terms import SHARES, milliseconds
 from fencelock._core.retry import ask, command, passes
 from fencelock._core.seat import Seat
 from fencelock._core.types import DEMOTED, Call, Carrier, Reply
-from fencelock._runtime.mutex import put_off_undo
+from fencelock._runtime.mutex import undo
 from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import (
     FencelockError,
@@ -108,18 +108,20 @@ def not_released(
     port: Engine, taken: list[Hold], error: BaseException, undo_connection: Carrier | None = None
 ) -> None:
     """Release in the background what a release that raised has not, and complete its error."""
-    try:
-        for hold in taken:
-            if isinstance(error, FencelockError):
-                describe_error(port, error, hold.terms.keys.name)
-            if settled(error):
-                events.end_hold(hold, error)
-            else:
-                hold.release_in_background(port, undo_connection, error)
-        finish(port, taken)
-    except (RecursionError, MemoryError):
-        put_off_undo(port, not_released, port, taken, error, undo_connection)
-        raise
+    undo(port, _undo, port, taken, error, undo_connection)
+
+
+def _undo(
+    port: Engine, taken: list[Hold], error: BaseException, undo_connection: Carrier | None
+) -> None:
+    for hold in taken:
+        if isinstance(error, FencelockError):
+            describe_error(port, error, hold.terms.keys.name)
+        if settled(error):
+            events.end_hold(hold, error)
+        else:
+            hold.release_in_background(port, undo_connection, error)
+    finish(port, taken)
 
 
 def settled(error: BaseException) -> bool:
