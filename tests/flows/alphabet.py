@@ -102,7 +102,7 @@ CALLS: dict[str, dict[str, tuple[str, ...]]] = {
     "cluster": {
         "Lock.acquire in a Cluster": (ACQUIRE, "cluster.run"),
         "Lock.release in a Cluster": (RELEASE, "cluster.run"),
-        "Lease.renew in a Cluster": ("keeper.maintain", "cluster.run_together"),
+        "Lease.renew in a Cluster": ("keeper.maintain", "cluster.run_packed"),
     },
     "quorum": {
         "Lock.acquire on a quorum": ("quorum.acquire",),

@@ -198,7 +198,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "barrier.change": "_core.objects.barrier:change",
     "barrier.wait_at": "_core.objects.barrier:wait_at",
     "cluster.run": "_topology.cluster:ClusterPort.run",
-    "cluster.run_together": "_topology.cluster:ClusterPort.run_together",
+    "cluster.run_packed": "_topology.cluster:ClusterPort.run_packed",
     "election.next_change": "_core.objects.election:next_change",
     "engine.revoke": "_core.look.show:revoke",
     "event.change": "_core.objects.event_latch:change",
