@@ -77,7 +77,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "line.close": "_core.lock.waiting:Lines.close",
     # Renewal of all leases, and the telling of losses.
     "keeper.check_tended": "_core.lock.renew:check_tended",
-    "keeper.begin_renewal": "_core.lock.renew:_Renewals._begin",
+    "keeper.begin_renewal": "_core.lock.renew:Renewals._begin",
     "keeper.apply": "_core.lock.maintain:Renewer.apply",
     "keeper.lose": "_core.lock.hold:lose",
     "keeper.move": "_core.engine:Engine.move",
