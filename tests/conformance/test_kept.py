@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fencelock import Poll
-from fencelock._core.lock import acquire
+from fencelock._core.lock import in_line
 from fencelock._core.lock.waiting import PAUSE_SECONDS
 from fencelock.scripts import BREAK
 from tests.conformance.leftovers import activities
@@ -37,7 +37,7 @@ while True:
 @pytest.fixture
 def a_try_is_patient(monkeypatch):
     """Let a try wait for as long as a busy machine's client needs to answer a recall."""
-    monkeypatch.setattr(acquire, "RECALL_SECONDS", PATIENT_SECONDS)
+    monkeypatch.setattr(in_line, "RECALL_SECONDS", PATIENT_SECONDS)
 
 
 async def sleep(world, seconds):

@@ -49,8 +49,8 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "hold.renewed": "_core.lock.hold:Hold.renewed",
     "hold.within_limits": "_core.lock.hold:Hold.within_limits",
     # Who of this client has a lease, who is next, and who asks for all.
-    "tenure.continued": "_core.lock.turns:_continued",
-    "tenure.begin_turn": "_core.lock.turns:_in_turn",
+    "tenure.continued": "_core.lock.in_line:InLine._continued",
+    "tenure.begin_turn": "_core.lock.in_line:InLine.begin_turn",
     "tenure.delivered": "_core.lock.tenure:Tenure._delivered",
     "tenure.give_up": "_core.lock.attempt:Attempt.undo",
     "tenure.give_up_kept": "_core.lock.tenure:give_up_all",
@@ -77,7 +77,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "line.close": "_core.lock.waiting:Lines.close",
     # Renewal of all leases, and the telling of losses.
     "keeper.check_tended": "_core.lock.renew:check_tended",
-    "keeper.begin_renewal": "_core.lock.renew:_Renewals._begin",
+    "keeper.begin_renewal": "_core.lock.renew:Renewals._begin",
     "keeper.apply": "_core.lock.maintain:Renewer.apply",
     "keeper.lose": "_core.lock.hold:lose",
     "keeper.move": "_core.engine:Engine.move",

@@ -21,7 +21,7 @@ from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, lose
 from fencelock._core.lock.idle import is_idle
 from fencelock._core.lock.maintain import CALL_SECONDS_MAX, Renewer
-from fencelock._core.lock.renew import renew
+from fencelock._core.lock.renew import Renewals
 from fencelock._core.lock.renewal_schedule import RenewalBatch, RenewalSchedule
 from fencelock._core.lock.terms import may_linger
 from fencelock._core.lock.turns import give_back, release_later, take
@@ -73,11 +73,18 @@ class Engine(Wire):
     take = take
     give_back = give_back
     release_later = release_later
-    renew = renew
 
     async def maintain(self) -> None:
         """Do what is due: notify holders of losses, renew the rest; no server's error is raised."""
         await Renewer(self).maintain()
+
+    async def renew(self, holds: Sequence[Hold], ttl: float | None) -> None:
+        """Renew leases, all nodes in parallel; one after the other where replicas acknowledge.
+
+        Raises LeaseLost when one of them was lost or is refused; otherwise, once all others are
+        renewed, as ``renew_now`` when no answer came for one.
+        """
+        await Renewals(self, ttl).renew(holds)
 
     def clean_up(self, hold: Hold) -> None:
         """Undo what may still come of the requests of a hold that has ended."""

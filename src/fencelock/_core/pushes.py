@@ -56,6 +56,10 @@ def dispatch(port: Engine, message: Sequence[bytes], find: Find) -> Seat | None:
         from fencelock._core.objects.state_wait import signalled  # noqa: PLC0415 - locks hear none
 
         signalled(port, *words)
+    elif kind == b"inside?":
+        from fencelock._core.look.clients import answer  # noqa: PLC0415 - as above
+
+        answer(port, *words)
     return None
 
 
@@ -131,13 +135,6 @@ def revoked(port: Engine, holder: bytes, reason: bytes | None) -> None:
         lose_revoked(port, hold, text)
 
 
-def _answer(port: Engine, channel: bytes, who: bytes, lock: bytes) -> None:
-    """Answer who waits inside this client."""
-    from fencelock._core.look.clients import answer  # noqa: PLC0415 - as above
-
-    answer(port, channel, who, lock)
-
-
 # What is for one of a client's waiters: its id is the first word.
 FOR_WAITERS: Final = frozenset({b"granted", b"again", b"busy", b"idle", b"inside"})
 # What is for the client; each takes the port and the words.
@@ -146,5 +143,4 @@ FOR_CLIENTS: Final[Mapping[bytes, Callable[..., None]]] = {
     b"recall": recall,
     b"ask": asked,
     b"probe": arrived,
-    b"inside?": _answer,
 }

@@ -110,7 +110,7 @@ async def again(port: Engine, trouble: NoReply | ServerError, until: float, aske
         finally:
             del trouble, refusal
     asked.refusal = refusal or before
-    again_at = port.now() + _pause(port, asked, refusal, before)
+    again_at = port.now() + _pause(asked, refusal, before, port.jitter())
     asked.tries += 1
     if again_at >= until:
         give_up(asked.refusal or trouble, asked)  # "not now" says more than the silence after it
@@ -123,14 +123,14 @@ def _may_pass(refusal: ServerError, asked: Seat) -> bool:
 
 
 def _pause(
-    port: Engine, asked: Seat, refusal: ServerError | None, before: ServerError | None
+    asked: Seat, refusal: ServerError | None, before: ServerError | None, jitter: float
 ) -> float:
     """Return how long to wait before the next attempt."""
     if refusal is None or refusal.code not in RECONNECTING:
-        return retry_delay(asked.tries, port.jitter())
+        return retry_delay(asked.tries, jitter)
     if before is None or before.code not in RECONNECTING:
         return 0.0
-    return RECONNECT_SECONDS * (0.75 + port.jitter() / 4)
+    return RECONNECT_SECONDS * (0.75 + jitter / 4)
 
 
 def give_up(trouble: Exception, asked: Seat) -> NoReturn:

@@ -26,10 +26,10 @@ def without_copies(real, hold):
         return real(hold)
 
 
-def as_if_it_had_asked(real, port, attempt, asks):
+def as_if_it_had_asked(real, waits, asks):
     """Continue a question, and be no waiter of the cohort from then on."""
-    attempt.local = False
-    return real(port, attempt, asks)
+    waits.attempt.local = False
+    return real(waits, asks)
 
 
 SEEDS = (

@@ -1,4 +1,4 @@
-"""Acquire a lock: at once, or in line.
+"""Acquire a lock: how each acquisition begins and ends, whatever is asked in between.
 
 Rules of this file:
 
@@ -7,9 +7,6 @@ Rules of this file:
   place in line and its grant (I9): before it returns for a timeout, otherwise after the request.
 - One ladder undoes, ``Attempt.undo``, in the outermost frame: the flows below raise, and leave it
   to that.
-- An attempt whose first question is granted makes nothing for a wait: see in_line.py.
-- A try waits for a moment where the holder's client may keep an idle lease: see tenure.py. It ends
-  when that client answers that the lease is in use.
 """
 
 from __future__ import annotations
@@ -21,69 +18,18 @@ from fencelock._core.deadlines import BATCHES
 from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, first_due, lose_revoked
-from fencelock._core.lock.in_line import InLine, line_up
 from fencelock._core.lock.tenure import Spare, in_time, is_alone, join
-from fencelock._core.lock.terms import TRIES, too_late
-from fencelock._core.lock.waiting import RECALL_SECONDS
 from fencelock._core.types import Reply, closed
 from fencelock._runtime.mutex import catch_up, put_off_work, undo
 from fencelock._runtime.typed import TYPE_CHECKING, Any
-from fencelock.errors import FencelockError, OutcomeUnknown, ServerUnreachable
+from fencelock.errors import FencelockError
 
 if TYPE_CHECKING:
     from fencelock._core.engine import Engine
 
 FOR_EVER = float("inf")
-# It may wait so much longer than its timeout: I13 allows 100 ms, and leaving takes its part.
-RECALL_GRACE_SECONDS = 0.03
 # A lease may lose this much on the wire, which carries whole milliseconds.
 ROUNDING_SECONDS = 0.001
-
-
-async def try_once(port: Engine, attempt: Attempt) -> Grant | None:
-    """Ask once, without a place in line; None when the lock is held or others come first."""
-    began = port.now()
-    attempt.asks = attempt
-    grant = await line_up(port, attempt, attempt.give_up_at, listen=False)
-    if grant is not None and grant.deadline <= port.now():
-        raise too_late(attempt.ttl)
-    attempt.saw(attempt.seen)
-    if grant is not None or not attempt.recalls:
-        return grant
-    return await _recalled(port, attempt, port.now() - began)
-
-
-async def _recalled(port: Engine, attempt: Attempt, trip: float) -> Grant | None:
-    """Wait a moment in line for a lease that was recalled; None when it is in use.
-
-    The attempt has another id, by which the holder's client knows that it is to answer. Without an
-    answer of the server, what it said before counts: the lock is held.
-    """
-    attempt.undo_owed(port)
-    attempt.rename(TRIES + attempt.id)
-    attempt.sent = attempt.outlasts = False
-    until = port.now() + RECALL_SECONDS + 4 * trip
-    if attempt.give_up_at < FOR_EVER:
-        until = attempt.latest = min(attempt.give_up_at + RECALL_GRACE_SECONDS, until)
-    attempt.give_up_at = until
-    try:
-        return await queue(port, attempt)
-    except (OutcomeUnknown, ServerUnreachable):
-        attempt.undo(port)
-        return None
-
-
-async def queue(port: Engine, attempt: Attempt) -> Grant | None:
-    """Ask, and stand in line until granted; None when the attempt gives up.
-
-    Nearly always its first question is granted. Another attempt may have left it one that has a
-    place in line.
-    """
-    asks = attempt.asks = attempt.asks or attempt
-    grant = None if asks.placed else await line_up(port, asks, attempt.give_up_at)
-    if grant is None or asks.stood or min(grant.deadline, asks.terms.ends) <= port.now():
-        grant = await InLine(port, attempt).queue(grant)
-    return grant
 
 
 async def acquire(

@@ -9,6 +9,9 @@ Rules of this file:
 - A waiter in line that has time left retries while the server is unreachable.
 - If replicas must acknowledge a grant, it is reported only afterwards (see acknowledge.py). An
   answer with fence 0 is no grant (see once.py): it counts whatever the replicas have.
+- A try waits for a moment where the holder's client may keep an idle lease: see tenure.py. It ends
+  when that client answers that the lease is in use.
+- An attempt whose first question is granted makes nothing for a wait.
 - Waiting is bounded by ``give_up_at``, by the holder's lease and by the heartbeat (I6, I13).
 - One waiter sends the heartbeat for all of its client, with one command, in a Cluster one for each
   slot of its node; ``Lines.due`` decides which lines it asks about (I7).
@@ -19,19 +22,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from fencelock._core.deadlock.unit_waits import entered
+from fencelock._core.deadlock.unit_waits import entered, waits_for_itself
 from fencelock._core.description import HeldBy
 from fencelock._core.lock.acknowledge import confirm
+from fencelock._core.lock.acquire import begin
 from fencelock._core.lock.attempt import Attempt, Grant
+from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.long_waits import first_line_at, tell
-from fencelock._core.lock.terms import too_late
-from fencelock._core.lock.waiting import ALONE, Due, Line
+from fencelock._core.lock.tenure import Tenure, in_time, left_behind
+from fencelock._core.lock.terms import TRIES, too_late
+from fencelock._core.lock.waiting import ALONE, RECALL_SECONDS, Due, Line
 from fencelock._core.retry import again, answer_by, give_up, passes
 from fencelock._core.seat import Stray
-from fencelock._core.types import Call, Demoted, NoReply, Reply
+from fencelock._core.types import Call, Demoted, NoReply, Reply, closed
 from fencelock._runtime.log import log
 from fencelock._runtime.typed import TYPE_CHECKING
-from fencelock.errors import OutcomeUnknown, ServerError
+from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.scripts import HEARTBEAT
 
 if TYPE_CHECKING:
@@ -39,6 +45,8 @@ if TYPE_CHECKING:
 
 # A timed-out acquire may take this much longer to leave the line by itself: I13 allows 100 ms.
 LEAVING_SECONDS = 0.06
+# A recalled lease may be waited for so much longer than the timeout: leaving takes its part.
+RECALL_GRACE_SECONDS = 0.03
 RECALLABLE = 2  # of acquire.lua
 NO_GRANT = b"0"  # of once_start.lua: it is done
 # After this many grants that arrive already expired, raise: the ttl is shorter than the round trip.
@@ -125,8 +133,30 @@ async def _lined_up(port: Engine, asks: Attempt, reply: Reply, give_up_at: float
     return None
 
 
+async def try_once(port: Engine, attempt: Hold) -> Grant | None:
+    """Ask once, without a place in line; None when the lock is held or others come first."""
+    began = port.now()
+    attempt.asks = attempt
+    grant = await line_up(port, attempt, attempt.give_up_at, listen=False)
+    if grant is not None and grant.deadline <= port.now():
+        raise too_late(attempt.ttl)
+    attempt.saw(attempt.seen)
+    if grant is not None or not attempt.recalls:
+        return grant
+    return await InLine(port, attempt).recalled(port.now() - began)
+
+
+async def queue(port: Engine, attempt: Hold) -> Grant | None:
+    """Ask, and stand in line until granted; None when the attempt gives up."""
+    attempt.asks = attempt
+    grant = await line_up(port, attempt, attempt.give_up_at)
+    if grant is None or grant.deadline <= port.now():
+        grant = await InLine(port, attempt).queue(grant)
+    return grant
+
+
 class InLine:
-    """An attempt that was not granted what it asked for, or was left a question: it waits in line.
+    """An attempt that waits: for its turn among those of its client, or in the server's line.
 
     What it asks is its own question, or one that another attempt left to it: if that has a place in
     line, it begins with waiting. Whatever this raises, ``Attempt.undo`` undoes.
@@ -134,9 +164,9 @@ class InLine:
 
     __slots__ = ("asks", "attempt", "port")
 
-    def __init__(self, port: Engine, attempt: Attempt) -> None:
+    def __init__(self, port: Engine, attempt: Hold) -> None:
         self.port: Engine = port
-        self.attempt: Attempt = attempt
+        self.attempt: Hold = attempt
         self.asks: Attempt = attempt.asks or attempt
 
     async def queue(self, grant: Grant | None = None) -> Grant | None:
@@ -171,6 +201,26 @@ class InLine:
             asks.depart(port)
         attempt.asks = None
         return None
+
+    async def recalled(self, trip: float) -> Grant | None:
+        """Wait a moment in line for a lease that was recalled; None when it is in use.
+
+        The attempt has another id, by which the holder's client knows that it is to answer. Without
+        an answer of the server, what it said before counts: the lock is held.
+        """
+        port, attempt = self.port, self.attempt
+        attempt.undo_owed(port)
+        attempt.rename(TRIES + attempt.id)
+        attempt.sent = attempt.outlasts = False
+        until = port.now() + RECALL_SECONDS + 4 * trip
+        if attempt.give_up_at < inf:
+            until = attempt.latest = min(attempt.give_up_at + RECALL_GRACE_SECONDS, until)
+        attempt.give_up_at = until
+        try:
+            return await self.queue()
+        except (OutcomeUnknown, ServerUnreachable):
+            attempt.undo(port)
+            return None
 
     async def _wait(self) -> Grant | None:
         """Wait in line; None when the place must be asked for again, or time is up."""
@@ -327,3 +377,94 @@ class InLine:
             # Far away: the answer may be on its way.
             port.run_in_background(*undo, broken.undo_connection)
         asks.undo_owed(port)
+
+    # -- its turn among those of its client -------------------------------------------------------
+
+    async def begin_turn(self) -> Hold | None:
+        """Wait for the attempt's turn and begin it; None when time is up or nothing is granted.
+
+        A try has a kept lease or none: see ``_try``.
+        """
+        port, attempt = self.port, self.attempt
+        tenure: Tenure = attempt.tenure  # type: ignore[assignment]  # it has joined one
+        if tenure.front is not attempt:
+            if not await self._become_front(tenure):
+                return None
+            if tenure.spare is None and tenure.asks is None and port.now() >= attempt.give_up_at:
+                tenure.succeed(attempt)
+                return None
+        spare = tenure.spare
+        if spare is not None and not in_time(spare.turn, port.now()):
+            port.run_in_background(*spare.release)
+            tenure.spare = tenure.asks = spare = None  # as a grant that has expired
+        if spare is not None:
+            grant: Grant | None = spare.turn
+        elif attempt.at_once:
+            grant = None
+        else:
+            left = tenure.asks
+            attempt.began_at = port.now()
+            attempt.asks = self.asks = attempt if left is None else self._continued(left)
+            attempt.local, attempt.news, attempt.connection = False, False, None
+            grant = await self.queue()
+        if grant is None:
+            tenure.succeed(attempt)
+            return None
+        return begin(port, attempt, grant, spare)
+
+    def _continued(self, asks: Attempt) -> Attempt:
+        """Return the question that was left to it, with the time that is left for its answer."""
+        if not asks.stood:  # no answer came yet
+            began = max(self.attempt.arrived_at, asks.arrived_at, asks.began_at)
+            asks.latest = began + self.port.server_timeout
+            if asks.began and self.port.now() >= asks.latest:
+                text = "no answer to the waiter that asked for all of this client"
+                raise ServerUnreachable(text)
+        asks.owed += left_behind(asks)
+        return asks
+
+    async def _become_front(self, tenure: Tenure) -> bool:  # noqa: C901 - one turn of the wait looks at all that may end it
+        """Wait for the cohort; False when the time is up."""
+        port, attempt = self.port, self.attempt
+        give_up_at = attempt.give_up_at
+        wait, asked = entered(port, attempt, attempt), None
+        tells_at = first_line_at(port, attempt)
+        while tenure.front is not attempt:
+            if port.lines.closed:
+                raise closed()
+            now, front = port.now(), tenure.front
+            over = now >= give_up_at
+            if front is not None and (over or attempt.event is not None):
+                attempt.saw(front.has_it(now))
+            if over:
+                return not tenure.leave(attempt)
+            if attempt.event is not None:
+                attempt.event.must_wait(attempt.held_by)
+            if wait.cycle is not None:
+                raise wait.error()
+            if now >= tells_at:
+                tells_at = tell(port, attempt, now, front)
+            until = min(give_up_at, wait.due, tells_at)
+            if front is not None and front.held:
+                if now >= front.deadline:
+                    tenure.succeed(front)
+                    continue
+                if give_up_at == inf and front is not asked and waits_for_itself(wait, front):
+                    asked = front  # it may just have been revoked: the server knows
+                    if await self._is_held(front):
+                        raise wait.own_cycle(front)
+                    continue
+                until = min(until, front.deadline)
+            if now >= wait.due:
+                wait.look(now)
+                continue
+            await port.wait(attempt, until)
+        wait.cycle = None  # the hold that it waited for is gone
+        return True
+
+    async def _is_held(self, front: Hold) -> bool:
+        """Ask the server whether a hold is still there; False also when it cannot tell."""
+        try:
+            return await self.port.value_of(front.terms.keys) == front.holder_id
+        except ServerError:
+            return False

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import chain, repeat
+from itertools import accumulate, chain, repeat
 from math import inf
 
 from fencelock._core import events
@@ -180,28 +180,19 @@ class Renewer:
             batches += [each for each in found if not joined or len(each) == LEASES_PER_CALL]
         seen = 0
         for holds in slots.values():
-            for number, kind in enumerate(await self._sorted(holds, now)):
-                size = 1 if number == PLAIN else LEASES_PER_CALL
-                batches += [
-                    RenewalBatch(kind[start : start + size]) for start in range(0, len(kind), size)
-                ]
-            seen += len(holds)
-            if seen >= LEASES_PER_PAUSE:
-                await self.port.sleep(now)  # others may run
-                seen = 0
-        return batches
-
-    async def _sorted(self, due: Sequence[Hold], now: float) -> Sequence[list[Hold]]:
-        """Sort due renewals by kind; notify of losses, put back leases that only wait to end."""
-        kinds: tuple[list[Hold], ...] = ([], [], [], [], [])
-        for start in range(0, len(due), LEASES_PER_PAUSE):
-            if start:
-                await self.port.sleep(now)  # others may run
-            for hold in due[start : start + LEASES_PER_PAUSE]:
+            kinds: tuple[list[Hold], ...] = ([], [], [], [], [])
+            for hold in holds:
+                seen += 1
                 steady = hold.steady and hold.open and now < hold.deadline
                 if steady or self._renews(hold, now):
                     kinds[hold.kind].append(hold)
-        return kinds
+                if seen % LEASES_PER_PAUSE == 0:
+                    await self.port.sleep(now)  # others may run
+            for kind, alike in enumerate(kinds):
+                size = 1 if kind == PLAIN else LEASES_PER_CALL
+                for start in range(0, len(alike), size):
+                    batches.append(RenewalBatch(alike[start : start + size]))
+        return batches
 
     def _renews(self, hold: Hold, now: float) -> bool:
         """Return True if a hold is to be renewed now; else notify of its loss, or put it back."""
@@ -220,11 +211,9 @@ class Renewer:
 
         No wait lasts beyond the next of their deadlines, or the end of a lease that waits.
         """
-        ends = [inf]
-        for batch in reversed(batches):  # the earliest deadline of this batch and all after it
-            ends.append(min(ends[-1], batch.shortest.deadline))
-        ends.reverse()
-
+        # The earliest deadline of each batch and all after it.
+        deadlines = (batch.shortest.deadline for batch in reversed(batches))
+        ends = [*accumulate(deadlines, min, initial=inf)][::-1]
         buckets = {id(at): at for batch in batches for at in batch.buckets}
 
         def left() -> list[Hold]:

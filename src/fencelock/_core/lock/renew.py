@@ -68,41 +68,37 @@ def length_of(hold: Hold, ttl: float | None, now: float) -> float:
     return hold.within_limits(hold.usual if ttl is None else ttl, now)
 
 
-async def renew(port: Engine, holds: Sequence[Hold], ttl: float | None) -> None:
-    """Renew leases, all nodes in parallel; one after the other where replicas acknowledge.
-
-    Raises LeaseLost when one of them was lost or is refused; otherwise, once all others are
-    renewed, as ``renew_now`` when no answer came for one.
-    """
-    for hold in holds:
-        check_tended(hold)
-    holds = [hold for hold in holds if ttl is not None or not hold.terms.options.fixed_end]
-    if not holds:
-        return
-    until = min(port.now() + port.server_timeout, *[hold.deadline for hold in holds])
-    together = _Renewals(port, ttl, until)
-    try:
-        await persist(port, lambda: together.ask(holds, together.send), until)
-    except FencelockError as error:
-        left = together.left(holds)
-        if isinstance(error, (ClientClosed, ServerError)):
-            events.renewed(left, error)
-        describe_error(port, error, ", ".join(hold.name for hold in left))
-        raise
-    for hold in holds:
-        check_tended(hold)
-    together.check()
-
-
-class _Renewals(Together[Hold]):
+class Renewals(Together[Hold]):
     """The renewals that the holder of one lease or several requests at once."""
 
-    def __init__(self, port: Engine, ttl: float | None, until: float) -> None:
+    def __init__(self, port: Engine, ttl: float | None) -> None:
         super().__init__()
-        self._port, self._ttl, self._until = port, ttl, until
+        self._port, self._ttl = port, ttl
         self._renewer = Renewer(port)
-        self._sent_at = 0.0
+        self._until = self._sent_at = 0.0
         self._ttls: Sequence[float] = ()
+
+    async def renew(self, holds: Sequence[Hold]) -> None:
+        """Renew leases; see ``Engine.renew``."""
+        for hold in holds:
+            check_tended(hold)
+        usual = self._ttl is None
+        holds = [hold for hold in holds if not (usual and hold.terms.options.fixed_end)]
+        if not holds:
+            return
+        port = self._port
+        self._until = min(port.now() + port.server_timeout, *[hold.deadline for hold in holds])
+        try:
+            await persist(port, lambda: self.ask(holds, self.send), self._until)
+        except FencelockError as error:
+            left = self.left(holds)
+            if isinstance(error, (ClientClosed, ServerError)):
+                events.renewed(left, error)
+            describe_error(port, error, ", ".join(hold.name for hold in left))
+            raise
+        for hold in holds:
+            check_tended(hold)
+        self.check()
 
     async def took(self, parts: Sequence[Hold]) -> None:
         """Apply what was answered; raise a loss at once, but not that of one that was silent."""

@@ -22,26 +22,18 @@ Of the plain form, ``SET NX PX`` and a compare-and-delete:
 from __future__ import annotations
 
 from fencelock._core.deadlines import validity
-from fencelock._core.deadlock.unit_waits import entered, waits_for_itself
 from fencelock._core.lock.acknowledge import confirm
-from fencelock._core.lock.acquire import FOR_EVER, begin, enter, queue, try_once
+from fencelock._core.lock.acquire import FOR_EVER, begin, enter
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.in_line import InLine, line_up
+from fencelock._core.lock.in_line import InLine, line_up, try_once
 from fencelock._core.lock.long_waits import first_line_at, tell
 from fencelock._core.lock.release import ELSEWHERE, end_lease, judge, release_for_owner, verdict_of
-from fencelock._core.lock.tenure import (
-    Spare,
-    Tenure,
-    found,
-    in_time,
-    left_behind,
-    try_kept,
-)
+from fencelock._core.lock.tenure import Spare, Tenure, found, try_kept
 from fencelock._core.lock.terms import milliseconds, too_late
 from fencelock._core.retry import again, answer_by, ask, command, persist
 from fencelock._core.seat import Seat
-from fencelock._core.types import Carrier, NoReply, Reply, closed
+from fencelock._core.types import Carrier, NoReply, Reply
 from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.scripts import POLL_RENEW
@@ -58,7 +50,8 @@ async def take(port: Engine, attempt: Hold) -> Hold | None:
     if attempt.asks is None and attempt.tenure is None:
         enter(port, attempt)
     if attempt.asks is None:
-        return await (_try if attempt.tenure is None else _in_turn)(port, attempt)
+        alone = attempt.tenure is None
+        return await (_try(port, attempt) if alone else InLine(port, attempt).begin_turn())
     grant = await line_up(port, attempt, attempt.give_up_at, listen=not attempt.terms.topic)
     if grant is None or grant.deadline <= port.now():
         grant = await InLine(port, attempt).queue(grant)
@@ -78,7 +71,7 @@ async def _try(port: Engine, attempt: Hold) -> Hold | None:
     if may_keep:
         tenure = try_kept(port, attempt)
         if tenure is not None:
-            hold = await _in_turn(port, attempt)
+            hold = await InLine(port, attempt).begin_turn()
             if hold is not None:
                 return hold
         attempt.tenure = None
@@ -155,98 +148,6 @@ async def poll(port: Engine, attempt: Attempt) -> Grant | None:
     key = attempt.keys.lock
     await command(port, (b"GET", key), key, port.now())
     return None
-
-
-async def _in_turn(port: Engine, attempt: Hold) -> Hold | None:
-    """Wait for the attempt's turn and begin it; None when the time is up or nothing is granted.
-
-    A try has a kept lease or none: see ``_try``.
-    """
-    tenure: Tenure = attempt.tenure  # type: ignore[assignment]  # it has joined one
-    if tenure.front is not attempt:
-        if not await _become_front(port, tenure, attempt):
-            return None
-        if tenure.spare is None and tenure.asks is None and port.now() >= attempt.give_up_at:
-            tenure.succeed(attempt)
-            return None
-    spare = tenure.spare
-    if spare is not None and not in_time(spare.turn, port.now()):
-        port.run_in_background(*spare.release)
-        tenure.spare = tenure.asks = spare = None  # as a grant that has expired
-    if spare is not None:
-        grant: Grant | None = spare.turn
-    elif attempt.at_once:
-        grant = None
-    else:
-        left = tenure.asks
-        attempt.began_at = port.now()
-        attempt.asks = attempt if left is None else _continued(port, attempt, left)
-        attempt.local, attempt.news, attempt.connection = False, False, None
-        grant = await queue(port, attempt)
-    if grant is None:
-        tenure.succeed(attempt)
-        return None
-    return begin(port, attempt, grant, spare)
-
-
-def _continued(port: Engine, attempt: Attempt, asks: Attempt) -> Attempt:
-    """Return the question that was left to the front, with the time that is left for its answer."""
-    if not asks.stood:  # no answer came yet
-        began = max(attempt.arrived_at, asks.arrived_at, asks.began_at)
-        asks.latest = began + port.server_timeout
-        if asks.began and port.now() >= asks.latest:
-            raise ServerUnreachable("no answer to the waiter that asked for all of this client")
-    asks.owed += left_behind(asks)
-    return asks
-
-
-async def _become_front(  # noqa: C901 - one turn of the wait looks at all that may end it
-    port: Engine, tenure: Tenure, attempt: Hold
-) -> bool:
-    """Wait for the cohort; False when the time is up."""
-    give_up_at = attempt.give_up_at
-    wait, asked = entered(port, attempt, attempt), None
-    tells_at = first_line_at(port, attempt)
-    while tenure.front is not attempt:
-        if port.lines.closed:
-            raise closed()
-        now, front = port.now(), tenure.front
-        over = now >= give_up_at
-        if front is not None and (over or attempt.event is not None):
-            attempt.saw(front.has_it(now))
-        if over:
-            return not tenure.leave(attempt)
-        if attempt.event is not None:
-            attempt.event.must_wait(attempt.held_by)
-        if wait.cycle is not None:
-            raise wait.error()
-        if now >= tells_at:
-            tells_at = tell(port, attempt, now, front)
-        until = min(give_up_at, wait.due, tells_at)
-        if front is not None and front.held:
-            if now >= front.deadline:
-                tenure.succeed(front)
-                continue
-            if give_up_at == FOR_EVER and front is not asked and waits_for_itself(wait, front):
-                asked = front  # it may just have been revoked: the server knows
-                if await _is_held(port, front):
-                    raise wait.own_cycle(front)
-                continue
-            until = min(until, front.deadline)
-        if now >= wait.due:
-            wait.look(now)
-            continue
-        await port.wait(attempt, until)
-    wait.cycle = None  # the hold that it waited for is gone
-    return True
-
-
-async def _is_held(port: Engine, front: Hold) -> bool:
-    """Ask the server whether a hold is still there; False also when it cannot tell."""
-    try:
-        return await port.value_of(front.terms.keys) == front.holder_id
-    except ServerError:
-        return False
 
 
 def _hand_on(port: Engine, giver: Hold, asks: Attempt, spare: Spare | None = None) -> None:

@@ -20,8 +20,9 @@ from fencelock._core import events
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import ONCE_KINDS, LockKeys, derived
 from fencelock._core.lock.acknowledge import confirmed
-from fencelock._core.lock.acquire import FOR_EVER, acquire, begin, queue, try_once
+from fencelock._core.lock.acquire import FOR_EVER, acquire, begin
 from fencelock._core.lock.hold import Hold, Registry
+from fencelock._core.lock.in_line import queue, try_once
 from fencelock._core.lock.release import lost_as, settled
 from fencelock._core.lock.terms import milliseconds
 from fencelock._core.retry import ask, command, persist

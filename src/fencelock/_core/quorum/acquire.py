@@ -23,9 +23,9 @@ from collections.abc import Iterable, Sequence
 from math import inf
 
 from fencelock._core.deadlines import retry_delay
-from fencelock._core.lock.acquire import queue, try_once
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.in_line import queue, try_once
 from fencelock._core.lock.terms import Terms, too_late
 from fencelock._core.lock.waiting import EXPIRY_SLACK
 from fencelock._core.quorum.broadcast import Ballot, Ballots, granted
@@ -207,7 +207,7 @@ class QuorumAttempt:
 
     # -- one round ----------------------------------------------------------------------------
 
-    async def _ask_first(self, attempt: Attempt) -> Grant | None:
+    async def _ask_first(self, attempt: Hold) -> Grant | None:
         """Ask the first node; a thread or task that waits in that line can be in a deadlock."""
         whole, node = self.attempt, self.port.nodes[self.node]
         attempt.unit, attempt.give_up_at, attempt.event = whole.unit, whole.give_up_at, whole.event
