@@ -210,9 +210,9 @@ class Operator:
         attempt = holds.attempt(port, "")
         attempt.id = attempt.holder_id = holder.encode()
         if port.nodes:
-            from fencelock._core.quorum.lease import adopted
+            from fencelock._core.quorum.engine import QuorumEngine
 
-            adopted(port, attempt, ttl)
+            QuorumEngine.adopt(port, attempt, ttl)  # type: ignore[arg-type]  # it has nodes
         else:
             attempt.start_lease(port, 0, port.now() + ttl)
         holds.add(attempt)
