@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from fencelock import options
 from fencelock._core import events
@@ -20,7 +21,7 @@ from fencelock._core.lock.hold import Hold, Observer
 from fencelock._core.lock.release import leave as leave_one
 from fencelock._core.retry import persist
 from fencelock._core.seat import Seat
-from fencelock._core.types import Args, Keys, NoReply
+from fencelock._core.types import Call, NoReply
 from fencelock._handles import handle
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking
@@ -32,6 +33,7 @@ from fencelock.options import History
 
 if TYPE_CHECKING:
     from fencelock._core.look.overview import Overview
+    from fencelock._core.look.show import Looker
     from fencelock._core.objects.once import FinishedOnce
     from fencelock.blocking.client import Client
     from fencelock.status import HistoryEntry, LockStatus, SignalStatus
@@ -81,8 +83,14 @@ class Operator:
         """Close the client; wait at most this long for clean-ups that are under way."""
         events.uninstall(self._first)
         if self._port.recorder is not None:
-            self._port.recorder.drop(self._port)
+            self._port.recorder.drop()
         self._port.shut(seconds)
+
+    @property
+    def _looker(self) -> Looker:
+        from fencelock._core.look.show import Looker
+
+        return Looker(self._port, self._prefix)
 
     # -- history --------------------------------------------------------------------------------
 
@@ -102,10 +110,9 @@ class Operator:
         from fencelock._core.look.history import Recorder
         from fencelock.blocking.caller import later
 
-        through: Any = _Sender(self._port)
-        recorder = Recorder(self._prefix, History(), later, through)
-        recorder.add(self._port)
-        recorder(event)
+        post = partial(_send, self._port)
+        self._port.recorder = Recorder(self._port, self._prefix, History(), later, post)
+        self._port.recorder(event)
 
     def note_failed_run(self, lease: Lease, seconds: float, outcome: str) -> None:
         """Keep that a run of ``once`` did not succeed, if a history is kept."""
@@ -121,9 +128,11 @@ class Operator:
         from fencelock._core.look import history
 
         if self._keeps:
-            hold, through = cast("BlockingHold", lease), cast("Any", _Sender(self._port))
-            name, info = hold.name, hold.info
-            history.note_end(through, self._prefix, name, info=info, seconds=seconds, **fields)
+            hold, client = cast("BlockingHold", lease), self._port.client_channel
+            call = history.end_of_run(
+                client, self._prefix, hold.name, info=hold.info, seconds=seconds, **fields
+            )
+            _send(self._port, call)
 
     def last_failed_run(self, name: str) -> HistoryEntry | None:
         """Return the last run of ``once`` that is known to have failed; None too when unknown."""
@@ -143,10 +152,7 @@ class Operator:
 
     def names(self, seconds: float) -> list[str]:
         """Return the names of locks that are found within so many seconds, sorted."""
-        from fencelock._core.look.show import Looker
-
-        until = self._port.now() + seconds
-        return run_blocking(Looker(self._port, self._prefix).names("*", until))
+        return run_blocking(self._looker.names("*", self._port.now() + seconds))
 
     def near(self, name: str) -> list[str]:
         """Return up to three names of locks that are like this one; none if it is one of them."""
@@ -162,11 +168,11 @@ class Operator:
         """Return what ``refresh`` shows: the locks in use that match, with few commands a time."""
         from fencelock._core.look.overview import Overview
 
-        return Overview(self._prefix, match, waiters=_WAITERS_OF_EACH)
+        return Overview(match, waiters=_WAITERS_OF_EACH)
 
     def refresh(self, overview: Overview) -> list[LockStatus]:
         """Return the locks in use now."""
-        return run_blocking(overview.refresh(self._port))
+        return run_blocking(overview.refresh(self._looker))
 
     def once_result(self, name: str) -> FinishedOnce | None:
         """Return the result that ``once`` keeps under a name."""
@@ -204,28 +210,24 @@ class Operator:
         attempt = holds.attempt(port, "")
         attempt.id = attempt.holder_id = holder.encode()
         if port.nodes:
-            from fencelock._core.quorum.lease import adopted
+            from fencelock._core.quorum.engine import QuorumEngine
 
-            adopted(port, attempt, ttl)
+            QuorumEngine.adopt(port, attempt, ttl)  # type: ignore[arg-type]  # it has nodes
         else:
             attempt.start_lease(port, 0, port.now() + ttl)
         holds.add(attempt)
         return lock, attempt  # type: ignore[return-value]  # it is of the handle's type
 
 
-class _Sender:
-    """Sends what a history has, once: neither a refusal nor silence holds up anything for long."""
+def _send(port: BlockingPort, call: Call) -> None:
+    """Send what a history has, once, to each node of a quorum.
 
-    def __init__(self, port: BlockingPort) -> None:
-        self._port = port
-        self.client_channel: bytes = port.client_channel
-
-    def run_in_background(self, script: Any, keys: Keys, args: Args) -> None:
-        """Send a request, to each node of a quorum; wait for a moment, whatever comes of it."""
-        until = self._port.now() + HISTORY_SECONDS
-        for port in self._port.nodes or (self._port,):
-            with suppress(NoReply, FencelockError):
-                run_blocking(port.call(script, keys, args, until))
+    Neither a refusal nor silence holds up anything for long.
+    """
+    until = port.now() + HISTORY_SECONDS
+    for each in port.nodes or (port,):
+        with suppress(NoReply, FencelockError):
+            run_blocking(each.call(*call, until))
 
 
 class ActingFor:

@@ -134,7 +134,7 @@ async def _shut(port: AioPort, seconds: float) -> bool:
 def _end_history(port: AioPort | BlockingPort) -> None:
     """Send what the client's history has noted, while there is a connection."""
     if port.recorder is not None:
-        port.recorder.drop(port)
+        port.recorder.drop()
 
 
 def _in_thread(port: BlockingPort, seconds: float) -> Future[bool]:

@@ -41,7 +41,7 @@ KNOWLEDGE = frozenset(
         *("source", "_source", "flows", "_defaults", "_asked", "_options"),
         *("labels", "outcomes", "channels", "heard", "claimants", "suspect", "slots"),
         *("_seen", "_told", "_known", "_followers", "_doubted", "_at", "_silent", "_run_ids"),
-        "_witnesses",
+        *("_seen_at", "_witnesses"),
         *("_buffer", "_view", "_reader", "_unsent"),
         # Of hooks: what they know of classes of locks.
         *("_templates", "_rows", "_classes", "_twice", "_reports", "_graph"),

@@ -165,7 +165,7 @@ async def test_without_the_option_nothing_is_kept_and_no_hook_is_there(world):
     async with client.lock("a"):
         assert not await client.lock("a").acquire(timeout=0.02)
     assert await client.history() == []
-    assert await world.refreshed(client, Overview(world.prefix, scan_every=None)) == []
+    assert await world.refreshed(client, Overview(scan_every=None)) == []
 
 
 @pytest.mark.one_server
@@ -199,7 +199,7 @@ async def test_an_overview_finds_noted_locks_without_a_scan(world):
     client, other = world.client(history=True), world.client()
     holder = other.lock("held")
     assert await holder.acquire()
-    overview = Overview(world.prefix, scan_every=None)
+    overview = Overview(scan_every=None)
     assert await world.refreshed(other, overview) == []
     assert not await client.lock("held").acquire(timeout=0.03)
     await client.aclose()
@@ -214,7 +214,7 @@ async def test_an_overview_finds_noted_locks_without_a_scan(world):
 
 async def test_an_overview_finds_the_locks_of_other_clients_by_a_scan(world):
     client = world.client()
-    overview = Overview(world.prefix, "a:*")
+    overview = Overview("a:*")
     lock = client.lock("a:1")
     assert await lock.acquire()
     assert await client.lock("b:1").acquire()
@@ -237,7 +237,7 @@ async def test_the_index_is_bounded_and_what_is_no_name_is_left_out(world):
     assert not await client.lock("held").acquire(timeout=0.03)
     await client.aclose()
     assert world.server.command("ZCARD", index) == INDEX_NAMES
-    (status,) = await world.refreshed(other, Overview(world.prefix, scan_every=None))
+    (status,) = await world.refreshed(other, Overview(scan_every=None))
     assert status.name == "held"
     await holder.release()
 

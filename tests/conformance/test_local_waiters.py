@@ -142,7 +142,7 @@ async def test_nobody_is_asked_for_a_look_without_waiters(world):
 async def test_a_look_that_is_repeated_asks_some_clients_and_knows_what_the_others_said(
     world, monkeypatch
 ):
-    other, overview = world.client(), Overview(world.prefix)
+    other, overview = world.client(), Overview()
     ends = []
     for name in "abc":
         client = world.client()

@@ -337,9 +337,11 @@ class World:
 
     async def refreshed(self, client: Any, overview: Overview) -> list[LockStatus]:
         """Return the next look of an overview, taken by a client."""
+        from fencelock._core.look.show import Looker  # noqa: PLC0415 - few tests look
+
         if self.blocking:
-            return run_blocking(overview.refresh(client.inner._port))
-        return await overview.refresh(client._port())
+            return run_blocking(overview.refresh(Looker(client.inner._port, self.prefix)))
+        return await overview.refresh(Looker(client._port(), self.prefix))
 
     def check_keys(self) -> None:
         """Fail when a key of this test has no expiry, as far as the server still answers."""

@@ -378,7 +378,7 @@ def report(
             del refusal
 
 
-def _log_once(hook: Callable[..., object], error: Exception) -> None:
+def _log_once(hook: Hook | Callable[[], str | None], error: Exception) -> None:
     if id(hook) not in _faulty:
         _faulty.add(id(hook))
         text = "the hook %r raised; its further errors are not logged"

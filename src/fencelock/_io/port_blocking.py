@@ -444,7 +444,7 @@ class BlockingPort(ProcessPort):
         """Release idle leases and send the history."""
         give_up_all(self)
         if self.recorder is not None:
-            self.recorder.send(self)
+            self.recorder.send()
 
     def finish_leaving(self, until: float) -> None:
         """Wait for the threads that send what is owed, also of what Ctrl-C interrupted."""

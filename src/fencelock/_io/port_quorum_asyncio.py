@@ -62,7 +62,7 @@ class AioQuorum(AsyncioSeveral, QuorumEngine, AioPort):
         self.look_seconds = given.node_timeout
         self.nodes = [_AsyncNodePort(each, given) for each in source.sources]
         self.name_nodes()
-        self.link.trips = self.far(self.nodes)
+        self.link.trips = self.far()
         self._keep_pace(self.link.trips)
         links = [node.link for node in self.nodes]
         for number, link in enumerate(links):

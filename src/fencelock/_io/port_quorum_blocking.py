@@ -58,7 +58,7 @@ class BlockingQuorum(BlockingSeveral, QuorumEngine, BlockingPort):
 
     def _new_pool(self) -> Pool:
         # never dialled: the nodes have their own
-        return Pool(partial(dial, self.source.sources[0]), self._ear, trips=self.far(self.nodes))
+        return Pool(partial(dial, self.source.sources[0]), self._ear, trips=self.far())
 
     def _start(self) -> None:
         super()._start()

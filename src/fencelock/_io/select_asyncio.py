@@ -20,7 +20,7 @@ from fencelock._runtime.mutex import mutex, outside
 from fencelock._runtime.process import mark, notice
 
 if TYPE_CHECKING:
-    from fencelock._core.look.history import Recorder
+    from fencelock._core.look.history import Record
 
 
 class LoopPorts:
@@ -29,9 +29,9 @@ class LoopPorts:
     TypeError or ValueError for an invalid source. ``label`` is what people call it.
     """
 
-    def __init__(self, source: object, recorder: Recorder | None, **options: Any) -> None:
+    def __init__(self, source: object, record: Record | None, **options: Any) -> None:
         self._found, self._given = chosen(source, asynchronous=True, **options)
-        self._recorder = recorder
+        self._record = record
         self._ports: dict[int, AioPort] = {}
         self._last: AioPort | None = None  # that was asked for
         self._closers: dict[int, AsyncGenerator[None, None]] = {}
@@ -75,9 +75,9 @@ class LoopPorts:
         port = self._ports.get(id(loop))
         if port is None or port.loop is not loop:
             port = self._made()
-            if self._recorder is not None:
-                self._recorder.add(port)
-            closer = _close_with_loop(port, self._recorder)
+            if self._record is not None:
+                port.recorder = self._record(port)
+            closer = _close_with_loop(port)
             with suppress(StopIteration):  # it stands at its ``yield``
                 closer.__anext__().send(None)
             with mutex():  # the loops of other threads make theirs
@@ -97,7 +97,7 @@ class LoopPorts:
             outside(lambda: _dropped(label, left))
 
 
-async def _close_with_loop(port: AioPort, recorder: Recorder | None) -> AsyncGenerator[None, None]:
+async def _close_with_loop(port: AioPort) -> AsyncGenerator[None, None]:
     """Close a port as its loop ends, which closes its asynchronous generators then.
 
     So do ``asyncio.run`` and what runs a loop for each call, as frameworks do. What is held stays
@@ -106,8 +106,8 @@ async def _close_with_loop(port: AioPort, recorder: Recorder | None) -> AsyncGen
     try:
         yield
     finally:
-        if recorder is not None:
-            recorder.drop(port)
+        if port.recorder is not None:
+            port.recorder.drop()
         until = now() + CLOSE_SECONDS
         ports = (*port.nodes, port)
         # Closed already: a loop without hooks for generators, as nest_asyncio's, awaits nothing.

@@ -23,7 +23,7 @@ from fencelock._io.select_asyncio import LoopPorts
 from fencelock._runtime.typed import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
-    from fencelock._core.look.history import Recorder
+    from fencelock._core.look.history import Record
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -152,7 +152,7 @@ def result_of(result: Awaitable[Any], function: Callable[..., Any]) -> Awaitable
     return result
 
 
-def opened(source: object, recorder: Recorder | None, **given: Any) -> tuple[Any, bool, str]:
+def opened(source: object, record: Record | None, **given: Any) -> tuple[Any, bool, str]:
     """Return what gives the running loop's port, if it is a quorum's, and the source's name."""
-    ports = LoopPorts(source, recorder, **given)
+    ports = LoopPorts(source, record, **given)
     return ports.here, ports.quorum, ports.label

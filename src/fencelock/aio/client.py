@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
@@ -23,7 +23,6 @@ from fencelock.errors import NotAcquired
 from fencelock.options import Cohort, History, LeaseOptions, Queue, Seconds, Wait
 
 if TYPE_CHECKING:
-    from fencelock._core.look.history import Recorder
     from fencelock.aio.decorator_types import (
         AsyncDecorator,
         AsyncDecoratorWithLease,
@@ -63,8 +62,6 @@ class AsyncClient(AsyncFactories):
 
     # The calls of decorated functions that are under way.
     _within: set[tuple[object, ...]]
-    # What keeps the client's history, if it has one.
-    _recorder: Recorder | None = None
 
     def __init__(
         self,
@@ -128,14 +125,14 @@ class AsyncClient(AsyncFactories):
             cohort=options.cohort(cohort),
             deadlock_after=options.deadlock_after(deadlock_after),
         )
-        kept = options.history(history)
+        kept, record = options.history(history), None
         if kept is not None:
             from fencelock._core.look.history import Recorder
 
-            self._recorder = Recorder(self._prefix, kept, later)
+            record = partial(Recorder, prefix=self._prefix, options=kept, later=later)
         self._port, quorum, server = opened(
             source,
-            self._recorder,
+            record,
             prefix=self._prefix,
             server_timeout=self._server_timeout,
             node_timeout=options.positive("node_timeout", node_timeout),
@@ -429,9 +426,9 @@ class AsyncClient(AsyncFactories):
             ServerError: as from acquiring; ServerDenied without the permission for XREVRANGE.
             QuorumNotReached: too few nodes answered.
         """
-        from fencelock._core.look.history import read
+        from fencelock._core.look.show import Looker
 
-        return await read(self._port(), self._prefix, name, within, limit)
+        return await Looker(self._port(), self._prefix).history(name, within, limit)
 
     async def aclose(self, *, release: bool = False, timeout: Seconds = options.SHUTDOWN) -> None:
         """Close this loop's connection; leases that are still held end by their ttl.
@@ -452,8 +449,8 @@ class AsyncClient(AsyncFactories):
         seconds = options.positive("timeout", timeout)
         options.flag("release", release)
         port = self._port()  # one that was never used is closed, too
-        if self._recorder is not None:
-            self._recorder.drop(port)
+        if port.recorder is not None:
+            port.recorder.drop()
         if release:
             await port.shut(seconds, release=True)
         else:

@@ -13,7 +13,7 @@ from fencelock._io.threads import later, run_blocking
 from fencelock._runtime.typed import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
-    from fencelock._core.look.history import Recorder
+    from fencelock._core.look.history import Record
 
 __all__ = ["later"]
 
@@ -53,9 +53,9 @@ def result_of(result: Any, function: Callable[..., Any]) -> Any:
     return refuse_coroutine(result, function)
 
 
-def opened(source: object, recorder: Recorder | None, **given: Any) -> tuple[Any, bool, str]:
+def opened(source: object, record: Record | None, **given: Any) -> tuple[Any, bool, str]:
     """Return the port, whether it is a quorum's, and the source's name for people."""
     port = port_for(source, **given)
-    if recorder is not None:
-        recorder.add(port)
+    if record is not None:
+        port.recorder = record(port)
     return port, bool(port.nodes), port.label

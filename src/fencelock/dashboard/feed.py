@@ -18,6 +18,7 @@ from fencelock import options
 from fencelock._core.keys import LockKeys
 from fencelock._core.look.overview import Overview
 from fencelock._core.look.show import NAMES_MAX as SHOWN_AT_ONCE
+from fencelock._core.look.show import Looker
 from fencelock._io.threads import run_blocking
 from fencelock.dashboard import rows
 from fencelock.dashboard.board import Board, Look, View
@@ -56,12 +57,12 @@ class ServerSource:
         self.prefix: str = prefix
         self.server: str = self._port.label
         self.commands: int = 0
-        self._overview = Overview(self.prefix, waiters=WAITERS_OF_EACH)
+        self._overview = Overview(waiters=WAITERS_OF_EACH)
         self._read_at: float | None = None
 
     def locks(self) -> Sequence[LockStatus]:
         """Return all locks that are held, kept or waited for."""
-        found = run_blocking(self._overview.refresh(self._port))
+        found = run_blocking(self._overview.refresh(Looker(self._port, self.prefix)))
         self.commands = 1 + -(-len(found) // SHOWN_AT_ONCE)
         return found
 

@@ -115,11 +115,8 @@ def _text(raw: bytes) -> str:
 # -- asking ----------------------------------------------------------------------------------------
 
 
-class Said(NamedTuple):
-    """What a client said of itself, or, without rows, that it did not answer."""
-
-    at: float  # by our clock
-    rows: Sequence[Row]
+# When, by our clock, a client said what of itself; without rows it did not answer.
+Said = tuple[float, Sequence[Row]]
 
 
 async def local_rows(
@@ -134,7 +131,7 @@ async def local_rows(
     for gone in known.keys() - clients.keys():
         del known[gone]
     if port.client_channel in clients:
-        known[port.client_channel] = Said(port.now(), rows(port, clients[port.client_channel].lock))
+        known[port.client_channel] = port.now(), rows(port, clients[port.client_channel].lock)
     others = sorted(clients.keys() - {port.client_channel}, key=lambda each: _rank(known.get(each)))
     del others[most:]
     for at in range(0, len(others), AT_ONCE):
@@ -143,11 +140,11 @@ async def local_rows(
             asks = [(clients[each], partial(_who_waits, each, clients[each])) for each in some]
             answers = await answered(port, asks, LOCAL_SECONDS, far=FAR_SECONDS)
             for client_channel, waiter in zip(some, answers, strict=True):
-                known[client_channel] = Said(port.now(), unpack(waiter.said) or ())
+                known[client_channel] = port.now(), unpack(waiter.said) or ()
     now = port.now()
     return {
-        client_channel: [row._replace(seconds=row.seconds + now - said.at) for row in said.rows]
-        for client_channel, said in known.items()
+        client_channel: [row._replace(seconds=row.seconds + now - at) for row in said]
+        for client_channel, (at, said) in known.items()
     }
 
 
@@ -155,7 +152,8 @@ def _rank(said: Said | None) -> float:
     """Return which client is asked first: the one that spoke longest ago, or never."""
     if said is None:
         return -inf
-    return said.at - (BUSY_SECONDS if said.rows else 0.0)
+    at, found = said
+    return at - (BUSY_SECONDS if found else 0.0)
 
 
 def _who_waits(client_channel: bytes, keys: LockKeys, waiter: Seat) -> Call:

@@ -10,19 +10,17 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final
 from weakref import ref
 
-from fencelock import options
 from fencelock._core import events
 from fencelock._core.description import Described, described
-from fencelock._core.error_messages import describes_errors
 from fencelock._core.events import LockEvent
 from fencelock._core.keys import history_key, index_key
-from fencelock._core.retry import command
-from fencelock._core.types import Args, Reply
-from fencelock.options import History, Seconds
+from fencelock._core.types import Args, Call, Reply
+from fencelock.options import History
 from fencelock.scripts import ADD_HISTORY, NOTE_LOCKS
 from fencelock.status import HistoryEntry, HolderStatus, LockStatus
 
@@ -39,9 +37,6 @@ INDEX_NAMES: Final = 10_000
 INDEX_MS: Final = 3_600_000
 # The longest text of an entry: an error's message may contain anything.
 TEXT_MAX: Final = 500
-
-# So many of the newest entries are searched for those of one name.
-LOOKED_THROUGH: Final = 10_000
 
 WAIT: Final = "wait"
 FAILED: Final = "failed"  # a run of `fencelock once`
@@ -60,27 +55,34 @@ _numbers = count(1)
 
 
 class Recorder(events.OwnHook):
-    """The hook of one client.
+    """The hook of one port, which records what happens over it.
 
     ``later`` calls a function after so many seconds, for a port; it returns False if it cannot.
-    ``through`` is the port that sends, if not the one that it happens to.
+    ``post`` sends, if not the port in the background.
     """
 
     def __init__(
         self,
+        port: Engine,
         prefix: str,
         options: History,
         later: Callable[[Engine, float, Callable[[], None]], bool],
-        through: Engine | None = None,
+        post: Callable[[Call], None] | None = None,
     ) -> None:
-        self._through = through
+        self._at = ref(port)
         self._prefix = prefix
         self._options = options
         self._later = later
-        self._ports: list[ref[Engine]] = []
-        self._entries: dict[bytes, deque[tuple[float, Described]]] = {}
-        self._names: dict[bytes, dict[str, None]] = {}
-        self._due: set[bytes] = set()  # clients' channels for which a sending is planned
+        self._post = post
+        self._begin(port.client_channel)
+        events.install(self)
+
+    def _begin(self, channel: bytes) -> None:
+        """Begin with nothing: at first, and in a child process, whose channel is another."""
+        self._channel = channel
+        self._entries: deque[tuple[float, Described]] = deque(maxlen=ENTRIES_MAX)
+        self._names: dict[str, None] = {}
+        self._planned = False  # it will be sent
 
     def __ways__(self) -> Mapping[str, events.Way]:
         """Return what it is called with: of the end of a wait, if that was long."""
@@ -90,19 +92,10 @@ class Recorder(events.OwnHook):
     def _is_long(self, _: events.Subject, waited: float) -> bool:
         return waited >= self._options.threshold
 
-    def add(self, port: Engine) -> None:
-        """Record what happens over a port from now on."""
-        port.recorder = self
-        if not self._ports:
-            events.install(self)
-        self._ports = [*(each for each in self._ports if each() is not None), ref(port)]
-
-    def drop(self, port: Engine) -> None:
-        """Send what is left of a port that is about to be closed, and record it no more."""
-        self.send(port)
-        self._ports = [each for each in self._ports if each() not in {None, port}]
-        if not self._ports:
-            events.uninstall(self)
+    def drop(self) -> None:
+        """Send what is left, as the port is about to be closed, and record no more."""
+        self.send()
+        events.uninstall(self)
 
     def __call__(self, event: LockEvent) -> None:
         """Note an event, if it is one of this client's and worth it."""
@@ -111,73 +104,82 @@ class Recorder(events.OwnHook):
             kind = WAIT
         if kind is None and event.kind not in _IN_USE:
             return
-        channel = event.client
-        ports = [port for each in self._ports if (port := each()) is not None]
-        if not ports:  # the client was dropped without being closed
+        port = self._at()
+        if port is None:  # the client was dropped without being closed
             events.uninstall(self)
-        port = next((one for one in ports if one.client_channel == channel), None)
-        if port is None:  # a fork changes the channel
+            return
+        if port.client_channel != event.client:
             return
         with port.mutex:
-            if kind is None:
-                noted = self._names.setdefault(channel, {})
-                if len(noted) < NAMES_MAX:
-                    noted[event.name] = None
-            else:
-                kept = self._entries.setdefault(channel, deque(maxlen=ENTRIES_MAX))
-                kept.append((event.at, entry_of(event, kind)))
-            planned = channel in self._due
-            self._due.add(channel)
+            if event.client != self._channel:
+                self._begin(event.client)
+            if kind is not None:
+                self._entries.append((event.at, entry_of(event, kind)))
+            elif len(self._names) < NAMES_MAX:
+                self._names[event.name] = None
+            planned, self._planned = self._planned, True
         if planned:
             return
         try:
-            planned = self._later(port, SEND_SECONDS, lambda: self.send(port))
+            planned = self._later(port, SEND_SECONDS, partial(self._send_from, port))
         finally:  # else it would count as planned for ever
             if not planned:
-                self.send(port)
+                self.send()
 
-    def send(self, port: Engine) -> None:
+    def send(self) -> None:
         """Send what was noted, in the background."""
-        channel = port.client_channel
-        sender = self._through or port
+        port = self._at()
+        if port is not None:
+            self._send_from(port)
+
+    def _send_from(self, port: Engine) -> None:
+        calls: list[Call] = []
         with port.mutex:
-            entries = self._entries.pop(channel, ())
-            noted = self._names.pop(channel, ())
-            self._due.discard(channel)
+            entries, noted, ours = self._entries, self._names, self._channel
+            self._begin(port.client_channel)
+        if ours != self._channel:  # this is a child, and what was noted its parent's
+            return
         if noted:
             names = [name.encode() for name in noted]
             words: Args = (INDEX_NAMES, INDEX_MS, *names)
-            sender.run_in_background(NOTE_LOCKS, (index_key(self._prefix),), words)
+            calls.append((NOTE_LOCKS, (index_key(self._prefix),), words))
         if entries:
             now = port.now()
             texts = [packed(each | {"ago": round(now - at, 3)}) for at, each in entries]
             words = (self._options.length, int(self._options.ttl * 1000), *texts)
-            sender.run_in_background(ADD_HISTORY, (history_key(self._prefix),), words)
+            calls.append((ADD_HISTORY, (history_key(self._prefix),), words))
+        for call in calls:
+            if self._post is None:
+                port.run_in_background(*call)
+            else:
+                self._post(call)
 
 
-def note_revocation(port: Engine, prefix: str, lost: LockStatus, reason: str, by: str) -> None:
-    """Keep that an operator revoked a lock, an entry for each holder, in the background."""
+# Makes the recorder of a port.
+Record = Callable[["Engine"], Recorder]
+
+
+def revocation(client: bytes, prefix: str, lost: LockStatus, reason: str, by: str) -> Call:
+    """Return the request that keeps that an operator revoked a lock, an entry for each holder."""
     about = {"kind": "revoked", "name": lost.name, "object": lost.kind}
     why = {"reason": _text(reason), "by": _text(by)}
     entries = [
-        packed(_entry(port.client_channel, who._asdict() if who else {}, about | why | held))
+        packed(_entry(client, who._asdict() if who else {}, about | why | held))
         for who in lost.holders or (None,)
         for held in [{"seconds": round(who.held_for, 3)} if who else {}]
     ]
     kept = _KEPT_BESIDE, int(History().ttl * 1000)
-    port.run_in_background(ADD_HISTORY, (history_key(prefix),), (*kept, *entries))
+    return ADD_HISTORY, (history_key(prefix),), (*kept, *entries)
 
 
-def note_end(
-    port: Engine, prefix: str, name: str, *, info: bytes, seconds: float, **fields: str
-) -> None:
-    """Keep how the command of a lock ended, which did not succeed, in the background."""
+def end_of_run(
+    client: bytes, prefix: str, name: str, *, info: bytes, seconds: float, **fields: str
+) -> Call:
+    """Return the request that keeps how the command of a lock ended, which did not succeed."""
     about = {key: _text(value) for key, value in fields.items()}
-    entry = _entry(
-        port.client_channel, described(info), {"name": name, "seconds": round(seconds, 3)} | about
-    )
+    entry = _entry(client, described(info), {"name": name, "seconds": round(seconds, 3)} | about)
     kept = History().length, int(History().ttl * 1000)
-    port.run_in_background(ADD_HISTORY, (history_key(prefix),), (*kept, packed(entry)))
+    return ADD_HISTORY, (history_key(prefix),), (*kept, packed(entry))
 
 
 def entry_of(event: LockEvent, kind: str) -> Described:
@@ -212,7 +214,7 @@ def _holder(who: HolderStatus) -> Described:
     return {key: value for key in _HOLDER if (value := getattr(who, key))}
 
 
-def _text(value: object) -> str:
+def _text(value: str | BaseException | None) -> str:
     return str(value)[:TEXT_MAX] if value else ""
 
 
@@ -230,30 +232,10 @@ def packed(entry: Described) -> bytes:
 # -- reading ---------------------------------------------------------------------------------------
 
 
-@describes_errors
-async def read(
-    port: Engine, prefix: str, name: str | None, within: Seconds | None, limit: int
-) -> list[HistoryEntry]:
-    """Return the newest entries, in the order of time, of the last so many seconds."""
-    chosen = None if name is None else options.lock_name(name)
-    since = None if within is None else options.positive("within", within)
-    limit = options.count("limit", limit)
-    each = await port.on_each("", lambda server: _entries(server, prefix, since, limit))
-    found = {entry.id: entry for entries in each for entry in entries}
-    wanted = [entry for entry in found.values() if chosen is None or entry.name == chosen]
-    return sorted(wanted, key=lambda entry: entry.at)[-limit:]
-
-
-async def _entries(
-    port: Engine, prefix: str, since: float | None, limit: int
-) -> Iterable[HistoryEntry]:
-    key = history_key(prefix)
-    oldest = b"-"
-    if since is not None:
-        seconds, _ = await command(port, (b"TIME",), key)
-        oldest = b"%d" % max(0, (int(seconds) - since) * 1000)
-    words = (b"XREVRANGE", key, b"+", oldest, b"COUNT", max(limit, LOOKED_THROUGH))
-    return parsed(await command(port, words, key))
+def newest(found: Iterable[HistoryEntry], name: str | None, limit: int) -> list[HistoryEntry]:
+    """Return the newest entries of a name, or of all, in the order of time; each once."""
+    known = {entry.id: entry for entry in found if name is None or entry.name == name}
+    return sorted(known.values(), key=lambda entry: entry.at)[-limit:]
 
 
 def parsed(reply: Sequence[Reply]) -> list[HistoryEntry]:

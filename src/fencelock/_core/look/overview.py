@@ -8,18 +8,13 @@ from __future__ import annotations
 
 from math import inf
 
-from fencelock._core.keys import LockKeys, index_key
+from fencelock._core.keys import LockKeys
 from fencelock._core.look import LISTED
 from fencelock._core.look.clients import Said
 from fencelock._core.look.show import Looker, matches
-from fencelock._core.retry import command
 from fencelock._runtime.log import log
-from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import ServerDenied
 from fencelock.status import LockStatus
-
-if TYPE_CHECKING:
-    from fencelock._core.engine import Engine
 
 # How often all keys are looked through, in seconds.
 SCAN_SECONDS = 30.0
@@ -35,7 +30,7 @@ AGAIN_US = 5_000_000
 
 
 class Overview:
-    """The locks of a prefix that match, as often as they are asked for.
+    """The locks that match, as often as they are asked for.
 
     A refresh is one command for the index, one for every 500 locks, and a message to each client
     that holds or waits, to 64 of them at most, which says who waits inside it. ``scan_every`` is
@@ -45,13 +40,11 @@ class Overview:
 
     def __init__(
         self,
-        prefix: str,
         match: str = "*",
         *,
         waiters: int = LISTED,
         scan_every: float | None = SCAN_SECONDS,
     ) -> None:
-        self._prefix = prefix
         self._match = match
         self._waiters = waiters
         self._scan_every = SCAN_SECONDS if scan_every is None else scan_every
@@ -60,15 +53,16 @@ class Overview:
         self._names: set[str] = set()
         self._told: dict[bytes, Said] = {}  # by the channel of a client
 
-    async def refresh(self, port: Engine) -> list[LockStatus]:
+    async def refresh(self, looker: Looker) -> list[LockStatus]:
         """Return the locks that are held or waited for, by name; raises as ``show`` does.
 
         A lease that its client may keep while it is idle counts as held: asking would take time.
         """
-        each = await port.on_each("", self._noted_at)
+        (port, prefix), since_us = looker, self._noted_us - AGAIN_US
+        each = await looker.on_each("", lambda at: at.noted(since_us, LOCKS_MAX))
         self._noted_us = max([self._noted_us, *(newest for newest, _ in each)])
         self._names |= {name for _, noted in each for name in noted if matches(name, self._match)}
-        begun, looker = port.now(), Looker(port, self._prefix)
+        begun = port.now()
         if begun >= self._scan_at:
             try:
                 self._names.update(await looker.names(self._match))
@@ -76,7 +70,7 @@ class Overview:
             except ServerDenied as error:
                 log.warning("locks of clients without a history are not found: %s", error)
                 self._scan_at = inf
-        keys = [LockKeys(self._prefix, name) for name in sorted(self._names)[:LOCKS_MAX]]
+        keys = [LockKeys(prefix, name) for name in sorted(self._names)[:LOCKS_MAX]]
         shown = await looker.show_all(keys, self._waiters, asks=False, known=self._told)
         active = [status for status in shown if status.active]
         self._names = {status.name for status in active}
@@ -87,24 +81,3 @@ class Overview:
         if len(self._names) >= FEW_LOCKS:
             return self._scan_every
         return min(self._scan_every, max(SOON_SECONDS, took / SCAN_SHARE))
-
-    async def _noted_at(self, port: Engine) -> tuple[float, set[str]]:
-        """Return when a server noted the newest name, and the names noted since the last time."""
-        key = index_key(self._prefix)
-        since = b"%d" % max(0, self._noted_us - AGAIN_US)
-        limits = (b"LIMIT", 0, LOCKS_MAX)
-        words = (b"ZREVRANGEBYSCORE", key, b"+inf", since, b"WITHSCORES", *limits)
-        pairs = await command(port, words, key)
-        if pairs and not isinstance(pairs[0], list):  # RESP2 does not pair members and scores
-            pairs = list(zip(pairs[::2], pairs[1::2], strict=True))
-        noted = {name.decode(errors="replace") for name, _ in pairs}
-        return (float(pairs[0][1]) if pairs else 0.0), {name for name in noted if _is_lock(name)}
-
-
-def _is_lock(name: str) -> bool:
-    """Return False for what no lock can be called: another program wrote it."""
-    try:
-        LockKeys("", name)
-    except ValueError:
-        return False
-    return bool(name)

@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fencelock import options
 from fencelock._core import events
 from fencelock._core.description import person_of
 from fencelock._core.error_messages import describes_errors
-from fencelock._core.keys import RESERVED, REVOKED_MS, LockKeys, SignalKeys, lock_key
+from fencelock._core.keys import (
+    RESERVED,
+    REVOKED_MS,
+    LockKeys,
+    SignalKeys,
+    history_key,
+    index_key,
+    lock_key,
+)
 from fencelock._core.lock.idle import is_idle
 from fencelock._core.lock.terms import may_linger
 from fencelock._core.look import LISTED
 from fencelock._core.look.clients import Row, Said, local_rows
-from fencelock._core.look.history import note_revocation
+from fencelock._core.look.history import newest, parsed, revocation
 from fencelock._core.quorum.membership import agreed, known_as
 from fencelock._core.retry import ask, command, persist
-from fencelock._core.types import Call, Reply
+from fencelock._core.types import Args, Call, Reply
 from fencelock._runtime.process import user_and_host
 from fencelock._runtime.records import NamedTuple
+from fencelock.options import Seconds
 from fencelock.scripts import BREAK, SHARES_BREAK, SHOW, SIGNAL_SHOW
 from fencelock.scripts.layout import words_of
-from fencelock.status import HolderStatus, LockStatus, SignalStatus, WaiterStatus
+from fencelock.status import HistoryEntry, HolderStatus, LockStatus, SignalStatus, WaiterStatus
 
 if TYPE_CHECKING:
     from fencelock._core.engine import Engine
+
+T = TypeVar("T")
 
 Process = tuple[str, int]  # a host and a process id
 SIGNALS = frozenset({"event", "latch", "barrier"})
@@ -38,6 +50,8 @@ NAMES_MAX = 500
 IDLE_SECONDS = 1.0
 HOLDERS_SOUGHT = 10_000
 SCAN_COUNT = 1000
+# So many of the newest entries of a history are searched for those of one name.
+LOOKED_THROUGH = 10_000
 
 
 class Looker(NamedTuple):
@@ -45,6 +59,10 @@ class Looker(NamedTuple):
 
     port: Engine
     prefix: str
+
+    async def on_each(self, what: str, flow: Callable[[Looker], Awaitable[T]]) -> Sequence[T]:
+        """Look on each independent server; return what was found there."""
+        return await self.port.on_each(what, lambda port: flow(Looker(port, self.prefix)))
 
     @describes_errors
     async def show(self, keys: LockKeys, waiters: int = LISTED) -> LockStatus:
@@ -69,29 +87,23 @@ class Looker(NamedTuple):
         earlier looks.
         """
         # No lease of a quorum is kept while it is idle, and each waiter stands in a node's line.
-        looks_inside = waiters and self.port.needed == 1
-        asks = asks and self.port.needed == 1
+        port, alone = self.port, self.port.needed == 1
         answers = await self._survey(found, waiters)
         shown: list[LockStatus] = []
-        until = self.port.now() + IDLE_SECONDS
+        until = port.now() + IDLE_SECONDS
         for keys, given in zip(found, answers, strict=True):
             status, holder = self._decided(keys.name, given), given[0].holder
-            may_be_idle = status.held and not status.limit and may_linger(holder)
-            if (
-                asks
-                and may_be_idle
-                and self.port.now() < until
-                and await is_idle(self.port, keys, holder)
-            ):
+            may_be_idle = alone and status.held and not status.limit and may_linger(holder)
+            if asks and may_be_idle and port.now() < until and await is_idle(port, keys, holder):
                 status = status._replace(held=False, kept=True)
             shown.append(status)
-        if looks_inside:  # only the clients know who waits inside them, and whose turn it is
+        if waiters and alone:  # only the clients know who waits inside them, and whose turn it is
             clients: dict[bytes, LockKeys] = {}
             for keys, (answer, *_) in zip(found, answers, strict=True):
                 for client_channel in clients_of(answer):
                     clients.setdefault(client_channel, keys)
             rows: dict[str, list[tuple[bytes, Row]]] = {}
-            local = await local_rows(self.port, clients, until, {} if known is None else known)
+            local = await local_rows(port, clients, until, {} if known is None else known)
             for client_channel, said in local.items():
                 for row in said:
                     rows.setdefault(row.lock, []).append((client_channel, row))
@@ -134,12 +146,7 @@ class Looker(NamedTuple):
 
     @describes_errors
     async def locks(
-        self,
-        match: str,
-        given: Iterable[str] | None,
-        *,
-        waiters: int,
-        recent: bool,
+        self, match: str, given: Iterable[str] | None, *, waiters: int, recent: bool
     ) -> list[LockStatus]:
         """Return the locks of these names, or those in use that match, by name.
 
@@ -150,9 +157,8 @@ class Looker(NamedTuple):
         looks = chosen is None and self.port.needed == 1
         hashes = await self.hash_names(match) if looks else []
         others = [name for name in hashes if name not in found]
-        shown = await self.show_all(
-            [LockKeys(self.prefix, name) for name in [*found, *others]], listed
-        )
+        keys = [LockKeys(self.prefix, name) for name in [*found, *others]]
+        shown = await self.show_all(keys, listed)
         wanted = shown[: len(found)] + [each for each in shown[len(found) :] if each.field]
         wanted = [status for status in wanted if recent or status.active or chosen is not None]
         return wanted if chosen is not None else sorted(wanted, key=lambda status: status.name)
@@ -162,16 +168,14 @@ class Looker(NamedTuple):
 
         Those that are found by an instant, of each server.
         """
-        each = await self.port.on_each(
-            "names", lambda at: Looker(at, self.prefix).names_here(pattern, until)
-        )
+        each = await self.on_each("names", lambda at: at.names_here(pattern, until))
         return sorted(set().union(*each))
 
     async def names_here(self, pattern: str, until: float) -> set[str]:
-        locks = {lock_key(key, self.prefix.encode()) for key in await self.scan(until=until)}
-        found = {
-            lock.decode(errors="replace")[len(self.prefix) :] for lock in locks if lock is not None
-        }
+        """Return those of one server."""
+        prefix = self.prefix
+        locks = {lock_key(key, prefix.encode()) for key in await self.scan(until=until)}
+        found = {lock.decode(errors="replace")[len(prefix) :] for lock in locks if lock is not None}
         return {name for name in found if matches(name, pattern)}
 
     async def scan(self, *kind: bytes, until: float = inf) -> set[bytes]:
@@ -182,16 +186,14 @@ class Looker(NamedTuple):
         found: set[bytes] = set()
         quoted = "".join(f"\\{char}" if char in "*?[]\\" else char for char in self.prefix)
         match = f"{quoted}*".encode()
-        wait_until = self.port.now() + self.port.server_timeout
-        for part in await persist(
-            self.port, lambda: self.port.parts(wait_until), wait_until, reads=True
-        ):
-            cursor: Any = b"0"
+        port, wait_until = self.port, self.port.now() + self.port.server_timeout
+        for part in await persist(port, lambda: port.parts(wait_until), wait_until, reads=True):
+            cursor = b"0"
             while True:
-                words = (b"SCAN", cursor, b"MATCH", match, b"COUNT", SCAN_COUNT, *kind)
-                cursor, page = await command(self.port, words, part)
+                words: Args = (b"SCAN", cursor, b"MATCH", match, b"COUNT", SCAN_COUNT, *kind)
+                cursor, page = await command(port, words, part)
                 found.update(page)
-                if cursor == b"0" or self.port.now() >= until:
+                if cursor == b"0" or port.now() >= until:
                     break
         return found
 
@@ -209,15 +211,14 @@ class Looker(NamedTuple):
         if not reason:
             raise ValueError("reason must not be empty: it is what the holder will read")
         only = _process(only)
-        found = await self.port.on_each(
-            keys.name, lambda at: Looker(at, self.prefix).revoke_here(keys, reason, only)
-        )
+        found = await self.on_each(keys.name, lambda at: at.revoke_here(keys, reason, only))
         hit = next((info for info in found if info is not None), None)
         if hit is not None:
             if events.hooks:
                 about = events.Subject(self.port, keys.name, hit.kind)
                 events.report(events.REVOKED, about, self.port.now(), reason=reason)
-            note_revocation(self.port, self.prefix, hit, reason, by)
+            kept = revocation(self.port.client_channel, self.prefix, hit, reason, by)
+            self.port.run_in_background(*kept)
         return hit
 
     async def revoke_here(
@@ -225,16 +226,14 @@ class Looker(NamedTuple):
     ) -> LockStatus | None:
         """Revoke it on one server."""
         before = await self.show(keys, LISTED if only is None else HOLDERS_SOUGHT)
-        args = (reason.encode(), REVOKED_MS)
+        port, args = self.port, (reason.encode(), REVOKED_MS)
         if before.limit:
             begins = b""
             if only is not None:  # as ``_handles.handle.describe`` writes it
                 process = {"host": only[0], "pid": only[1]}
                 text = json.dumps(process, separators=(",", ":"), ensure_ascii=False)
                 begins = b" %b," % text.removesuffix("}").encode()
-            reply = await ask(
-                self.port, SHARES_BREAK, keys.all, (*args, begins, self.port.new_id())
-            )
+            reply = await ask(port, SHARES_BREAK, keys.all, (*args, begins, port.new_id()))
             return _only(before, only) if reply[0] > 0 else None
         if only is not None and (before.holder is None or before.holder.process != only):
             return None
@@ -242,9 +241,41 @@ class Looker(NamedTuple):
             from fencelock._core.objects.redisson import RedissonKeys, force_unlock  # noqa: PLC0415 - seldom
 
             theirs = RedissonKeys(keys.lock.decode(), fenced=False)
-            return before if await force_unlock(self.port, theirs, reason) else None
-        reply = await ask(self.port, BREAK, keys.all, (*args, self.port.new_id()))
+            return before if await force_unlock(port, theirs, reason) else None
+        reply = await ask(port, BREAK, keys.all, (*args, port.new_id()))
         return before if reply[0] == 1 else None
+
+    # -- the history, and the index of names in use ---------------------------------------------
+
+    @describes_errors
+    async def history(
+        self, name: str | None, within: Seconds | None, limit: int
+    ) -> list[HistoryEntry]:
+        """Return the newest entries, in the order of time, of the last so many seconds."""
+        chosen = None if name is None else options.lock_name(name)
+        since = None if within is None else options.positive("within", within)
+        limit = options.count("limit", limit)
+        each = await self.on_each("", lambda at: at.history_here(since, limit))
+        return newest(chain(*each), chosen, limit)
+
+    async def history_here(self, since: float | None, limit: int) -> list[HistoryEntry]:
+        """Return the entries that one server has."""
+        key, oldest = history_key(self.prefix), b"-"
+        if since is not None:
+            seconds, _ = await command(self.port, (b"TIME",), key)
+            oldest = b"%d" % max(0, (int(seconds) - since) * 1000)
+        words = (b"XREVRANGE", key, b"+", oldest, b"COUNT", max(limit, LOOKED_THROUGH))
+        return parsed(await command(self.port, words, key))
+
+    async def noted(self, since_us: float, most: int) -> tuple[float, set[str]]:
+        """Return when a server noted the newest name in use, and those noted since an instant."""
+        key, since = index_key(self.prefix), b"%d" % max(0, since_us)
+        words = (b"ZREVRANGEBYSCORE", key, b"+inf", since, b"WITHSCORES", b"LIMIT", 0, most)
+        pairs = await command(self.port, words, key)
+        if pairs and not isinstance(pairs[0], list):  # RESP2 does not pair members and scores
+            pairs = list(zip(pairs[::2], pairs[1::2], strict=True))
+        noted = {name.decode(errors="replace") for name, _ in pairs}
+        return (float(pairs[0][1]) if pairs else 0.0), {name for name in noted if _is_lock(name)}
 
     # -- events, latches and barriers ---------------------------------------------------------
 
@@ -453,3 +484,12 @@ def matches(name: str, pattern: str) -> bool:
     from fnmatch import fnmatchcase  # noqa: PLC0415 - only for people's commands
 
     return fnmatchcase(name, pattern)
+
+
+def _is_lock(name: str) -> bool:
+    """Return False for what no lock can be called: another program wrote it."""
+    try:
+        LockKeys("", name)
+    except ValueError:
+        return False
+    return bool(name)

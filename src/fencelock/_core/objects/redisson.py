@@ -176,8 +176,8 @@ async def force_unlock(port: Engine, keys: RedissonKeys, reason: str = "by force
     fields = await fields_of(port, keys)
     with port.mutex:
         held = [hold for hold in port.renewals.tracked() if hold.holder_id in fields]
-        names: Any = port.lines.cohorts  # of what this client holds or asks for
-        if any(name.startswith(b"%b " % keys.lock) for name in names):
+        names = port.lines.cohorts  # of what this client holds or asks for
+        if any(isinstance(name, bytes) and name.startswith(b"%b " % keys.lock) for name in names):
             for field in {*fields} - {hold.holder_id for hold in held}:
                 port.lines.remember_revoked(field, reason)
     for hold in held:

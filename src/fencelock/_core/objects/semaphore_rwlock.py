@@ -12,7 +12,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from fencelock._core.error_messages import describes_errors
@@ -85,12 +85,14 @@ class ShareTerms(Terms):
 
     def release(self, one: Attempt, asker: bytes = b"") -> Call:  # noqa: ARG002 - as Terms
         """Return the request that releases all its permits."""
-        return self.keeping(one, 0)
+        return keeping(one, 0)
 
-    def keeping(self, one: Attempt, permits: int) -> Call:
-        """Return the request that releases all permits except the given number."""
-        words = one.holder_id, self.client_channel, b"%d" % permits
-        return SHARES_RELEASE, self.keys.derive(), words
+
+def keeping(one: Attempt, permits: int) -> Call:
+    """Return the request that releases all permits except the given number."""
+    terms = one.terms
+    words = one.holder_id, terms.client_channel, b"%d" % permits
+    return SHARES_RELEASE, terms.keys.derive(), words
 
 
 def lost_nested(port: Engine, hold: Hold) -> LeaseLost:
@@ -137,17 +139,16 @@ async def release_part(port: Engine, hold: Hold, keep: int) -> None:
     if keep == 0:
         await release(port, hold)
         return
-    terms = cast("ShareTerms", hold.terms)
     if hold.released:  # by another thread or task, with these permits
         return
     hold.check()
     log = Seat()
     try:
-        reply = await ask(port, *terms.keeping(hold, keep), asked=log)
+        reply = await ask(port, *keeping(hold, keep), asked=log)
     except FencelockError as error:
         if not settled(error):
             left = hold.count if hold.open else 0
-            port.run_in_background(*terms.keeping(hold, left), log.undo_connection)
+            port.run_in_background(*keeping(hold, left), log.undo_connection)
         raise
     if reply != 1:  # also when another release overtook this one, and released all
         judge(port, hold, reply, repeated=hold.released)
@@ -173,7 +174,7 @@ async def release_permits(port: Engine, take: Callable[[list[tuple[Hold, int]]],
     finally:
         for hold, keep in parts:  # after an interrupt; sent twice, it changes nothing
             if keep:
-                port.run_in_background(*cast("ShareTerms", hold.terms).keeping(hold, keep))
+                port.run_in_background(*keeping(hold, keep))
             else:
                 hold.release_in_background(port)
     if troubles:
@@ -183,18 +184,13 @@ async def release_permits(port: Engine, take: Callable[[list[tuple[Hold, int]]],
 @describes_errors
 async def state(port: Engine, keys: LockKeys, kind: bytes, limit: int) -> PermitCount:
     """Return the state of a name, for a caller with this kind and limit; see ``described``."""
-    return described(kind, limit, await _shown(port, keys))
+    return described(kind, limit, await ask(port, SHARES_SHOW, keys.grant, (), reads=True))
 
 
 @describes_errors
 async def held_of(port: Engine, keys: LockKeys, holders: tuple[bytes, ...]) -> int:
     """Return how many of these holder ids are holders."""
-    return sum((await _shown(port, keys, holders))[4:])
-
-
-async def _shown(port: Engine, keys: LockKeys, holders: tuple[bytes, ...] = ()) -> Reply:
-    """Return the server's reply: the permits, and which of these ids hold some."""
-    return await ask(port, SHARES_SHOW, keys.grant, holders, reads=True)
+    return sum((await ask(port, SHARES_SHOW, keys.grant, holders, reads=True))[4:])
 
 
 @describes_errors

@@ -12,15 +12,16 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from math import ceil
+from math import ceil, inf
 
 from fencelock._core.deadlines import DRIFT_RATE
 from fencelock._core.engine import Engine
 from fencelock._core.keys import LockKeys, membership_key
 from fencelock._core.lock.attempt import Attempt
+from fencelock._core.lock.hold import Hold
 from fencelock._core.quorum.acquire import QuorumAttempt
 from fencelock._core.quorum.broadcast import Ballot, Ballots
-from fencelock._core.quorum.lease import Majority, longest_of, majority_of
+from fencelock._core.quorum.lease import Majority, longest_of, majority_of, part_terms
 from fencelock._core.quorum.membership import (
     CLAIMED_TTLS,
     FIRST_FACTOR,
@@ -30,12 +31,13 @@ from fencelock._core.quorum.membership import (
     Membership,
     agreed,
     majority,
+    order,
 )
 from fencelock._core.round_trips import CALL_TRIPS, RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Call, Carrier, Keys, NoReply, Reply
 from fencelock._runtime.log import log
-from fencelock._runtime.typed import TYPE_CHECKING, Any, TypeVar
+from fencelock._runtime.typed import TypeVar
 from fencelock.errors import (
     ClientClosed,
     FencelockError,
@@ -46,9 +48,6 @@ from fencelock.errors import (
     ServerUnsuitable,
 )
 from fencelock.scripts import MEMBERSHIP, SHOW, Script, packed
-
-if TYPE_CHECKING:
-    from fencelock._core.lock.hold import Hold
 
 T = TypeVar("T")
 
@@ -146,6 +145,21 @@ class QuorumEngine(Engine):
             if given < self.needed:
                 left.append(hold)
         return left
+
+    def adopt(self, hold: Hold, ttl: float) -> None:
+        """Make an attempt the hold of another process, known by its id, with a part at every node.
+
+        Which of them granted it is not known. A node that did not grant it does no harm: it
+        refuses, and a majority decides.
+        """
+        parts = Majority(self, hold, first=order(hold.keys.lock, self.labels)[0])
+        hold.start_lease(self, 0, -inf, parts)
+        for node in range(len(parts)):
+            part = parts[node] = Hold(part_terms(hold.terms), hold.holder_id, hold.info)
+            part.start_lease(self, 0, self.now() + ttl)
+            part.observer, part.port = parts, None  # nothing renews it
+        with self.mutex:
+            parts.settle()
 
     def clean_up(self, hold: Hold) -> None:
         """Undo what may still come of the requests of a hold that has ended."""
@@ -380,10 +394,10 @@ class QuorumEngine(Engine):
         """Return how long the first node may take to answer a request for a lock."""
         return self.node_timeout * FIRST_FACTOR
 
-    def far(self, nodes: Sequence[Engine]) -> RoundTrips:
+    def far(self) -> RoundTrips:
         """Return the round trips that decide: of the slowest node of the quickest majority."""
-        trips = RoundTrips().of_several(len(nodes) - self.needed)
-        for node in nodes:
+        trips = RoundTrips().of_several(len(self.nodes) - self.needed)
+        for node in self.nodes:
             trips.include(node.trips)
         return trips
 
@@ -397,8 +411,11 @@ class QuorumEngine(Engine):
 
         return saw
 
-    async def call(self, script: Script, *_: Any, **__: Any) -> Reply:
+    async def call(
+        self, script: Script, keys: Keys, args: Args, until: float, waiter: Seat | None = None
+    ) -> Reply:
         """Refuse: a flow for one server must not run here."""
+        del keys, args, until, waiter
         raise RuntimeError(f"{script.name}: a quorum is not one server")
 
     def run_in_background(

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from fencelock._core import events
 from fencelock._core.deadlines import renewal_delay, validity
@@ -32,7 +32,7 @@ from fencelock._core.lock.release import leaving, lost_as
 from fencelock._core.lock.renew import check_tended, length_of
 from fencelock._core.lock.terms import Terms
 from fencelock._core.quorum.broadcast import Ballot, Ballots, granted
-from fencelock._core.quorum.membership import LONG_SECONDS, Membership, order, proved_until
+from fencelock._core.quorum.membership import LONG_SECONDS, Membership, proved_until
 from fencelock.errors import FencelockError
 from fencelock.scripts import packed
 
@@ -375,7 +375,9 @@ class Majority(list[Hold | None], Observer):
 
 def majority_of(hold: Hold) -> Majority:
     """Return the leases of single nodes that form this hold of a quorum."""
-    return cast("Majority", hold.parts)
+    if not hold.parts:
+        raise TypeError(f"{hold.keys.name!r} is held at one server")
+    return hold.parts
 
 
 def longest_of(one: Attempt) -> float:
@@ -397,24 +399,6 @@ def part_terms(terms: Terms) -> Terms:
         )
         made.steady = 0.0  # each part is observed
     return made
-
-
-def adopted(port: Engine, hold: Hold, ttl: float) -> None:
-    """Make an attempt the hold of another process, known by its id, with a part at every node.
-
-    Which of them granted it is not known. A node that did not grant it does no harm: it refuses,
-    and a majority decides.
-    """
-    many = cast("QuorumEngine", port)
-    first = order(hold.keys.lock, many.labels)[0]
-    parts = Majority(many, hold, first=first)
-    hold.start_lease(many, 0, -inf, parts)
-    for node in range(len(parts)):
-        part = parts[node] = Hold(part_terms(hold.terms), hold.holder_id, hold.info)
-        part.start_lease(port, 0, port.now() + ttl)
-        part.observer, part.port = parts, None  # nothing renews it
-    with many.mutex:
-        parts.settle()
 
 
 def _released(ask: Ballot) -> bool:

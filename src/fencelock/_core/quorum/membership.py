@@ -28,7 +28,6 @@ from math import inf
 from zlib import crc32
 
 from fencelock._core.deadlines import DRIFT_RATE, validity
-from fencelock._runtime.records import NamedTuple
 from fencelock._runtime.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -57,19 +56,14 @@ FIRST_FACTOR = 4
 SUSPECT_SECONDS = 1.0
 
 
-class NodeIdentity(NamedTuple):
-    """The run id of a node, as of our last connection, and when we first saw it."""
-
-    run_id: bytes
-    seen_at: float
-
-
 class Membership:
     """What a client knows of its nodes. Call everything under the port's mutex."""
 
     def __init__(self, nodes: int) -> None:
         self.nodes: int = nodes
-        self._seen: dict[int, NodeIdentity] = {}
+        # The run id of a node, as of our last connection, and when we first saw it.
+        self._seen: dict[int, bytes] = {}
+        self._seen_at: dict[int, float] = {}
         self._run_ids: frozenset[bytes] = frozenset()  # of the nodes
         self._told: set[bytes] = set()  # run ids that the nodes have recorded as voters
         self._known: set[bytes] = set()  # those, and those that we let vote
@@ -96,19 +90,19 @@ class Membership:
     def saw(self, node: int, run_id: bytes, now: float) -> None:
         """Note a node's run id."""
         seen = self._seen.get(node)
-        if seen is not None and seen.run_id != run_id:
-            self._told.add(seen.run_id)
-        if seen is None or seen.run_id != run_id:
-            self._seen[node] = NodeIdentity(run_id, now)
-            self._run_ids = frozenset(each.run_id for each in self._seen.values())
+        if seen is not None and seen != run_id:
+            self._told.add(seen)
+        if seen is None or seen != run_id:
+            self._seen[node], self._seen_at[node] = run_id, now
+            self._run_ids = frozenset(self._seen.values())
             self.heard = set()  # what was read before says nothing about this start
 
     def twins(self) -> list[int]:
         """Return nodes that are one server under several names: their run ids are equal."""
-        ids = [seen.run_id for seen in self._seen.values() if seen.run_id]
+        ids = [*filter(None, self._seen.values())]
         if len(set(ids)) == len(ids):
             return []
-        return [node for node, seen in self._seen.items() if ids.count(seen.run_id) > 1]
+        return [node for node, run_id in self._seen.items() if ids.count(run_id) > 1]
 
     def read(self, node: int, longest: float, words: Iterable[bytes], now: float) -> None:
         """Note a node's membership record; its words are those of ``membership.lua``."""
@@ -164,18 +158,18 @@ class Membership:
     def judge(self) -> None:
         """Let all nodes vote if all of them are new; call after membership records were read."""
         self.met = True
-        if self._told - {seen.run_id for seen in self._seen.values()}:
+        if self._told - self._run_ids:
             return  # a known voter is missing; an unknown node may be it after a restart
         enough = self.nodes - majority(self.nodes) + 1
         new = [node for node in self._seen if len(self.heard - {node}) >= enough]
-        self._known.update(self._seen[node].run_id for node in new)
+        self._known.update(self._seen[node] for node in new)
 
     def votes_from(self, node: int) -> float:
         """Return the instant from which a node may vote: long ago for most."""
-        seen = self._seen.get(node)
-        if seen is None:
+        run_id = self._seen.get(node)
+        if run_id is None:
             return inf  # never connected
-        if seen.run_id in self._known:
+        if run_id in self._known:
             return -inf
         return self._forgets_nothing_from(node)
 
@@ -187,7 +181,7 @@ class Membership:
 
     def _started_by(self, node: int) -> float:
         """Return an instant by which a node had started."""
-        run_id, seen_at = self._seen[node]
+        run_id, seen_at = self._seen[node], self._seen_at[node]
         others = sorted(
             since for (of, by), since in self._witnesses.items() if of == run_id and by != node
         )
@@ -195,16 +189,16 @@ class Membership:
 
     def eligible(self, node: int, now: float) -> bool:
         """Return True if a node may vote; one that has waited long enough is a known voter then."""
-        seen = self._seen.get(node)
-        if seen is None:
+        run_id = self._seen.get(node)
+        if run_id is None:
             return False
-        if seen.run_id in self._known:
+        if run_id in self._known:
             return True
         if not self.met or len(self.heard) < majority(self.nodes):
             return False
         if now < self._forgets_nothing_from(node):
             return False
-        self._known.add(seen.run_id)
+        self._known.add(run_id)
         return True
 
     def without_vote(self, nodes: Iterable[int]) -> list[int]:
@@ -212,17 +206,17 @@ class Membership:
         seen, written = self._seen, self.written
         if self._run_ids <= written:
             return []
-        return [node for node in nodes if node in seen and seen[node].run_id not in written]
+        return [node for node in nodes if node in seen and seen[node] not in written]
 
     def voters(self, now: float) -> frozenset[bytes]:
         """Return the run ids of the nodes that may vote now."""
         nodes = self._seen.items()
-        return frozenset(seen.run_id for node, seen in nodes if self.eligible(node, now))
+        return frozenset(run_id for node, run_id in nodes if self.eligible(node, now))
 
     def waiting(self, now: float) -> list[bytes]:
         """Return the run ids of the nodes that may not vote yet."""
         nodes = self._seen.items()
-        return [seen.run_id for node, seen in nodes if not self.eligible(node, now)]
+        return [run_id for node, run_id in nodes if not self.eligible(node, now)]
 
     def unsure(self, now: float) -> bool:
         """Return True if some nodes would get their vote once all others have been read."""
