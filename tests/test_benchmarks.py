@@ -54,6 +54,7 @@ def run(*args, cwd=None):
     )
 
 
+@pytest.mark.slow  # it runs three cases
 def test_every_case_tells_all_that_is_promised(told):
     cases = ["uncontended-threads", "uncontended-threads, our bytes", "cli-startup"]
     assert [row["case"] for row in told["cases"]] == cases
@@ -66,6 +67,7 @@ def test_every_case_tells_all_that_is_promised(told):
         assert isinstance(row["met"], bool)
 
 
+@pytest.mark.slow  # it runs three cases
 def test_a_peer_takes_part_or_is_told_with_the_reason(told):
     threads = told["cases"][0]
 

@@ -29,6 +29,7 @@ BANNED_WORDS = frozenset({"util", "utils", "helper", "helpers", "manager", "mana
 # Tests wait for a state by asking for it, never by sleeping long enough. Sleeping stands for work
 # that takes time, or lets real time pass where that is the subject: file → why.
 SLEEPS: dict[str, str] = {
+    "tests/conformance/test_notified.py": "a holder that lets no other task run",
     "tests/faults/proxy.py": "the distance to a far server",
     "tests/faults/test_builds.py": "the work that is done under the lock",
     "tests/integrations/load/work.py": "the work that is done under the lock",

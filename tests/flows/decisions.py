@@ -81,6 +81,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "keeper.apply": "_core.lock.maintain:Renewer.apply",
     "keeper.lose": "_core.lock.hold:lose",
     "keeper.move": "_core.engine:Engine.move",
+    "keeper.notify_refused": "_core.lock.maintain:Renewer.notify_refused",
     "keeper.renew_batches": "_core.lock.maintain:Renewer.renew_batches",
     "keeper.renew_batch": "_core.lock.maintain:Renewer._renew",
     "keeper.retire": "_core.lock.hold:Hold.retire",

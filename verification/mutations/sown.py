@@ -103,6 +103,21 @@ SOWN = (
         daily="lock",
     ),
     Sown(
+        "a refused renewal is not reported",
+        Fault("keeper.notify_refused", nothing),
+        "tests/conformance/test_renewal.py::test_a_lease_that_is_gone_is_told_at_the_next_renewal",
+        "I8",
+        daily="lock",
+    ),
+    Sown(
+        "a refused renewal is not reported to the turn to which its lease was passed on",
+        Statement("keeper.notify_refused", "(hold, *turns.get(hold, ()))", "(hold,)"),
+        "tests/pure/test_renew.py"
+        "::test_a_refusal_is_told_to_the_turn_to_which_the_lease_was_passed_on",
+        "I8",
+        daily="lock",
+    ),
+    Sown(
         "the second push in one packet is not read",
         Statement(
             "connection.drain",

@@ -7,6 +7,7 @@ of a port and of the world is here as well, so that no import goes in a circle.
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -203,6 +204,18 @@ class Task:
         return self
 
 
+@functools.lru_cache(maxsize=100_000)  # the same few deadlines are asked for after every step
+def _first_instant(offset: float, rate: float, local: float) -> int:
+    """Return the first instant of the world at which a clock shows ``local``."""
+    seconds = (local - offset) / rate
+    if seconds > NEVER_US / 2e6:
+        return NEVER_US
+    instant = max(0, int(seconds * 1e6) - 1)
+    while offset + instant * rate / 1e6 < local:
+        instant += 1
+    return instant
+
+
 class Client:
     """One process: its clock, its connections, its tasks, and the history it has seen."""
 
@@ -251,14 +264,7 @@ class Client:
 
     def world_us(self, local: float) -> int:
         """Return the first instant of the world at which this process's clock shows ``local``."""
-        offset, rate = self.offset, self.rate
-        seconds = (local - offset) / rate
-        if seconds > NEVER_US / 2e6:
-            return NEVER_US
-        instant = max(0, int(seconds * 1e6) - 1)
-        while offset + instant * rate / 1e6 < local:  # as ``local``, which is asked often
-            instant += 1
-        return instant
+        return _first_instant(self.offset, self.rate, local)
 
     def key(self) -> Any:
         """Return all that decides what this process can still do."""

@@ -18,6 +18,7 @@ from fencelock.errors import AcquireTimeout, FencelockError
 
 if TYPE_CHECKING:
     from fencelock.blocking.client import Client
+    from fencelock.cli.arguments import Arguments
     from fencelock.cli.session import Session
     from fencelock.status import HolderStatus, LockStatus, WaiterStatus
 
@@ -32,13 +33,17 @@ LESS: Final = ("FENCE", "LABEL", "LEASE", "HELD FOR", "LONGEST WAIT")
 
 
 class WaitStatus:
-    """While it is entered, a thread reports the wait on stderr, unless ``quiet``."""
+    """While it is entered, a thread reports the wait on stderr.
 
-    def __init__(self, client: Client, name: str, *, quiet: bool) -> None:
+    It does not if the command is quiet, or is not to wait until the first line.
+    """
+
+    def __init__(self, client: Client, name: str, args: Arguments) -> None:
         self._client = client
         self._name = name
         self._terminal = sys.stderr.isatty()
-        self._quiet = quiet
+        brief = args.no_wait or (args.wait is not None and args.wait <= _FIRST_AFTER)
+        self._quiet = bool(args.quiet or brief)
         self._over = threading.Event()
         self._writing = threading.Lock()
         self._written = False

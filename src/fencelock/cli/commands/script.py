@@ -48,11 +48,10 @@ def acquire_command(argv: list[str]) -> int:
     # People see the script as the holder, not this process, which ends at once.
     with Session(args) as session, SignalHandlers(), ActingFor("acquire", os.getppid()):
         lock = session.client.lock(args.name, ttl=args.ttl, renew=False, label=args.label or None)
-        quiet = args.quiet or arguments.one_try(args)
         if not has_terminal():
             session.say_if_alone()
         try:
-            with WaitStatus(session.client, lock.name, quiet=quiet):
+            with WaitStatus(session.client, lock.name, args):
                 patiently(args, lock.acquire)
             lease = lock.lease
             if lease is None:

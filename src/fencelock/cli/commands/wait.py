@@ -32,11 +32,12 @@ def wait_command(argv: list[str]) -> int:
     arguments.add_server(made)
     arguments.add_quiet(made)
     args = made.parse_args(argv)
-    began, once = now(), arguments.one_try(args)
-    deadline = began if once else float("inf") if args.wait is None else began + args.wait
+    began = now()
+    within = 0.0 if arguments.one_try(args) else args.wait
+    deadline = float("inf") if within is None else began + within
     with Session(args) as session, SignalHandlers():
         client = session.client
-        with WaitStatus(client, args.name, quiet=args.quiet or once):
+        with WaitStatus(client, args.name, args):
             while True:
                 info = client.status(args.name, waiters=1)
                 if info.kind == "other":

@@ -111,8 +111,7 @@ class CommandRun:
         return client.lock(args.name, ttl=args.ttl, **options)
 
     def _wait_status(self) -> WaitStatus:
-        quiet = self.args.quiet or arguments.one_try(self.args)
-        return WaitStatus(self.session.client, self.args.name, quiet=quiet)
+        return WaitStatus(self.session.client, self.args.name, self.args)
 
     def _run(self) -> int:
         try:
