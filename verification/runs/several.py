@@ -120,7 +120,7 @@ class Masters(Nodes):
 
     @property
     def url(self) -> str:
-        return self.servers.url  # type: ignore[no-any-return]  # of each topology
+        return self.servers.url
 
     def victims(self) -> list[Server]:
         return [self.servers.master]

@@ -88,6 +88,7 @@ class Attempt(Seat, BaseLease):
     )
 
     # Of its seat and its lease, which type checkers want to see again where they are set.
+    began: bool
     news: bool
     ttl: float
     undo_connection: Carrier | None
