@@ -18,6 +18,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from fencelock._core.error_messages import describes_errors
@@ -182,15 +183,10 @@ async def force_unlock(port: Engine, keys: RedissonKeys, reason: str = "by force
                 port.lines.remember_revoked(field, reason)
     for hold in held:
         lose(port, hold, "revoked", port.now(), reason)
-    for field in fields:
-        await _take(port, keys, field, reason.encode())
+    for field in fields:  # release its lock, and remember why
+        until = port.now() + port.server_timeout
+        said = (b"SET", keys.revoked, b"%b %b" % (field, reason.encode()), b"PX", REVOKED_MS)
+        await persist(port, partial(port.command, said, keys.lock, until), until)
+        args = (field, b"0", port.publishes)
+        await ask(port, REDISSON_COUNT, (keys.lock, keys.topic, keys.revoked), args, until)
     return bool(fields)
-
-
-async def _take(port: Engine, keys: RedissonKeys, field: bytes, reason: bytes) -> None:
-    """Release the lock of a field, and remember why."""
-    until = port.now() + port.server_timeout
-    said = (b"SET", keys.revoked, b"%b %b" % (field, reason), b"PX", REVOKED_MS)
-    await persist(port, lambda: port.command(said, keys.lock, until), until)
-    args = (field, b"0", port.publishes)
-    await ask(port, REDISSON_COUNT, (keys.lock, keys.topic, keys.revoked), args, until)
