@@ -24,11 +24,11 @@ from fencelock._core.lock.maintain import CALL_SECONDS_MAX, Renewer
 from fencelock._core.lock.renew import Renewals
 from fencelock._core.lock.renewal_schedule import RenewalBatch, RenewalSchedule
 from fencelock._core.lock.terms import may_linger
-from fencelock._core.lock.turns import give_back, release_later, take
+from fencelock._core.lock.turns import give_back, take
 from fencelock._core.retry import Together, command, persist
 from fencelock._core.round_trips import CALL_TRIPS, RoundTrips
 from fencelock._core.seat import Seat
-from fencelock._core.types import Call, NoReply, PackedCall, Reply
+from fencelock._core.types import Call, Carrier, NoReply, PackedCall, Reply
 from fencelock._core.wire import Replicas, Wire
 from fencelock._runtime.log import listed, log
 from fencelock._runtime.typed import TYPE_CHECKING, TypeVar
@@ -52,7 +52,7 @@ RELEASES_AT_ONCE = 50
 class Engine(Wire):
     """One client: its wire, its tables, and what it does with its locks, on one server.
 
-    The flows are its methods: their first parameter is the port.
+    Its flows are methods; those from other files have the port as their first parameter.
     """
 
     lines: Lines  # what of this client holds or wants a lock
@@ -72,7 +72,6 @@ class Engine(Wire):
 
     take = take
     give_back = give_back
-    release_later = release_later
 
     async def maintain(self) -> None:
         """Do what is due: notify holders of losses, renew the rest; no server's error is raised."""
@@ -138,6 +137,16 @@ class Engine(Wire):
             self.renewals.discard(hold)
             self.renewals.unplaced[hold] = when
         self.attend_by(when)
+
+    def release_later(self, hold: Hold, undo_connection: Carrier | None) -> None:
+        """Release a hold in the background, unless its turn was passed on."""
+        tenure = hold.tenure
+        if tenure is not None:
+            passed = tenure.passed(hold)  # before ``succeed``, which may make another the front
+            tenure.succeed(hold)
+            if passed:
+                return
+        self.run_in_background(*hold.terms.release(hold), undo_connection)
 
     # -- all that it holds -------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Ask until there is an answer, and wait in line, which only an acquisition does that must.
+"""Ask, and wait: for an answer, for a turn of this client, and in the server's line.
 
 Rules of this file:
 
@@ -6,7 +6,9 @@ Rules of this file:
 - A request on a connection that turned silent may still run. So it is undone on that connection at
   once, and repeated elsewhere with a new id: the undo cannot release what the new id is granted. A
   waiter in line keeps its id and its place; a stray grant is undone there when the hold has ended.
-- A waiter in line that has time left retries while the server is unreachable.
+- A waiter in line that has time left retries while the server is unreachable. One that continues
+  the question of another retries for ``server_timeout`` since it came, or since that question
+  began, if that was later.
 - If replicas must acknowledge a grant, it is reported only afterwards (see acknowledge.py). An
   answer with fence 0 is no grant (see once.py): it counts whatever the replicas have.
 - A try waits for a moment where the holder's client may keep an idle lease: see tenure.py. It ends

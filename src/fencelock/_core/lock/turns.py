@@ -7,8 +7,6 @@ Rules of this file (I3, I5):
 - The id of a lease is undone or released by the front alone, and never after it was passed on.
 - A release beyond the cohort's bound asks for the next waiter's place with the same command. If
   that fails, the release is repeated alone, and the next waiter asks by itself.
-- While the server does not answer, a waiter retries for ``server_timeout`` since it came, or since
-  the question began that it continues, if that was later.
 
 Of the plain form, ``SET NX PX`` and a compare-and-delete:
 
@@ -33,7 +31,7 @@ from fencelock._core.lock.tenure import Spare, Tenure, found, try_kept
 from fencelock._core.lock.terms import milliseconds, too_late
 from fencelock._core.retry import again, answer_by, ask, command, persist
 from fencelock._core.seat import Seat
-from fencelock._core.types import Carrier, NoReply, Reply
+from fencelock._core.types import NoReply, Reply
 from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.scripts import POLL_RENEW
@@ -218,14 +216,3 @@ async def _ask_for_next(port: Engine, hold: Hold, tenure: Tenure, log: Seat) -> 
     finally:  # it finishes what an interrupt left half done
         _hand_on(port, hold, asks)
     return judge(port, hold, asks.verdict, repeated=asks.sent)
-
-
-def release_later(port: Engine, hold: Hold, undo_connection: Carrier | None) -> None:
-    """Release a hold in the background, unless its turn was passed on."""
-    tenure: Tenure | None = hold.tenure
-    if tenure is not None:
-        passed = tenure.passed(hold)  # before ``succeed``, which may make another the front
-        tenure.succeed(hold)
-        if passed:
-            return
-    port.run_in_background(*hold.terms.release(hold), undo_connection)
