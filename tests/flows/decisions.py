@@ -104,7 +104,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "joint.end": "_core.objects.multi:_end",
     "joint.in_order": "_core.objects.multi:Parts._in_order",
     "joint.release": "_core.objects.multi:release_all",
-    "joint.ask": "_core.retry:Together.ask",
+    "joint.ask": "_core.retry:Pipeline.ask",
     "joint.undo": "_core.objects.multi:Parts.undo",
     # A majority of servers.
     "quorum.another_id": "_core.quorum.lease:Majority.another_id",

@@ -29,7 +29,7 @@ class Client:
             holder_id=b"h%d" % number, unit=number, fence=1, bound=True, parts=(), frame=None
         )
         hold.open, hold.released, hold.loss, hold.terms = True, False, None, terms
-        hold.whole, hold.port = hold, self
+        hold.user_lease, hold.port = hold, self
         self.renewals = Made(held_as=lambda _holder: [hold], tracked=lambda: [hold])
         self.lines = Made(stands=lambda _: True)
         asks = Made(local=False, answered_us=age, keys=keys, channel=b"", id=b"", news=False)

@@ -110,9 +110,9 @@ def test_a_whole_batch_that_waits_for_its_node_stays_whole():
     """With very many leases, what is no more is sorted anew, lease by lease."""
     renewals, batch = RenewalSchedule(), RenewalBatch([hold(), hold()])
     renewals.add_batch(batch, NOW)
-    assert renewals.whole(NOW) == [batch]
+    assert renewals.whole_batches(NOW) == [batch]
     renewals.hasten(renewals.add_apart(batch, NOW + 20), NOW + 1)
-    assert (renewals.whole(NOW + 1), renewals.due(NOW + 1)) == ([batch], [])
+    assert (renewals.whole_batches(NOW + 1), renewals.due(NOW + 1)) == ([batch], [])
     assert batch.is_whole
 
 

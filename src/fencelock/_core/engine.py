@@ -25,7 +25,7 @@ from fencelock._core.lock.renew import Renewals
 from fencelock._core.lock.renewal_schedule import RenewalBatch, RenewalSchedule
 from fencelock._core.lock.terms import may_linger
 from fencelock._core.lock.turns import give_back, take
-from fencelock._core.retry import Together, command, persist
+from fencelock._core.retry import Pipeline, command, persist
 from fencelock._core.round_trips import CALL_TRIPS, RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Carrier, NoReply, PackedCall, Reply
@@ -63,7 +63,9 @@ class Engine(Wire):
 
     replicas: Replicas | None = None
     publishes: bytes = b"PUBLISH"  # to a channel of another program's
-    together: int = 1  # a server that works through many scripts in a row serves no other client
+    pipeline_max: int = (
+        1  # a server that works through many scripts in a row serves no other client
+    )
 
     @property
     def trips(self) -> RoundTrips:
@@ -248,7 +250,7 @@ class Engine(Wire):
         await Renewer(self).renew_node(batches, self.renewals.first_end)
         return True
 
-    async def run_together(
+    async def run_pipeline(
         self, calls: Sequence[Call], until: float, waiter: Seat | None = None
     ) -> Sequence[Reply | Exception]:
         """Run scripts one after the other."""
@@ -268,7 +270,7 @@ class Engine(Wire):
         for call in calls:
             most = self.trips.within(CALL_SECONDS_MAX, CALL_TRIPS)
             share = until if len(calls) == 1 else min(until, self.now() + most)
-            answers += await self.run_together([call], share)
+            answers += await self.run_pipeline([call], share)
         return [answers]
 
     async def side_by_side(
@@ -288,14 +290,14 @@ class Engine(Wire):
 
     async def replies(self, _name: str, calls: Sequence[Call], /) -> list[list[Reply]]:
         """Return the answers to questions about a name: to each the one, or a majority's."""
-        until, together = self.now() + self.server_timeout, Together[int]()
+        until, pipeline = self.now() + self.server_timeout, Pipeline[int]()
 
         async def send(left: Sequence[int]) -> Sequence[Reply | Exception]:
             return await self.side_by_side([calls[number] for number in left], until)
 
-        await persist(self, lambda: together.ask(range(len(calls)), send), until, reads=True)
-        together.check()
-        return [[together.answers[number]] for number in range(len(calls))]
+        await persist(self, lambda: pipeline.ask(range(len(calls)), send), until, reads=True)
+        pipeline.check()
+        return [[pipeline.answers[number]] for number in range(len(calls))]
 
     async def on_each(self, _name: str, flow: Callable[[Engine], Awaitable[T]], /) -> Sequence[T]:
         """Run a flow on each independent server, here the only one; return what it returned."""

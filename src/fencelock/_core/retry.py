@@ -166,7 +166,7 @@ Part = TypeVar("Part")
 Send = Callable[[Sequence[Part]], Awaitable[Sequence[Any]]]
 
 
-class Together(Generic[Part]):
+class Pipeline(Generic[Part]):
     """Requests that go out at once, such as those for the parts of a joint lease.
 
     Each answer counts by itself: a silent node holds up only its own parts.

@@ -42,7 +42,7 @@ class Wire(Protocol):
     server_timeout: float  # seconds without any answer before a call gives up
     replicas: Replicas | None  # None where none must have a grant before it counts
     publishes: bytes  # the command for a channel of another program's: PUBLISH, or SPUBLISH
-    together: int  # how many scripts for one node are written before an answer is awaited
+    pipeline_max: int  # how many scripts for one node are written before an answer is awaited
     needed: int  # how many answers decide: one, or a majority of a quorum's nodes
 
     @property
@@ -80,7 +80,7 @@ class Wire(Protocol):
         None when that must be found out first.
         """
 
-    async def run_together(
+    async def run_pipeline(
         self, calls: Sequence[Call], until: float, waiter: Seat | None = None
     ) -> Sequence[Reply | Exception]:
         """Run scripts of one node; return their replies, or what each would raise."""
@@ -88,12 +88,12 @@ class Wire(Protocol):
     async def run_packed(
         self, requests: Sequence[PackedCall], until: float
     ) -> Sequence[Reply | Exception]:
-        """Run packed script calls of one node, as ``run_together``."""
+        """Run packed script calls of one node, as ``run_pipeline``."""
 
     async def run_on_nodes(
         self, groups: Sequence[Sequence[Call]], until: float
     ) -> Sequence[Sequence[Reply | Exception]]:
-        """Run scripts of several nodes, each group of one node as ``run_together`` does.
+        """Run scripts of several nodes, each group of one node as ``run_pipeline`` does.
 
         All are written before an answer is awaited, so that a silent node holds up no other.
         """

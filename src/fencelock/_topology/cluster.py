@@ -104,7 +104,7 @@ class ClusterPort(Engine):
     _io: NodeIo
 
     publishes = b"SPUBLISH"
-    together = FAN_MAX
+    pipeline_max = FAN_MAX
 
     def _use(self, cluster: ClusterSource, io: NodeIo) -> None:
         """Begin with nothing known: at first, and in a child process."""
@@ -427,7 +427,7 @@ class ClusterPort(Engine):
 
     # -- many requests --------------------------------------------------------------------------
 
-    async def run_together(
+    async def run_pipeline(
         self, calls: Sequence[Call], until: float, waiter: Seat | None = None
     ) -> list[Reply | Exception]:
         """Write many requests, then collect their answers; a redirected one is sent separately."""

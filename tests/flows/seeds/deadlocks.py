@@ -111,7 +111,7 @@ SEEDS = (
 NIGHTLY_SEEDS = (
     seed(
         "the part of a quorum's lease at one node is not taken for the whole",
-        Statement("deadlock.passes", "hold.whole", "hold"),
+        Statement("deadlock.passes", "hold.user_lease", "hold"),
         quorums.TWO,
         "I6",
     ),

@@ -157,7 +157,7 @@ class UnitWait:
         port, key = self.port, self.attempt.keys.lock
         with port.mutex:
             found = any(
-                hold.terms.keys.lock == key and waits_for_itself(self, hold.whole)
+                hold.terms.keys.lock == key and waits_for_itself(self, hold.user_lease)
                 for hold in port.renewals.some(OWN_SOUGHT_MAX)
             )
         return found
@@ -303,7 +303,7 @@ class UnitWaits:
         for port in list(self.ports):
             for hold in port.renewals.tracked():
                 # Of a quorum's lease its parts count: each is at one node, as a wait is.
-                if hold.whole.unit is unit and not hold.parts and is_edge(hold.whole):
+                if hold.user_lease.unit is unit and not hold.parts and is_edge(hold.user_lease):
                     yield hold
 
     def passes(self, probe: str, wait: UnitWait) -> bool:
@@ -517,7 +517,7 @@ def arrived(port: Engine, holder: bytes, text: bytes) -> None:
 
 def _pass(hold: Hold, probe: PathProbe) -> None:
     """Follow a probe from a hold to what the thread or task that made it waits for."""
-    whole, port = hold.whole, hold.port
+    whole, port = hold.user_lease, hold.port
     if port is None:  # it was released just now
         return
     with port.mutex:

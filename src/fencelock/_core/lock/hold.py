@@ -232,15 +232,15 @@ class Hold(Attempt):
     # -- its deadline, its loss, its end ------------------------------------------------------
 
     @property
-    def whole(self) -> Hold:
+    def user_lease(self) -> Hold:
         """Return the user's lease: itself, or what this one is a part of."""
-        whole: Hold = getattr(self.observer, "hold", self)
-        return whole
+        lease: Hold = getattr(self.observer, "hold", self)
+        return lease
 
     @property
     def partial(self) -> bool:
         """Return True if it is that of one node of a quorum, whose loss is no news."""
-        return self.whole is not self
+        return self.user_lease is not self
 
     @property
     def dropped(self) -> bool:

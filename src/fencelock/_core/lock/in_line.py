@@ -296,7 +296,7 @@ class InLine:
             return
         requests = [self._heartbeat_of(dues) for dues in slots.values()]
         until = min(self.attempt.give_up_at, asked_at + port.server_timeout)
-        answers = await port.run_together(requests, until, own)
+        answers = await port.run_pipeline(requests, until, own)
         for dues, answer in zip(slots.values(), answers, strict=True):
             if not isinstance(answer, Exception):
                 for (line, waiters), row in zip(dues, answer[1:], strict=True):

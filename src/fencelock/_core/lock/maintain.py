@@ -131,7 +131,7 @@ class Renewer:
 
         with self._scheduled(taken, lambda: [*chain(*taken())]):
             with self.port.mutex:
-                whole, due = self.port.renewals.whole(now), self.port.renewals.due(now)
+                whole, due = self.port.renewals.whole_batches(now), self.port.renewals.due(now)
             if self.port.renewals.watched:
                 give_up_due(self.port, now)
             nodes: dict[object, list[RenewalBatch]] = {}
@@ -220,7 +220,7 @@ class Renewer:
             return [hold for hold in chain(*batches) if self.port.renewals.is_under_way(hold)]
 
         # Replicas acknowledge one at a time.
-        at_once = self.port.together if self.port.replicas is None else 1
+        at_once = self.port.pipeline_max if self.port.replicas is None else 1
         with self._scheduled(buckets.values, left):
             for start in range(0, len(batches), at_once):
                 end = start + at_once
@@ -305,7 +305,7 @@ class Renewer:
         text = "renewal of %d lease(s) failed, retrying while they last: %s"
         tell(text, len(holds), error)
         if events.hooks:
-            events.renewed([hold.whole for hold in holds if _endangers(hold)], error)
+            events.renewed([hold.user_lease for hold in holds if _endangers(hold)], error)
 
     async def renew_confirmed(
         self, holds: Sequence[Hold], asked: Call, until: float, ends: float
@@ -358,7 +358,7 @@ class Renewer:
         answered_at, jitter = self.port.now(), self.port.jitter()
         groups: dict[float, list[Hold]] = {}
         late: list[Hold] = []
-        before = [hold.whole.deadline for hold in holds] if events.hooks else []
+        before = [hold.user_lease.deadline for hold in holds] if events.hooks else []
         with self.port.mutex:
             steady = self._apply_steady
             for number in range(len(holds)) if refused else steady(holds, ttls, asked_at, jitter):
@@ -478,7 +478,7 @@ def _endangers(hold: Hold) -> bool:
     """
     if not hold.partial:
         return True
-    parts = [part for part in hold.whole.parts if part is not None]
+    parts = [part for part in hold.user_lease.parts if part is not None]
     failing = [part for part in parts if part.failures or part.loss is not None]
     return 2 * (len(parts) - len(failing)) <= len(parts) and failing[0] is hold
 
@@ -556,9 +556,9 @@ def _report(holds: Sequence[Hold], before: Sequence[float], took: float) -> None
     """
     grown: list[Hold] = []
     for hold, was in zip(holds, before, strict=True):
-        now = hold.whole.deadline
+        now = hold.user_lease.deadline
         if now != was and (not hold.partial or now - was > hold.ttl * LEAST_GROWTH):
-            grown.append(hold.whole)
+            grown.append(hold.user_lease)
     events.renewed(grown, took=took)
 
 

@@ -30,7 +30,7 @@ from fencelock._core.lock.maintain import (
     refusals,
     renewal_request,
 )
-from fencelock._core.retry import Together, persist
+from fencelock._core.retry import Pipeline, persist
 from fencelock._core.round_trips import CALL_TRIPS
 from fencelock._core.types import Call, NoReply
 from fencelock._runtime.typed import TYPE_CHECKING
@@ -68,7 +68,7 @@ def length_of(hold: Hold, ttl: float | None, now: float) -> float:
     return hold.within_limits(hold.usual if ttl is None else ttl, now)
 
 
-class Renewals(Together[Hold]):
+class Renewals(Pipeline[Hold]):
     """The renewals that the holder of one lease or several requests at once."""
 
     def __init__(self, port: Engine, ttl: float | None) -> None:

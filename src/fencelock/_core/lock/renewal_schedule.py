@@ -368,7 +368,7 @@ class RenewalSchedule:
             heappop(self._order)
         return watch
 
-    def whole(self, now: float) -> list[RenewalBatch]:
+    def whole_batches(self, now: float) -> list[RenewalBatch]:
         """Take out the whole batches that are due now, and have not ended."""
         due: list[RenewalBatch] = []
         for bucket in self._until(int(now / self.GRAIN)):

@@ -34,7 +34,7 @@ from fencelock._core.lock.in_line import LEAVING_SECONDS
 from fencelock._core.lock.release import lost_as, settled
 from fencelock._core.lock.terms import LOCKS, milliseconds, too_late
 from fencelock._core.objects.semaphore_rwlock import lost_nested
-from fencelock._core.retry import Together, answer_by, ask, persist
+from fencelock._core.retry import Pipeline, answer_by, ask, persist
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply
 from fencelock._runtime.typed import TYPE_CHECKING
@@ -126,7 +126,7 @@ async def release_all(port: Engine, take: Callable[[list[Hold]], None]) -> None:
         _end(holds)
 
 
-class Parts(Together[Hold]):
+class Parts(Pipeline[Hold]):
     """The parts of a multi: what one call acquires or releases, and what came of their release."""
 
     def __init__(self, port: Engine, parts: Sequence[Hold], give_up_at: float = FOR_EVER) -> None:
