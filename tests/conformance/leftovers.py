@@ -26,7 +26,7 @@ TABLES = (
 PARTS = frozenset({"_opened", "nodes", "at", "_ports", "_closers", "_rounds", "_monitors"})
 # What a client remembers of what is over, up to so many of each.
 MEMORIES = {
-    "gone": 1000,
+    "given_up": 1000,
     "revoked": 1000,
     "told": 1000,
     "_early": 1000,
