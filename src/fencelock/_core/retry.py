@@ -173,7 +173,7 @@ class Pipeline(Generic[Part]):
     """
 
     def __init__(self) -> None:
-        self.answers: dict[Part, Any] = {}
+        self.answers: dict[Part, Reply] = {}
         self.refused: dict[Part, ServerError] = {}
         self.unsure: set[Part] = set()  # an earlier request had no answer and may have run
 

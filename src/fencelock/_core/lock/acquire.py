@@ -37,7 +37,7 @@ async def acquire(
     attempt: Hold,
     timeout: float | None,
     *,
-    take: Callable[[Any, Hold], Awaitable[Any]] | None = None,
+    take: Callable[[Engine, Hold], Awaitable[Any]] | None = None,
 ) -> Hold | None:
     """Acquire a lock, register its hold and track its lease; None when it was not granted in time.
 

@@ -27,7 +27,6 @@ Rules of this file (I9):
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from math import inf
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, handoff_deadline
@@ -36,7 +35,7 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.lock.terms import Terms
 from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Seat, Stray
-from fencelock._core.types import Carrier, Reply
+from fencelock._core.types import Carrier, Reply, UnitId
 from fencelock._runtime import process
 from fencelock._runtime.records import NamedTuple, record
 from fencelock._runtime.typed import TYPE_CHECKING, Any
@@ -137,7 +136,7 @@ class Attempt(Seat, BaseLease):
         owner: bytes | None = None,
         *,
         registry: Registry | None = None,
-        unit: Hashable = None,
+        unit: UnitId = None,
     ) -> None:
         self.terms: Terms = terms
         self.id: bytes = own_id
@@ -148,7 +147,7 @@ class Attempt(Seat, BaseLease):
         self.turn: int = 0  # no turn of another waiter
         # The call.
         self.registry: Registry | None = registry  # where it is kept while it is held
-        self.unit: Hashable = unit  # the thread or task that acquires
+        self.unit: UnitId = unit  # the thread or task that acquires
         self.give_up_at: float = terms.ends
         self.tenure: Tenure | None = None  # of its client, once others wait; see tenure.py
         self.asks: Attempt | None = None  # its question, or one that it continues, until it is over

@@ -21,7 +21,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import accumulate, chain, repeat
 from math import inf
@@ -134,7 +134,7 @@ class Renewer:
                 whole, due = self.port.renewals.whole_batches(now), self.port.renewals.due(now)
             if self.port.renewals.watched:
                 give_up_due(self.port, now)
-            nodes: dict[object, list[RenewalBatch]] = {}
+            nodes: dict[Hashable | None, list[RenewalBatch]] = {}
             for batch in await self._batches(whole, due, now):
                 nodes.setdefault(self.port.node_of(_key(batch[0])), []).append(batch)
             for node, batches in nodes.items():
