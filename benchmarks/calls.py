@@ -163,6 +163,10 @@ def pairs(url: str, **options: Any) -> Iterator[int]:
     """Yield what each acquire and release of one thread run."""
     with fencelock.Client(url) as client:
         lock = client.lock("bytecodes", ttl=10, **options)
+        with lock:
+            pass
+        while "linger" in options and not lock.__shared__()[0].hears:
+            sleep(0.001)  # before, it keeps no lease
         while True:
             with Bytecodes() as counted:
                 lock.acquire()
