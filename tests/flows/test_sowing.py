@@ -6,6 +6,7 @@ import pytest
 
 from tests.flows.alphabet import NAMED
 from tests.flows.decisions import DECISIONS
+from tests.flows.exploring import FURTHER
 from tests.flows.sowing import (
     Fault,
     Statement,
@@ -38,6 +39,10 @@ def test_the_place_of_each_defect_is_there():
     for defect in sown():
         with defect.applied():  # else it says which place is gone
             pass
+
+
+def test_no_world_is_explored_further_but_for_a_sown_defect():
+    assert FURTHER.keys() - {each.scenario.name for each in seeds()} == set()
 
 
 # -- the ways to sow, tried on these ---------------------------------------------------------------

@@ -332,7 +332,7 @@ class World:
                 vars(port).clear()
             client.links.clear()
             client.tasks.clear()
-        vars(self.monitor).clear()
+        del self.monitor
 
 
 def answer(reply: Any) -> tuple[str, Any]:
