@@ -49,7 +49,7 @@ def evicts(server, key):
 @pytest.mark.parametrize("fault", [forgets, flushes, evicts], ids=lambda fault: fault.__name__)
 def test_a_server_that_forgets_has_two_holders(connect, own_server, name, fault):
     # It is renewed by hand: else it may be told before the other one is granted.
-    one, other = (connect(own_server.url).lock(name, ttl=TTL, renew=renew) for renew in (0, 1))
+    one, other = (connect(own_server.url).lock(name, ttl=TTL, renew=renew) for renew in (False, True))
     assert one.acquire()
     fault(own_server, View(own_server, name).keys.lock)
     assert other.acquire()
@@ -73,7 +73,7 @@ def clocked(tmp_path_factory):
 
 def test_a_clock_that_jumps_ahead_has_two_holders(connect, clocked, name):
     server, jump = clocked
-    one, other = (connect(server.url).lock(name, ttl=TTL, renew=renew) for renew in (0, 1))
+    one, other = (connect(server.url).lock(name, ttl=TTL, renew=renew) for renew in (False, True))
     assert one.acquire()
     jump(3600)
     assert other.acquire()

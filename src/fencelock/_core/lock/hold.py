@@ -57,7 +57,12 @@ def lose(port: Engine, hold: Hold, reason: str, since: float, detail: str = "") 
 def lose_revoked(port: Engine, hold: Hold, reason: str | None) -> None:
     """Notify the holder that an operator revoked its lease; without a reason, ask whether."""
     if reason is None:
-        port.move(hold, port.now())
+        now = port.now()
+        with port.mutex:  # also one whose handle is gone, or that is being renewed
+            if not (hold.released or hold.notified):
+                port.renewals.discard(hold)
+                port.renewals.unplaced[hold] = now
+        port.attend_by(now)
     else:
         lose(port, hold, "revoked", port.now(), reason)
 
