@@ -49,7 +49,9 @@ def evicts(server, key):
 @pytest.mark.parametrize("fault", [forgets, flushes, evicts], ids=lambda fault: fault.__name__)
 def test_a_server_that_forgets_has_two_holders(connect, own_server, name, fault):
     # It is renewed by hand: else it may be told before the other one is granted.
-    one, other = (connect(own_server.url).lock(name, ttl=TTL, renew=renew) for renew in (False, True))
+    one, other = (
+        connect(own_server.url).lock(name, ttl=TTL, renew=renew) for renew in (False, True)
+    )
     assert one.acquire()
     fault(own_server, View(own_server, name).keys.lock)
     assert other.acquire()
