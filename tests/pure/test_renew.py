@@ -196,6 +196,22 @@ def test_a_refusal_is_told_to_the_turn_to_which_the_lease_was_passed_on(begins):
     assert lines.revoked == ({} if begins else {turn.holder_id: None})
 
 
+@pytest.mark.parametrize(("reason", "released"), [("closed", 0), ("expired", 1)])
+def test_a_lease_that_is_renewed_as_its_client_is_closed_is_left_to_its_ttl(reason, released):
+    """As found: the answer came after ``close``, and the lease was released as renewed too late."""
+    sent = []
+    port = SimpleNamespace(
+        mutex=nullcontext(), now=lambda: NOW, jitter=lambda: 0.5, renewals=RenewalSchedule(),
+        run_in_background=lambda *call: sent.append(call), notify_loss=lambda hold: None, label="",
+        lines=Lines(),
+    )  # fmt: skip
+    lease = hold()
+    lease.port = port
+    lease.lose(reason, NOW)
+    Renewer(port).ended(lease, late=True)
+    assert len(sent) == released
+
+
 @pytest.mark.parametrize("owned", [False, True])
 def test_a_renewal_in_wire_form_says_what_the_request_says(owned):
     told = LeaseOptions(ttl=30.0, renew=True)

@@ -238,11 +238,13 @@ class Renewer:
         """Notify the holder of a loss; release a lease that may last longer on the server.
 
         One that was renewed too ``late``, or without enough replicas, may; or one with a fixed end
-        that was handed over just before that. A lost lease stays lost.
+        that was handed over just before that. A lost lease stays lost. What a client held that was
+        closed without giving it back ends by its ttl, also where it was just being renewed.
         """
         port, fixed = self.port, hold.terms.options.fixed_end
         lose(port, hold, hold.end, hold.deadline)
-        if hold.open and (late or fixed or (hold.failures and port.replicas is not None)):
+        lasts = late or fixed or (hold.failures and port.replicas is not None)
+        if lasts and hold.open and not hold.closed:
             port.run_in_background(*hold.terms.release(hold))
 
     def put_back(self, holds: Iterable[Hold], when: float) -> None:
