@@ -112,7 +112,7 @@ class Masters(Nodes):
     play: str
 
     def __enter__(self) -> Self:
-        self.servers.start()
+        self.servers.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
