@@ -63,9 +63,7 @@ class Engine(Wire):
 
     replicas: Replicas | None = None
     publishes: bytes = b"PUBLISH"  # to a channel of another program's
-    pipeline_max: int = (
-        1  # a server that works through many scripts in a row serves no other client
-    )
+    pipeline_max: int = 1  # else one server would serve no other client meanwhile
 
     @property
     def trips(self) -> RoundTrips:
@@ -136,8 +134,7 @@ class Engine(Wire):
         with self.mutex:
             if not hold.open or hold.notified:
                 return
-            self.renewals.discard(hold)
-            self.renewals.unplaced[hold] = when
+            self.renewals.reschedule(hold, when)
         self.attend_by(when)
 
     def release_later(self, hold: Hold, undo_connection: Carrier | None) -> None:

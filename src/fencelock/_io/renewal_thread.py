@@ -254,9 +254,8 @@ class RenewalThread:
             until = until if ear is None else min(until, self._silent_at(port, ear))
         except NoReply:
             self._hang_up()
-            run_blocking(
-                Renewer(port).recheck()
-            )  # the next one does not hear what this one should have
+            # The next one does not hear what this one should have.
+            run_blocking(Renewer(port).recheck())
             return
         # In short sleeps, so that a handed-over lease need not wake us.
         short = ear is None or len(port.lines)

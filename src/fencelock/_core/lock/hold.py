@@ -60,8 +60,7 @@ def lose_revoked(port: Engine, hold: Hold, reason: str | None) -> None:
         now = port.now()
         with port.mutex:  # also one whose handle is gone, or that is being renewed
             if not (hold.released or hold.notified):
-                port.renewals.discard(hold)
-                port.renewals.unplaced[hold] = now
+                port.renewals.reschedule(hold, now)
         port.attend_by(now)
     else:
         lose(port, hold, "revoked", port.now(), reason)

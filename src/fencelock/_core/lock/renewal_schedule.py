@@ -170,7 +170,7 @@ class RenewalSchedule:
             due.append(heappop(self.watched)[2])
         return due
 
-    def _place_young(self) -> None:
+    def _place_new(self) -> None:
         """Put those that are new into their buckets."""
         if self.unplaced:
             together: dict[float, list[Hold]] = {}
@@ -182,7 +182,7 @@ class RenewalSchedule:
 
     def held_as(self, holder: bytes) -> Sequence[Hold]:
         """Return every hold with a holder id: one, or those of an explicit owner."""
-        self._place_young()
+        self._place_new()
         found = self._holders.get(holder, ())
         if isinstance(found, dict):
             return tuple(found)
@@ -284,6 +284,11 @@ class RenewalSchedule:
             self._forget_holder(hold)
             hold.bucket = UNPLACED  # last: after an interrupt it is found again
 
+    def reschedule(self, hold: Hold, when: float) -> None:
+        """Schedule a hold for ``when``, also one that is under way."""
+        self.discard(hold)
+        self.unplaced[hold] = when
+
     def _drop(self, bucket: Bucket, hold: Hold) -> None:
         """Take a hold out of its bucket: what is left is no whole batch."""
         bucket.batch, bucket.stale = None, True
@@ -337,7 +342,7 @@ class RenewalSchedule:
 
     def move(self, holds: Iterable[Hold], when: float) -> None:
         """Schedule those that still wait for ``when`` instead."""
-        self._place_young()
+        self._place_new()
         waiting = [
             hold for hold in holds if hold.bucket is not None and not self.is_under_way(hold)
         ]
@@ -357,7 +362,7 @@ class RenewalSchedule:
 
     def next_at(self) -> float | None:
         """Return when the next hold is due, or the next lease that may be idle."""
-        self._place_young()
+        self._place_new()
         watch = self.watched[0][0] if self.watched else None
         while self._order:
             buckets = self._buckets.get(self._order[0], {}).values()
@@ -417,7 +422,7 @@ class RenewalSchedule:
 
     def _until(self, last: int) -> list[Bucket]:
         """Return the buckets up to a grain of time, in order."""
-        self._place_young()
+        self._place_new()
         placed = self._buckets
         first = self._order[0] if self._order else last + 1
         if last - first < len(placed):
@@ -428,23 +433,23 @@ class RenewalSchedule:
 
     def lasts(self, when: float) -> bool:
         """Return True if a lease is not due before an instant, or within a grain of it."""
-        self._place_young()
+        self._place_new()
         last = int(when / self.GRAIN)
         return any(number > last and any(each.values()) for number, each in self._buckets.items())
 
     def later_than(self, when: float) -> list[Hold]:
         """Return the holds that are not due before an instant."""
-        self._place_young()
+        self._place_new()
         return [hold for bucket in self._all() for hold, at in bucket.items() if at > when]
 
     def all_holds(self) -> list[Hold]:
         """Return every hold that waits for its instant."""
-        self._place_young()
+        self._place_new()
         return [hold for bucket in self._all() for hold in bucket]
 
     def some(self, most: int) -> Iterator[Hold]:
         """Yield so many holds at most."""
-        self._place_young()
+        self._place_new()
         return islice(chain(*self.taken, chain.from_iterable(self._all())), most)
 
     def tracked(self) -> list[Hold]:

@@ -90,9 +90,9 @@ class Membership:
     def saw(self, node: int, run_id: bytes, now: float) -> None:
         """Note a node's run id."""
         seen = self._seen.get(node)
-        if seen is not None and seen != run_id:
-            self._told.add(seen)
-        if seen is None or seen != run_id:
+        if seen != run_id:
+            if seen is not None:
+                self._told.add(seen)
             self._seen[node], self._seen_at[node] = run_id, now
             self._run_ids = frozenset(self._seen.values())
             self.heard = set()  # what was read before says nothing about this start
