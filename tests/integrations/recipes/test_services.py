@@ -90,9 +90,8 @@ def test_gunicorn_gives_back_what_a_killed_request_holds(place, kind):
     web = place.path / "web"
     words = ("--graceful-timeout", "4", "--worker-class", kind, "--bind", f"unix:{web}")
     worker = place.start("gunicorn", "app:app", *words)
-    until(web.exists)
     with socket.socket(socket.AF_UNIX) as asks, fencelock.Client(place.url) as client:
-        asks.connect(str(web))
+        until(lambda: not asks.connect_ex(str(web)))  # it is there before anybody listens
         asks.sendall(b"GET / HTTP/1.0\r\n\r\n")
         until(lambda: client.status("mine").held)
         worker.terminate()
