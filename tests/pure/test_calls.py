@@ -219,7 +219,7 @@ def test_what_is_to_be_awaited_can_be_asked_for_before_a_loop_runs():
 
 
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
-def test_what_is_not_awaited_is_no_condition():
+def test_what_is_not_awaited_is_no_condition_and_no_block():
     """Any coroutine is true: a body behind it would run without the lock."""
     asked = ("acquire", "campaign", "is_set", "locked", "owned")
     methods = [
@@ -233,3 +233,10 @@ def test_what_is_not_awaited_is_no_condition():
         assert inspect.iscoroutinefunction(method)
         with pytest.raises(TypeError, match=r"\(\) has no answer yet: await it$"):
             bool(method())
+        with pytest.raises(TypeError, match=r"\(\) is no block: .*`async with` the object itself$"):
+            asyncio.run(entered(method()))
+
+
+async def entered(block):
+    async with block:
+        pass

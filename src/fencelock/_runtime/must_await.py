@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Generator
 from functools import update_wrapper
 from types import CoroutineType, FunctionType, MethodType
 
-from fencelock._runtime.typed import Any, Final
+from fencelock._runtime.typed import Any, Final, NoReturn
 
 # The methods that say yes or no.
 ASKING: Final = ("acquire", "campaign", "is_set", "locked", "owned", "wait")
@@ -33,6 +33,15 @@ class Pending(Coroutine[Any, Any, Any]):
         """Refuse to be a condition: no answer has come."""
         name = self._coroutine.__qualname__
         raise TypeError(f"{name}() has no answer yet: await it")
+
+    async def __aenter__(self) -> NoReturn:
+        """Refuse to be a block: that is the object's, not its call's."""
+        self._coroutine.close()
+        name = self._coroutine.__qualname__
+        raise TypeError(f"{name}() is no block: await it, or give `async with` the object itself")
+
+    async def __aexit__(self, *error: object) -> None:
+        """Never run: no block is entered. Python asks for it first."""
 
     def send(self, value: Any) -> Any:
         """Go on, as a coroutine does."""
