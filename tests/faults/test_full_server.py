@@ -4,7 +4,8 @@ import threading
 
 import pytest
 
-from fencelock import ServerError
+import fencelock
+from fencelock import LeaseLost, ServerError
 from tests.faults.world import PREFIX, Threads, outcome, spawn, wait_until
 
 pytestmark = (
@@ -207,3 +208,21 @@ def test_a_lock_that_a_full_server_refuses_leaves_nothing(own_server, full, make
         with pytest.raises(ServerError, match="out of memory"):
             each.acquire(timeout=1)
     assert own_server.command("KEYS", f"{PREFIX}*") == []
+
+
+def test_a_history_that_is_refused_is_told_of_once(own_server, full, caplog):
+    def told():
+        return [each for each in caplog.records if "(add_history) was refused" in each.message]
+
+    caplog.set_level("DEBUG", "fencelock")
+    with fencelock.Client(own_server.url, history=True) as client:
+        for sent in (1, 2):  # what was noted is sent a second later
+            lock = client.lock("a")
+            assert lock.acquire()
+            own_server.flushall()
+            full()
+            with pytest.raises(LeaseLost):
+                lock.release()
+            wait_until(lambda sent=sent: len(told()) == sent)
+            full("0")
+    assert [each.levelname for each in told()] == ["WARNING", "DEBUG"]

@@ -1,9 +1,9 @@
-"""What the log says of a clean-up that came to nothing."""
+"""What the log says of a request that came to nothing."""
 
 import pytest
 
 from fencelock import OutcomeUnknown, ServerDenied, ServerReadOnly, ServerUnreachable
-from fencelock._core.retry import left_behind
+from fencelock._core.retry import log_undelivered
 from fencelock.scripts import RELEASE
 
 
@@ -17,5 +17,5 @@ from fencelock.scripts import RELEASE
     ],
 )
 def test_a_refusal_is_told_apart_from_silence(caplog, error, said):
-    left_behind(RELEASE, error)
-    assert caplog.messages == [f"a clean-up {said}"]
+    log_undelivered(RELEASE, error, loud=True)
+    assert caplog.messages == [f"a request in the background {said}"]

@@ -154,11 +154,12 @@ def answer_by(port: Engine, now: float, give_up_at: float) -> float:
     return min(latest, max(give_up_at, now + ANSWER_SECONDS_MIN))
 
 
-def left_behind(script: Script, error: FencelockError) -> None:
+def log_undelivered(script: Script, error: FencelockError, *, loud: bool) -> None:
     """Log that a posted request was refused, or never answered: what it is about ends by itself."""
     unanswered = isinstance(error, OutcomeUnknown | ServerUnreachable)
     how = "could not reach the server in time" if unanswered else "was refused by the server"
-    log.warning("a clean-up (%s) %s: %s", script.name, how, error)
+    tell = log.warning if loud else log.debug
+    tell("a request in the background (%s) %s: %s", script.name, how, error)
 
 
 Part = TypeVar("Part")

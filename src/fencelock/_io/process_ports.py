@@ -33,7 +33,7 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import Renewer, log_loss
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.waiting import Lines
-from fencelock._core.retry import ask, left_behind
+from fencelock._core.retry import ask, log_undelivered
 from fencelock._core.round_trips import FIRST_TRIPS, RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, Reply
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 # How long closing waits for waiters to leave their lines and for clean-ups.
 CLOSE_SECONDS = 1.0
+# Between two warnings of requests that were not delivered: a history is sent each second.
+QUIET_SECONDS: Final = 60.0
 _BITS = 1 << 32
 
 # The waits of the process, whose threads and tasks may each use several clients. By its number: in
@@ -80,6 +82,7 @@ class ProcessPort(Engine):
     recorder: Recorder | None = None  # of the client's history
     now: staticmethod[[], float] = staticmethod(clock.now)
     _looked_at_memory = False
+    _quiet_until = 0.0  # no warning of what was not delivered, after one
 
     def __init__(self, source: Any, given: ClientOptions) -> None:
         self.source: Any = source
@@ -179,7 +182,11 @@ class ProcessPort(Engine):
         try:
             await ask(self, script, keys, args, until)
         except FencelockError as error:
-            left_behind(script, error)
+            current = clock.now()
+            loud = current >= self._quiet_until
+            if loud:
+                self._quiet_until = current + QUIET_SECONDS
+            log_undelivered(script, error, loud=loud)
 
     # -- ends -----------------------------------------------------------------------------------
 
