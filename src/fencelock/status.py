@@ -7,6 +7,7 @@ time by the server's clock, and spans are seconds.
 from __future__ import annotations
 
 from fencelock._runtime.records import NamedTuple
+from fencelock._runtime.typed import Final
 
 
 def _doing(unit: str, others: int) -> str:
@@ -212,6 +213,14 @@ class LockStatus(NamedTuple):
         if self.kind == "rwlock" and self.held:
             return "written" if self.writing else f"read by {self.taken}"
         return "kept" if self.kept else "held" if self.held else "free"
+
+
+# By the kind, what it is called while it is closed, and while it is open.
+SIGNAL_STATES: Final = {
+    "event": ("clear", "set"),
+    "latch": ("closed", "open"),
+    "barrier": ("filling", "filling"),
+}
 
 
 class SignalStatus(NamedTuple):

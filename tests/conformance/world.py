@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import inspect
 import itertools
 import subprocess
 import sys
@@ -475,10 +476,11 @@ class StraightClient(Straight):
     """``Client`` with the methods of ``AsyncClient``."""
 
     def __getattr__(self, name: str) -> Any:
-        if name not in MADE:
+        twin = getattr(fencelock.AsyncClient, name, None)
+        if not inspect.isfunction(twin) or inspect.iscoroutinefunction(twin):
             return super().__getattr__(name)
-        make = getattr(self.inner, name)
-        return lambda *args, **options: MADE[name](make(*args, **options))
+        make, made = getattr(self.inner, name), MADE.get(name, Straight)
+        return lambda *args, **options: made(make(*args, **options))
 
     def multi(self, names: Any, **options: Any) -> StraightLock:
         if isinstance(names, list):
@@ -575,10 +577,9 @@ class StraightLease:
         self.inner.renew(*args)
 
 
-# What a client makes, and what of it has the methods of its asyncio twin.
+# What a client makes that takes more than ``Straight`` to have the methods of its asyncio twin.
 MADE = {
     **dict.fromkeys(("lock", "rlock", "semaphore", "bounded_semaphore"), StraightLock),
-    **dict.fromkeys(("event", "latch"), Straight),
     "barrier": StraightBarrier,
     "election": StraightElection,
     "once": StraightOnce,

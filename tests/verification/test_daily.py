@@ -5,15 +5,14 @@ import sys
 
 import pytest
 
+from tests.flows.alphabet import CALLS
 from verification.mutations.daily import as_sown, defects, seeds
 from verification.mutations.real import ROOT, tried
 from verification.mutations.sown import SOWN
 
 INVARIANTS = {f"I{number}" for number in range(1, 14)}
-KINDS = {
-    *("lock", "semaphore", "rwlock", "multi", "once", "election"),
-    *("event", "latch", "barrier", "quorum", "replicas", "redisson"),
-}
+# Those of cohorts and of a Cluster are locks; what has another layout, or replicas, is no call.
+KINDS = CALLS.keys() - {"cohort", "cluster"} | {"replicas", "redisson"}
 
 
 def test_each_invariant_and_each_kind_of_object_has_a_daily_defect():

@@ -34,7 +34,14 @@ from fencelock._runtime.records import NamedTuple
 from fencelock.options import Seconds
 from fencelock.scripts import BREAK, SHARES_BREAK, SHOW, SIGNAL_SHOW
 from fencelock.scripts.layout import words_of
-from fencelock.status import HistoryEntry, HolderStatus, LockStatus, SignalStatus, WaiterStatus
+from fencelock.status import (
+    SIGNAL_STATES,
+    HistoryEntry,
+    HolderStatus,
+    LockStatus,
+    SignalStatus,
+    WaiterStatus,
+)
 
 if TYPE_CHECKING:
     from fencelock._core.engine import Engine
@@ -42,7 +49,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Process = tuple[str, int]  # a host and a process id
-SIGNALS = frozenset({"event", "latch", "barrier"})
 
 # How many locks one script shows: that takes it some milliseconds.
 NAMES_MAX = 500
@@ -307,10 +313,9 @@ class Looker(NamedTuple):
             self.port, SIGNAL_SHOW, keys.watch, (), reads=True
         )
         what = kind.decode(errors="replace")
-        if what not in SIGNALS:
+        if what not in SIGNAL_STATES:
             return None
-        words = {"event": ("clear", "set"), "latch": ("closed", "open")}.get(what, ("filling",) * 2)
-        state = "broken" if why else words[is_open]
+        state = "broken" if why else SIGNAL_STATES[what][is_open]
         return SignalStatus(keys.name, what, state, count, of, why.decode(), waiting, pttl / 1000)
 
 

@@ -56,4 +56,5 @@ export function part(kind, who) {
   return PARTS[kind] ? PARTS[kind](who) : "";
 }
 
-export const KINDS = { lock: "lock", semaphore: "semaphore", rwlock: "reader/writer lock", event: "event", latch: "latch", barrier: "barrier", other: "not a lock" };
+// What people do not call as the server does.
+export const KINDS = { rwlock: "reader/writer lock", other: "not a lock" };

@@ -1,13 +1,13 @@
 // Events, latches and barriers.
 
 import { h, lockLink } from "./dom.js";
-import { KINDS, span } from "./format.js";
+import { span } from "./format.js";
 import { Table } from "./table.js";
 
 const COLUMNS = [
   { key: "name", label: "Name", lead: true, sort: (row) => row.name,
     cell: (row) => ({ text: row.name, node: () => lockLink(row.name) }) },
-  { key: "kind", label: "Kind", sort: (row) => row.kind, cell: (row) => KINDS[row.kind] ?? row.kind },
+  { key: "kind", label: "Kind", sort: (row) => row.kind, cell: (row) => row.kind },
   { key: "state", label: "State", sort: (row) => row.state,
     cell: (row) => ({ text: row.state, node: () => h("span", { class: "state" }, row.state) }) },
   { key: "waiting", label: "Waiting", number: true, sort: (row) => row.waiting,
