@@ -1,7 +1,7 @@
 """What the tests of every object do with worlds and with the faults sown into them."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import ModuleType
 from zlib import crc32
 
@@ -97,6 +97,7 @@ class Explored:
     seeds: Sequence[Seed] = ()
     nightly_seeds: Sequence[Seed] = ()
     at_night: Callable[[Scenario], int] = at_night  # schedules of a world that waits for it
+    promises: Mapping[str, str] = field(default_factory=dict)  # each with the judge that asks
 
     def worlds(self) -> Iterator[Scenario]:
         """Yield all, each once: what is explored daily need not be at night."""
@@ -113,6 +114,12 @@ def worlds_in(*modules: ModuleType) -> list[Scenario]:
         if isinstance(each, Scenario) and not each.budgets
     ]
     return list({each.name: each for each in found}.values())
+
+
+def judged_by(judge, **promises):
+    """Return promises with the place of the function that asks for each, of a class or a module."""
+    inside = f"{judge}." if ":" in judge else f"{judge}:"
+    return {promise: inside + function for function, promise in promises.items()}
 
 
 def under(faults, *scenarios):

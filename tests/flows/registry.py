@@ -2,13 +2,15 @@
 
 One entry for each subject: tests/flows/test_*.py of that name explores it. Undisturbed, each world
 is explored; under faults, those are in which the fault could do something else than elsewhere.
+A case that is played and not judged proves nothing. So an entry says which judge asks for each
+promise, a function that says what broke: the daily worlds must come to it (test_judges.py).
 ``python -m tests.flows.deep`` goes further.
 """
 
 from dataclasses import replace
 from importlib import import_module
 
-from tests.flows.exploring import Explored, at_night, both, by_turns, under, worlds_in
+from tests.flows.exploring import Explored, at_night, both, by_turns, judged_by, under, worlds_in
 from tests.flows.seeds.cluster_multis import SEEDS as IN_CLUSTER_MULTIS
 from tests.flows.worlds import (
     acknowledged,
@@ -45,6 +47,25 @@ LARGE_KEPT = (kept.TRIED_TWICE, kept.FOREIGN, kept.TASKS, kept.LATER, kept.GROWN
 # That worlds hold is for other tests; what hooks are told needs a few ends of each.
 OF_REPORTS = 100
 
+MONITOR = "verification.simulator.monitor:Monitor"
+
+# What all locks promise; each is asked wherever this judge, or one made of it, watches.
+FOR_ALL_LOCKS = judged_by(
+    MONITOR,
+    check="who proves a lease has it",
+    _ends_in_time="no lease is proved for longer than it lasts",
+    _lasted="it lasts as long as was asked for",
+    _fences_grow="fences grow",
+    _may_give_up="only its holder or an operator ends it",
+    _told_before="the holder is notified of a loss once, before another is granted",
+    told="the holder is notified of no loss that was none",
+    _first_come="who comes first is granted first",
+    _hears="who is granted hears it",
+    passing="no live waiter stands behind a lock that no client has",
+    _nothing_kept="who gave up has nothing left",
+    _nothing_in_time="what is left has a ttl",
+)
+
 LOCKS = Explored(
     daily=both(
         [
@@ -72,6 +93,7 @@ LOCKS = Explored(
             ),
         ]
     ),
+    promises=FOR_ALL_LOCKS,
 )
 SHARES = Explored(
     daily=both(
@@ -106,6 +128,16 @@ SHARES = Explored(
             shares.UNLIKE_SIDES.under(lost=1),
         ]
     ),
+    promises=judged_by(
+        "verification.simulator.shares:SharesMonitor",
+        _within_limit="no more permits are taken than there are",
+        check="who proves a lease has it",
+        _last_as_wanted="leases last as wanted",
+        _may_end="only its holder or an operator ends it",
+        _told_all="the holder is notified of a loss before others are granted",
+        _heard="who is granted hears it",
+        _in_turn="who comes first is granted first",
+    ),
 )
 MULTIS = Explored(
     daily=both(
@@ -126,6 +158,11 @@ MULTIS = Explored(
             ),
         ]
     ),
+    promises={
+        "it has all of its locks or none": "tests.flows.worlds.multis:both.turn",
+        "a proved lease is released": "tests.flows.worlds.multis:give_back",
+        "who proves a lease has it": f"{MONITOR}.check",
+    },
 )
 ONCE = Explored(
     daily=both(
@@ -143,6 +180,12 @@ ONCE = Explored(
             runs_once.TWO.under(expiry=1, lost=1),
             *under(("lost", "zombie", "late", "cancel"), forgetting.FORGOTTEN),
         ]
+    ),
+    promises=judged_by(
+        "tests.flows.worlds.runs_once",
+        sees="there is one result",
+        runs_on="no run begins after it was done",
+        was_notified="the holder is notified of a loss",
     ),
 )
 ELECTIONS = Explored(
@@ -162,6 +205,11 @@ ELECTIONS = Explored(
         # One of two candidates, in one of the two ways: these have many schedules.
         *under(("lost", "crash"), elections.HAND_OVER),
     ],
+    promises={
+        "who is handed over to leads next": "tests.flows.worlds.elections:elected",
+        "a lease that was kept is not lost": "tests.flows.worlds.elections:hand_over",
+        "who leads has the lease": f"{MONITOR}.check",
+    },
 )
 SIGNALS = Explored(
     daily=both(
@@ -175,6 +223,13 @@ SIGNALS = Explored(
             signals.PULSE.under(lost=2),
             signals.OPENS.under(lost=1, cancel=1),
         ]
+    ),
+    promises=judged_by(
+        "verification.simulator.events:GateMonitor",
+        _judge="who goes on saw it open, and who saw it open goes on",
+        _change="each change takes effect once",
+        passing="nobody waits on who could have gone",
+        end="who left is not on the list",
     ),
 )
 BARRIERS = Explored(
@@ -194,11 +249,29 @@ BARRIERS = Explored(
             barriers.FELLOWS.under(lost=1),
         ]
     ),
+    promises=judged_by(
+        "verification.simulator.barriers:CrossingMonitor",
+        _judge_broken="all of a generation pass, or none",
+        _note_end="it passes when all have come",
+        _judge_passed="each party has an index of its own",
+        acts="the action of a generation runs once, and before it passes",
+        _beside_the_dead="nobody waits beside a dead party",
+        end="who left has no place",
+    ),
 )
 COHORTS = Explored(
     daily=both([*cohorts.ALL, *cohorts.DAILY]),
     nightly=by_turns([*cohorts.NIGHTLY, *cohorts.ELSEWHERE]),
     at_night=lambda _: cohorts.SCHEDULES,
+    promises=judged_by(
+        "verification.simulator.cohorts:CohortMonitor",
+        _alone="one turn proves the lease",
+        _grows="each turn has a fence of its own",
+        _within_bound="a turn is passed on within the bound",
+        _in_their_order="its waiters are served in their order",
+        _by_arrival="clients are served by arrival",
+        _nothing_left="nothing is left",
+    ),
 )
 KEPT = Explored(
     daily=both(kept.ALL),
@@ -207,6 +280,15 @@ KEPT = Explored(
             [fault for fault in FAULTS if fault not in {"zombie", "late"}],
             *(each for each in kept.ALL if each not in LARGE_KEPT),
         )
+    ),
+    promises=judged_by(
+        "tests.flows.worlds.kept:KeptMonitor",
+        check="one turn proves the lease",
+        tried="an idle lease stops no try",
+        looked="an idle lease is not held",
+        _idle="it is idle for a bounded time, and short",
+        holds_now="a lease that was revoked begins no turn",
+        end="nothing is left",
     ),
 )
 SHUTDOWNS = Explored(
@@ -217,6 +299,9 @@ SHUTDOWNS = Explored(
             *shutdowns.ALL,
         )
     ),
+    promises={
+        "leases are given back, and holders notified": "tests.flows.worlds.shutdowns:shuts.program",
+    },
 )
 DEADLOCKS = Explored(
     daily=[*both(deadlocks.SMALL), *deadlocks.LARGE, quorum_deadlocks.TWO],
@@ -225,6 +310,11 @@ DEADLOCKS = Explored(
         *under(deadlocks.FAULTS, *deadlocks.UNDER_FAULTS),
         *both(quorum_deadlocks.FURTHER),
     ],
+    promises=judged_by(
+        "tests.flows.worlds.deadlocks:Truth",
+        was_refused="the youngest of a real cycle is refused",
+        end="no wait that is over is remembered",
+    ),
 )
 CLUSTERS = Explored(
     daily=both(
@@ -277,8 +367,20 @@ CLUSTERS = Explored(
     ),
     at_night=lambda each: OF_RETRIES if "unserved" in each.budgets else at_night(each),
     seeds=IN_CLUSTER_MULTIS,
+    promises=judged_by(
+        MONITOR,
+        check="who proves a lease has it, wherever its slot is",
+        passing="who waits is served wherever its slot is",
+    ),
 )
-SENTINELS = Explored(daily=both(sentinels.DAILY), nightly=by_turns(sentinels.DEEP))
+SENTINELS = Explored(
+    daily=both(sentinels.DAILY),
+    nightly=by_turns(sentinels.DEEP),
+    promises={
+        "there is a grant once there is a master": "tests.flows.worlds.sentinels:granted",
+        "who proves a lease has it": f"{MONITOR}.check",
+    },
+)
 ACKNOWLEDGED = Explored(
     daily=both(
         [
@@ -300,6 +402,10 @@ ACKNOWLEDGED = Explored(
             acknowledged.ONCE_SHORT.under(unacked=1),
         ]
     ),
+    promises={
+        name: FOR_ALL_LOCKS[name]
+        for name in ("who proves a lease has it", "no lease is proved for longer than it lasts")
+    },
 )
 QUORUMS = Explored(
     daily=[
@@ -316,6 +422,15 @@ QUORUMS = Explored(
         quorums.ALONE_LONG.under(late=1).threads(),  # in a healing vote
         quorums.ALONE_WORKING.under(late=1, down=1).threads(),  # in a later round
     ],
+    promises=judged_by(
+        "verification.simulator.quorum_monitor:QuorumMonitor",
+        check="nobody relies on a lease beside another",
+        _is_backed="a majority backs a lease",
+        _granted_enough="it lasts as long as was asked for",
+        holds_now="fences grow",
+        _no_orphans="what was given up stays on no node",
+        _has_ttls="what is left has a ttl",
+    ),
 )
 EVENTS = Explored(
     daily=both(
@@ -340,6 +455,11 @@ EVENTS = Explored(
         )
     ),
     at_night=lambda _: OF_REPORTS,
+    promises={
+        "hooks hear of each request and grant, and of its end": (
+            "verification.simulator.reported:EventMonitor.end"
+        ),
+    },
 )
 
 REDISSON = Explored(
@@ -352,6 +472,11 @@ REDISSON = Explored(
             redisson.TOKENS.under(lost=1),
             *under(("cut", "reboot"), redisson.ONE_EACH),
         ]
+    ),
+    promises=judged_by(
+        "verification.simulator.redisson:RedissonMonitor",
+        check="who proves a lease has it",
+        holds_now="tokens grow",
     ),
 )
 PAIRS = Explored()  # its worlds have a table of their own

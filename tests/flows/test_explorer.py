@@ -9,7 +9,6 @@ from fencelock._core.types import NoReply
 from fencelock.errors import ServerError
 from fencelock.scripts import Script
 from tests.flows.exploring import under
-from tests.flows.judges import PROMISES
 from tests.flows.registry import WORLDS
 from tests.flows.seeds.locks import SEEDS
 from tests.flows.sowing import script
@@ -61,7 +60,7 @@ def states(world, path):
         yield world.key()
 
 
-@pytest.mark.parametrize("subject", PROMISES)
+@pytest.mark.parametrize("subject", WORLDS)
 def test_the_same_steps_lead_to_the_same_states(subject):
     """What has a name in one run only, such as an address in memory, would tell states apart."""
     for scenario in WORLDS[subject].daily[::20]:
