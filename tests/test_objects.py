@@ -1,8 +1,6 @@
 """What a client makes is known wherever users meet it: in hints, types and the command.
 
-That pages, docstrings and the public surface know it is said by other tests of this folder. A new
-factory gets a line in ``STAND``: how what it makes comes to stand on a server, where commands find
-it.
+That pages, docstrings and the public surface know it is said by other tests of this folder.
 """
 
 import inspect
@@ -15,6 +13,7 @@ import pytest
 
 import fencelock
 from fencelock._runtime.hints import MAKERS
+from tests.factories import OBJECTS, make
 from tests.servers import Server
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,51 +26,42 @@ PUBLIC = {
     if getattr(fencelock, name).__module__.startswith("fencelock.blocking.")
 }
 MADE = PUBLIC - {"Client", "Lease", "MultiLease"}
-FACTORIES = {
-    name: made
-    for name, function in inspect.getmembers(fencelock.Client, inspect.isfunction)
-    if (made := str(inspect.signature(function).return_annotation).partition("[")[0]) in MADE
-}
-# Factory → how to make one, and the call by which it stands on the server.
+# Factory → how what it makes comes to stand on a server, if that takes no ``acquire``.
 STAND = {
-    "barrier": (lambda client, name: client.barrier(name, 1), "wait"),
-    "bounded_semaphore": (lambda client, name: client.bounded_semaphore(name, 2), "acquire"),
-    "election": (lambda client, name: client.election(name), "campaign"),
-    "event": (lambda client, name: client.event(name), "set"),
-    "latch": (lambda client, name: client.latch(name, 2), "count_down"),
-    "lock": (lambda client, name: client.lock(name), "acquire"),
-    "multi": (lambda client, name: client.multi([name]), "acquire"),
-    "once": (lambda client, name: client.once(name, within=60)(lambda: 7), "__call__"),
-    "rlock": (lambda client, name: client.rlock(name), "acquire"),
-    "rwlock": (lambda client, name: client.rwlock(name).read, "acquire"),
-    "semaphore": (lambda client, name: client.semaphore(name, 2), "acquire"),
+    "barrier": lambda made: made.wait(),
+    "election": lambda made: made.campaign(),
+    "event": lambda made: made.set(),
+    "latch": lambda made: made.count_down(),
+    "once": lambda made: made.run(lambda: 7),
+    "rwlock": lambda made: made.read.acquire(),
 }
 
 
 @pytest.mark.parametrize("made", sorted(MADE))
 def test_a_wrong_construction_says_which_call_makes_it(made):
-    assert MAKERS[made].partition("(")[0] in FACTORIES
+    assert MAKERS[made].partition("(")[0] in OBJECTS
 
 
-@pytest.mark.parametrize("factory", FACTORIES)
+@pytest.mark.parametrize("factory", OBJECTS)
 def test_type_checkers_see_what_a_factory_returns(factory):
+    made = inspect.signature(getattr(fencelock.Client, factory)).return_annotation
     for client, face in zip(FACES, ("", "Async"), strict=True):
         assert f"({client}.{factory}(" in USAGES
-        assert f"fencelock.{face}{FACTORIES[factory]}" in USAGES
+        assert f"fencelock.{face}{made.partition('[')[0]}" in USAGES
 
 
 @pytest.fixture(scope="module")
 def listed():
     """Return what ``fencelock ls`` lists when all stand, by name."""
     with Server() as server, fencelock.Client(server.url) as client:
-        made = {name: make(client, name) for name, (make, _) in STAND.items()}
-        for name, (_, stand) in STAND.items():
-            getattr(made[name], stand)()
+        made = {name: make(client, name, name) for name in OBJECTS}
+        for name, each in made.items():
+            STAND.get(name, lambda lock: lock.acquire())(each)
         command = [sys.executable, "-m", "fencelock", "ls", "--all", "--json", "--url", server.url]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     return {row["name"]: row for row in json.loads(done.stdout)}
 
 
-@pytest.mark.parametrize("factory", FACTORIES)
+@pytest.mark.parametrize("factory", OBJECTS)
 def test_the_command_lists_it(factory, listed):
     assert listed[factory].get("kind", "lock") != "other"

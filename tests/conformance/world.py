@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import inspect
 import itertools
 import subprocess
 import sys
@@ -36,6 +35,7 @@ from tests.conformance.leftovers import (
     leftovers_of_hook,
     waits_here,
 )
+from tests.factories import FACTORIES
 from tests.local_lines import waiting_locally
 from tests.servers import Refused, Server, ServerBinary
 from tests.waiting import LOOK_SECONDS, SOON, TICK, Patience, until
@@ -476,8 +476,7 @@ class StraightClient(Straight):
     """``Client`` with the methods of ``AsyncClient``."""
 
     def __getattr__(self, name: str) -> Any:
-        twin = getattr(fencelock.AsyncClient, name, None)
-        if not inspect.isfunction(twin) or inspect.iscoroutinefunction(twin):
+        if name not in FACTORIES:
             return super().__getattr__(name)
         make, made = getattr(self.inner, name), MADE.get(name, Straight)
         return lambda *args, **options: made(make(*args, **options))

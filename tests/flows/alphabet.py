@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from types import CodeType
 
+from tests.factories import FACTORIES
 from tests.flows import deep
 from tests.flows.sowing import find
 from tests.flows.worlds.locks import Scenario
@@ -113,10 +114,6 @@ CALLS: dict[str, dict[str, tuple[str, ...]]] = {
 
 NAMED = {flow for calls in CALLS.values() for flows in calls.values() for flow in flows}
 
-FACTORIES = (
-    *("barrier", "bounded_semaphore", "election", "event", "latch", "lock", "locked"),
-    *("multi", "once", "rlock", "rwlock", "semaphore"),
-)
 LOCAL = "answers from what this process knows, and sends nothing"
 READS = "reads once and changes nothing: tests/conformance"
 ENTRY = (

@@ -9,16 +9,13 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import Lines
 from fencelock.options import LeaseOptions
+from tests.factories import OBJECTS, make
 
 
 def made_by(client):
     """Return one of everything that a client makes, and the client."""
-    both = client.rwlock("rw")
-    yield from (client, client.lock("a"), client.rlock("r"), both, both.read, both.write)
-    yield from (client.semaphore("s", 2), client.bounded_semaphore("b", 2))
-    yield from (client.event("e"), client.latch("l", 2), client.barrier("n", 2))
-    yield from (client.multi(["x", "y"]), client.election("leader"))
-    yield client.once("o", within=60)
+    made = {factory: make(client, factory) for factory in OBJECTS}
+    return [client, *made.values(), made["rwlock"].read, made["rwlock"].write]
 
 
 def held(deadline=9.0, *, fence=1, ttl=30.0, unit=None, clock=lambda: 1.0, kind=Hold):

@@ -3,6 +3,7 @@
 import pytest
 
 from fencelock import AsyncClient, Client
+from tests.factories import FACTORIES, make
 
 URL = "redis://127.0.0.1:1/0"
 QUORUM = [f"redis://127.0.0.1:{port}/0" for port in (1, 2, 3)]
@@ -19,19 +20,6 @@ OTHERS = {
     "a class": lambda face: face,
     "bytes": lambda _: b"a",
 }
-# What takes a name takes no handle, of the same client neither.
-NAMED = {
-    "lock": lambda client, it: client.lock(it),
-    "rlock": lambda client, it: client.rlock(it),
-    "semaphore": lambda client, it: client.semaphore(it, 1),
-    "rwlock": lambda client, it: client.rwlock(it),
-    "election": lambda client, it: client.election(it),
-    "once": lambda client, it: client.once(it, within=60),
-    "locked": lambda client, it: client.locked(it),
-    "event": lambda client, it: client.event(it),
-    "latch": lambda client, it: client.latch(it, 1),
-    "barrier": lambda client, it: client.barrier(it, 2),
-}
 
 
 @FACES
@@ -43,8 +31,9 @@ def test_a_multi_wants_handles_of_its_own_client(face, kind):
 
 
 @FACES
-@pytest.mark.parametrize("kind", NAMED)
-def test_a_name_is_no_handle(face, kind):
+@pytest.mark.parametrize("factory", sorted({*FACTORIES} - {"multi"}))
+def test_a_name_is_no_handle(face, factory):
+    """Of the same client neither."""
     client = face(URL)
     with pytest.raises(TypeError, match=r"name|text"):
-        NAMED[kind](client, client.lock("a"))
+        make(client, factory, client.lock("a"))

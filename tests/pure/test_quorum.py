@@ -14,6 +14,7 @@ from fencelock._core.quorum.membership import (
     proved_until,
 )
 from fencelock._io.sources import resolve
+from tests.factories import FACTORIES, make
 
 URLS = ["redis://a:1/0", "redis://b:1/0", "redis://c:1/0"]
 TTL = 30.0
@@ -83,21 +84,21 @@ def test_a_claim_counts_until_its_leases_can_have_ended():
     assert may(membership, 291.1) == [0, 1, 2]
 
 
-@pytest.mark.parametrize("make", [Client, AsyncClient])
+@pytest.mark.parametrize("face", [Client, AsyncClient])
 @pytest.mark.parametrize(
     "source", [URLS, tuple(URLS), ",".join(URLS), " ".join(URLS), ", ".join(URLS)], ids=str
 )
-def test_several_sources_are_a_quorum(make, source):
-    assert "quorum of redis://a:1/0, redis://b:1/0, redis://c:1/0" in repr(make(source))
+def test_several_sources_are_a_quorum(face, source):
+    assert "quorum of redis://a:1/0, redis://b:1/0, redis://c:1/0" in repr(face(source))
 
 
-@pytest.mark.parametrize("make", [Client, AsyncClient])
-def test_the_environment_may_name_a_quorum(make, monkeypatch):
+@pytest.mark.parametrize("face", [Client, AsyncClient])
+def test_the_environment_may_name_a_quorum(face, monkeypatch):
     monkeypatch.setenv("FENCELOCK_URL", " ".join(URLS))
-    assert "quorum" in repr(make())
+    assert "quorum" in repr(face())
 
 
-@pytest.mark.parametrize("make", [Client, AsyncClient])
+@pytest.mark.parametrize("face", [Client, AsyncClient])
 @pytest.mark.parametrize(
     ("source", "error", "says"),
     [
@@ -110,9 +111,9 @@ def test_the_environment_may_name_a_quorum(make, monkeypatch):
     ],
     ids=str,
 )
-def test_what_is_no_quorum(make, source, error, says):
+def test_what_is_no_quorum(face, source, error, says):
     with pytest.raises(error, match=says):
-        make(source)
+        face(source)
 
 
 def test_nodes_whose_address_is_not_known_are_numbered_as_people_count(monkeypatch):
@@ -123,25 +124,18 @@ def test_nodes_whose_address_is_not_known_are_numbered_as_people_count(monkeypat
     assert found.label == "a quorum of a pool 1, a pool 2, a pool 3"
 
 
-@pytest.mark.parametrize("make", [Client, AsyncClient])
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda client: client.semaphore("a", 2),
-        lambda client: client.bounded_semaphore("a", 2),
-        lambda client: client.event("a"),
-        lambda client: client.latch("a", 2),
-        lambda client: client.barrier("a", 2),
-        lambda client: client.once("a", within=60),
-        lambda client: client.multi(["a", "b"]),
-        lambda client: client.election("a"),
-        lambda client: client.rlock("a", owner="me"),
-        lambda client: client.rwlock("a"),
-    ],
-)
-def test_what_a_quorum_cannot_do_is_refused_at_once(make, ask):
-    """And the error names what to use."""
-    with pytest.raises(
-        ValueError, match=r"(\w+) does not work over a quorum: .*; use lock, .*, or \1 with one"
-    ):
-        ask(make(URLS))
+# The error names what to use.
+REFUSED = r"(\w+) does not work over a quorum: .*; use lock, .*, or \1 with one"
+
+
+@pytest.mark.parametrize("face", [Client, AsyncClient])
+@pytest.mark.parametrize("factory", sorted({*FACTORIES} - {"lock", "rlock", "locked"}))
+def test_what_a_quorum_cannot_do_is_refused_at_once(face, factory):
+    with pytest.raises(ValueError, match=REFUSED):
+        make(face(URLS), factory)
+
+
+@pytest.mark.parametrize("face", [Client, AsyncClient])
+def test_an_owner_is_refused_at_once_by_a_quorum(face):
+    with pytest.raises(ValueError, match=REFUSED):
+        face(URLS).rlock("a", owner="me")
