@@ -74,11 +74,12 @@ async def test_leases_of_unlike_lengths_are_each_renewed_for_their_own(world):
         for name in "abc":
             await renewed(world, locks[name].lease)
         for name, ttl in lengths.items():
-            proved = locks[name].lease.remaining()
+            before = locks[name].lease.remaining()
             kept = world.pttl(name) / 1000
+            proved = locks[name].lease.remaining()
             assert proved < ttl, name
             assert kept <= ttl, name
-            assert proved <= kept + 0.05 or locks[name].lease.remaining() > proved, name
+            assert proved <= kept or proved > before, name  # it was renewed in between
     assert locks["d"].lease.remaining() > 30
     for lock in locks.values():
         await lock.release()
