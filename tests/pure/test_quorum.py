@@ -14,7 +14,7 @@ from fencelock._core.quorum.membership import (
     proved_until,
 )
 from fencelock._io.sources import resolve
-from tests.factories import FACTORIES, make
+from tests import factories
 
 URLS = ["redis://a:1/0", "redis://b:1/0", "redis://c:1/0"]
 TTL = 30.0
@@ -84,21 +84,21 @@ def test_a_claim_counts_until_its_leases_can_have_ended():
     assert may(membership, 291.1) == [0, 1, 2]
 
 
-@pytest.mark.parametrize("face", [Client, AsyncClient])
+@pytest.mark.parametrize("make", [Client, AsyncClient])
 @pytest.mark.parametrize(
     "source", [URLS, tuple(URLS), ",".join(URLS), " ".join(URLS), ", ".join(URLS)], ids=str
 )
-def test_several_sources_are_a_quorum(face, source):
-    assert "quorum of redis://a:1/0, redis://b:1/0, redis://c:1/0" in repr(face(source))
+def test_several_sources_are_a_quorum(make, source):
+    assert "quorum of redis://a:1/0, redis://b:1/0, redis://c:1/0" in repr(make(source))
 
 
-@pytest.mark.parametrize("face", [Client, AsyncClient])
-def test_the_environment_may_name_a_quorum(face, monkeypatch):
+@pytest.mark.parametrize("make", [Client, AsyncClient])
+def test_the_environment_may_name_a_quorum(make, monkeypatch):
     monkeypatch.setenv("FENCELOCK_URL", " ".join(URLS))
-    assert "quorum" in repr(face())
+    assert "quorum" in repr(make())
 
 
-@pytest.mark.parametrize("face", [Client, AsyncClient])
+@pytest.mark.parametrize("make", [Client, AsyncClient])
 @pytest.mark.parametrize(
     ("source", "error", "says"),
     [
@@ -111,9 +111,9 @@ def test_the_environment_may_name_a_quorum(face, monkeypatch):
     ],
     ids=str,
 )
-def test_what_is_no_quorum(face, source, error, says):
+def test_what_is_no_quorum(make, source, error, says):
     with pytest.raises(error, match=says):
-        face(source)
+        make(source)
 
 
 def test_nodes_whose_address_is_not_known_are_numbered_as_people_count(monkeypatch):
@@ -129,10 +129,10 @@ REFUSED = r"(\w+) does not work over a quorum: .*; use lock, .*, or \1 with one"
 
 
 @pytest.mark.parametrize("face", [Client, AsyncClient])
-@pytest.mark.parametrize("factory", sorted({*FACTORIES} - {"lock", "rlock", "locked"}))
+@pytest.mark.parametrize("factory", sorted({*factories.FACTORIES} - {"lock", "rlock", "locked"}))
 def test_what_a_quorum_cannot_do_is_refused_at_once(face, factory):
     with pytest.raises(ValueError, match=REFUSED):
-        make(face(URLS), factory)
+        factories.make(face(URLS), factory)
 
 
 @pytest.mark.parametrize("face", [Client, AsyncClient])
