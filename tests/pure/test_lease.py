@@ -123,4 +123,4 @@ def test_an_error_on_the_way_keeps_no_loss_from_its_holder(lease, lasting):
 
 
 def test_several_threads_that_tell_of_a_loss_tell_once(lease):
-    assert [lease.begin_telling(), lease.begin_telling()] == [True, False]
+    assert [lease.is_first_to("tell"), lease.is_first_to("tell")] == [True, False]

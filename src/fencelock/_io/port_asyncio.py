@@ -23,7 +23,7 @@ from fencelock._core.lock.acquire import acquire, answered, enter, failed, has_t
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import Renewer
-from fencelock._core.lock.release import Take, end_lease, finish, not_released, take_and_release
+from fencelock._core.lock.release import Of, Take, end_lease, finish, not_released, take_and_release
 from fencelock._core.lock.tenure import give_up_all
 from fencelock._core.pushes import MESSAGE, dispatch
 from fencelock._core.retry import answer_by
@@ -154,7 +154,7 @@ class AioPort(ProcessPort):
                 raise
         return await acquire(self, attempt, timeout)
 
-    async def release(self, handle: object, take: Take, *of: object) -> int | None:
+    async def release(self, handle: object, take: Take[*Of], *of: *Of) -> int | None:
         """Release for a task; see ``take_and_release`` of the core, which goes on if need be."""
         if not self.direct or self.elsewhere or mutexes.owned():
             return await run_release(take_and_release(self, take, *of), handle, self)
@@ -180,7 +180,8 @@ class AioPort(ProcessPort):
                     if hold.owed or hold.reported:
                         finish(self, taken)
                     return 0
-            return await take_and_release(self, take, taken=taken, reply=reply, until=until)
+            flow = take_and_release(self, take, *of, taken=taken, reply=reply, until=until)
+            return await flow
         except BaseException as error:
             not_released(self, taken, error)
             raise
@@ -433,7 +434,7 @@ class AioPort(ProcessPort):
 
     def _tell(self, hold: Hold) -> None:
         on_lost = hold.terms.options.on_lost
-        if not hold.begin_telling():
+        if not hold.is_first_to("tell"):
             return
         if on_lost == "cancel":
             if hold.body is not None:

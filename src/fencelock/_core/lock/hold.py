@@ -316,7 +316,7 @@ class Hold(Attempt):
         loss = Loss(reason, since, detail)
         self.stand_out()
         try:
-            first = self._is_first("loss", loss)
+            first = self.__dict__.setdefault("loss", loss) is loss  # one step, of several threads
             self._tell(port)
         finally:
             if self.loss is not None and not self.noticed:
@@ -334,17 +334,10 @@ class Hold(Attempt):
         self.noticed = True
         events.end_hold(self)
 
-    def begin_telling(self) -> bool:
-        """Return True for one caller only: the one that tells its user of the loss."""
-        return self._is_first("teller", object())
-
-    def begin_logging(self) -> bool:
+    def is_first_to(self, what: str) -> bool:
         """Return True for one caller only: two threads may find a loss at the same moment."""
-        return self._is_first("logger", object())
-
-    def _is_first(self, name: str, mine: object) -> bool:
-        """Set an attribute once; return True for the one of several threads that did."""
-        return self.__dict__.setdefault(name, mine) is mine  # one step
+        mine = object()
+        return self.__dict__.setdefault(what, mine) is mine  # one step
 
     # -- its undo; see attempt.py -------------------------------------------------------------
 

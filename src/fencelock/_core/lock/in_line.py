@@ -266,7 +266,7 @@ class InLine:
             return None
         return grant
 
-    async def _looked(self, line: Line) -> bool:
+    async def _looked(self, line: Line[Attempt]) -> bool:
         """Send the heartbeat; False when there was no answer, and the request must be repeated."""
         try:
             await self._send_heartbeat()
@@ -330,7 +330,9 @@ class InLine:
                 args += [len(said), *said]
         return due[0][1][0].terms.alive, keys, args
 
-    def _learn(self, line: Line, waiters: list[Attempt], row: Reply, asked_at: float) -> None:
+    def _learn(
+        self, line: Line[Attempt], waiters: list[Attempt], row: Reply, asked_at: float
+    ) -> None:
         """Make waiters ask again that are not in line, or were granted without being notified.
 
         Asking again brings the full lease; of the lease that was found, little may be left.

@@ -24,7 +24,7 @@ from fencelock._core.retry import ask, command, passes
 from fencelock._core.seat import Seat
 from fencelock._core.types import DEMOTED, Call, Carrier, Reply
 from fencelock._runtime.mutex import undo
-from fencelock._runtime.typed import TYPE_CHECKING
+from fencelock._runtime.typed import TYPE_CHECKING, TypeAlias, TypeVarTuple
 from fencelock.errors import (
     FencelockError,
     LeaseLost,
@@ -37,9 +37,10 @@ from fencelock.scripts import LEAVE, SHARES_LEAVE
 if TYPE_CHECKING:
     from fencelock._core.engine import Engine
 
+Of = TypeVarTuple("Of")
 # Moves a hold from where it is kept into a list, and appends it there first: a signal handler may
 # raise between any two bytecodes, and a hold in neither place would never be released.
-Take = Callable[..., object]
+Take: TypeAlias = "Callable[[*Of, list[Hold]], bool | None]"
 # Of release.lua: the owner holds, but this acquisition of it was released already.
 ELSEWHERE = -2
 
@@ -68,8 +69,8 @@ def end_lease(port: Engine, hold: Hold) -> bytes:
 
 async def take_and_release(
     port: Engine,
-    take: Take,
-    *of: object,
+    take: Take[*Of],
+    *of: *Of,
     taken: list[Hold] | None = None,
     reply: Reply = None,
     until: float = 0.0,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from fencelock import options
 from fencelock._core import events
@@ -210,7 +210,7 @@ class Looker(NamedTuple):
         reason = options.text("reason", reason).strip()
         if not reason:
             raise ValueError("reason must not be empty: it is what the holder will read")
-        only = _process(only)
+        only = None if only is None else _process(only)
         found = await self.on_each(keys.name, lambda at: at.revoke_here(keys, reason, only))
         hit = next((info for info in found if info is not None), None)
         if hit is not None:
@@ -325,16 +325,11 @@ def chosen_names(match: str, given: Iterable[str] | None) -> list[str] | None:
     return [options.lock_name(name) for name in given]
 
 
-def _process(only: Any) -> Process | None:
+def _process(only: Process) -> Process:
     """Return the host and process id from which alone a lock is revoked."""
-    if only is None:
-        return None
-    try:
-        host, pid = only
-    except (TypeError, ValueError):
-        host = pid = None
-    if not isinstance(host, str) or not isinstance(pid, int) or isinstance(pid, bool):
+    if not hasattr(only, "__iter__") or [*map(type, only)] != [str, int]:
         raise TypeError(f"only must be (host, pid), such as status.holder.process, not {only!r}")
+    host, pid = only
     return host, pid
 
 

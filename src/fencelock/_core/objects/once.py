@@ -21,6 +21,7 @@ from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import ONCE_KINDS, LockKeys, derived
 from fencelock._core.lock.acknowledge import confirmed
 from fencelock._core.lock.acquire import FOR_EVER, acquire, begin
+from fencelock._core.lock.attempt import Grant
 from fencelock._core.lock.hold import Hold, Registry
 from fencelock._core.lock.in_line import queue, try_once
 from fencelock._core.lock.release import lost_as, settled
@@ -83,27 +84,30 @@ class Runs(NamedTuple):
 
         ``timeout`` as in ``acquire``. Raises as ``acquire``.
         """
-        found: Hold | FinishedOnce | None
-        found = await acquire(self.port, attempt, timeout, take=lambda _, one: self._take(one))
-        return found
+        done: FinishedOnce | None = None
 
-    async def _take(self, attempt: Hold) -> Hold | FinishedOnce | None:
-        """Ask until the run is started here, is done, or time is up."""
-        while True:
-            grant = await (try_once if attempt.at_once else queue)(self.port, attempt)
-            if grant is None:
-                return None
-            if grant.fence:
-                hold = begin(self.port, attempt, grant)
-                hold.bound = True  # its run ends in the thread or task that starts it
-                return hold
-            attempt.asks, attempt.stood, attempt.sent = None, False, False
-            attempt.forget()
-            done = await self.read(attempt.give_up_at)
-            if done is not None:  # else it was forgotten just now
-                if attempt.event is not None:
-                    attempt.event.end(events.REFUSED, reason="done")
-                return done
+        async def take(one: Hold) -> Hold | None:
+            nonlocal done
+            grant = await self._granted(one)
+            while grant is not None and not grant.fence:
+                one.asks, one.stood, one.sent = None, False, False
+                one.forget()
+                done = await self.read(one.give_up_at)
+                if done is not None:  # else it was forgotten just now
+                    if one.event is not None:
+                        one.event.end(events.REFUSED, reason="done")
+                    return None
+                grant = await self._granted(one)
+            return None if grant is None else begin(self.port, one, grant)
+
+        hold = await acquire(self.port, attempt, timeout, take=take)
+        if hold is not None:
+            hold.bound = True  # its run ends in the thread or task that starts it
+        return hold or done
+
+    async def _granted(self, attempt: Hold) -> Grant | None:
+        """Ask, and wait; None when time is up. A run that is done is a grant with fence 0."""
+        return await (try_once if attempt.at_once else queue)(self.port, attempt)
 
     @describes_errors
     async def finish(

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from math import inf
+from typing import TYPE_CHECKING, Final
 
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import REVOKED_MS, LockKeys, slot
@@ -28,7 +29,7 @@ from fencelock._core.lock.hold import Hold, lose
 from fencelock._core.lock.terms import REDISSON, Terms, milliseconds
 from fencelock._core.retry import ask, command, persist
 from fencelock._core.types import Call
-from fencelock.options import Cohort
+from fencelock.options import Cohort, LeaseOptions
 from fencelock.scripts import (
     REDISSON_ACQUIRE,
     REDISSON_COUNT,
@@ -98,13 +99,18 @@ class RedissonTerms(Terms):
     def __init__(
         self,
         *,
-        client: Callable[[], object],
+        keys: RedissonKeys,
+        options: LeaseOptions,
+        client_channel: bytes,
+        ttl: float,
+        ends: float = inf,
+        client: Callable[[], str],
         numbers: Iterator[int],
         publishes: bytes,
-        **given: Any,
     ) -> None:
-        super().__init__(**given)
-        keys: RedissonKeys = self.keys  # type: ignore[assignment]  # the handle made them
+        super().__init__(
+            keys=keys, options=options, client_channel=client_channel, ttl=ttl, ends=ends
+        )
         self.batch = REDISSON
         self._client, self._numbers = client, numbers
         self.topic = keys.topic

@@ -12,7 +12,8 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from fencelock._core.error_messages import describes_errors
@@ -25,7 +26,7 @@ from fencelock._core.retry import ask
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply
 from fencelock.errors import FencelockError, LeaseLost, ServerUnsuitable
-from fencelock.options import PERMITS_MAX
+from fencelock.options import PERMITS_MAX, LeaseOptions
 from fencelock.scripts import (
     SHARES_ABANDON,
     SHARES_ACQUIRE,
@@ -58,8 +59,26 @@ class ShareTerms(Terms):
     alive = SHARES_HEARTBEAT
     most_at_once = HANDOFF_TTL_SECONDS  # these scripts know only one ttl
 
-    def __init__(self, *, kind: bytes, limit: int, permits: int, **given: Any) -> None:
-        super().__init__(share=b"p%d" % permits, **given)
+    def __init__(
+        self,
+        *,
+        keys: LockKeys,
+        options: LeaseOptions,
+        client_channel: bytes,
+        ttl: float,
+        ends: float = inf,
+        kind: bytes,
+        limit: int,
+        permits: int,
+    ) -> None:
+        super().__init__(
+            keys=keys,
+            options=options,
+            client_channel=client_channel,
+            ttl=ttl,
+            ends=ends,
+            share=b"p%d" % permits,
+        )
         self.kind: bytes = kind
         self.limit: int = limit
         self.permits: int = permits
@@ -154,7 +173,7 @@ async def release_part(port: Engine, hold: Hold, keep: int) -> None:
         judge(port, hold, reply, repeated=hold.released)
 
 
-async def release_permits(port: Engine, take: Callable[[list[tuple[Hold, int]]], object]) -> None:
+async def release_permits(port: Engine, take: Callable[[list[tuple[Hold, int]]], None]) -> None:
     """Release the permits that ``take`` takes out: parts of holds, each with what it keeps.
 
     All are released, even if the first fails; then its error is raised. After a cancellation the

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
+from fencelock._core.keys import SignalKeys
 from fencelock._core.lock.waiting import Line
 from fencelock._core.retry import again, answer_by, persist
 from fencelock._core.seat import Seat, Stray
@@ -25,11 +26,6 @@ from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
 
 if TYPE_CHECKING:
     from fencelock._core.engine import Engine
-    from fencelock._core.objects.barrier import BarrierSpec
-    from fencelock._core.objects.event_latch import EventSpec
-
-Spec = TypeVar("Spec", bound="EventSpec | BarrierSpec")
-Verdict = TypeVar("Verdict")
 
 # A timed-out wait may take this much longer to ask one last time: I13 allows 100 ms.
 LEAVING_SECONDS = 0.08
@@ -41,13 +37,23 @@ WAITERS_PER_CHECK = 1000
 HEARD_MAX = 16
 
 
-class StateWait(Seat, Generic[Spec, Verdict]):
+class StateSpec(NamedTuple):
+    """A state that many wait for, as one handle names it: of an event, a latch or a barrier."""
+
+    keys: SignalKeys
+    kind: bytes
+    idle_ttl: float
+    of: int = 0  # the count with which a latch begins, or the parties of a barrier
+    acts: bool = False  # the last of these runs an action
+
+
+class StateWait(Seat):
     """One wait for a state. ``verdict`` is how it ended."""
 
     lists_channels = True  # its list has channels, and a heartbeat counts for all waiters of one:
     # else it has the waiters, and a heartbeat counts for those that it names
 
-    verdict: Verdict | None = None
+    verdict: str | None = None
     trip: float = 0.0  # how long its last answer took
     # Those of its seat, which type checkers want to see again where they are set.
     id: bytes
@@ -56,9 +62,9 @@ class StateWait(Seat, Generic[Spec, Verdict]):
     news: bool
     gen: bytes = b""  # the generation whose end it waits for
 
-    def __init__(self, port: Engine, spec: Spec) -> None:
+    def __init__(self, port: Engine, spec: StateSpec) -> None:
         self.port = port
-        self.spec: Spec = spec
+        self.spec: StateSpec = spec
         self.id = port.new_id()
         self.key = spec.keys.state
         self.heard: dict[bytes, bytes] = {}
@@ -117,7 +123,7 @@ class StateWait(Seat, Generic[Spec, Verdict]):
 
     # -- the wait -----------------------------------------------------------------------------
 
-    async def outcome(self, timeout: float | None) -> Verdict | None:
+    async def outcome(self, timeout: float | None) -> str | None:
         """Wait for the state and return the verdict; None when it did not come about in time.
 
         A timeout of 0 asks once, None waits for ever. Raises ServerUnreachable when no server
@@ -179,17 +185,16 @@ class StateWait(Seat, Generic[Spec, Verdict]):
         (reply,) = await self._answer(answer_by(port, began_at, give_up_at), first)
         self._learn(reply)
 
-    async def _look(self, watch: Line, give_up_at: float) -> None:
+    async def _look(self, watch: Line[StateWait], give_up_at: float) -> None:
         """Ask for every waiter of this state that knows its generation; others ask themselves."""
         self.news, port = False, self.port
         with port.mutex:
-            others: list[Self] = [each for each in watch.waiters if each.gen and each is not self]
+            alike = [each for each in watch.waiters if isinstance(each, type(self))]  # all are
             watch.heartbeat_at = port.now() + HEARTBEAT_SECONDS
-        others = [each for each in others if each.verdict is None]
+        others = [each for each in alike if each.gen and not (each is self or each.verdict)]
         size = WAITERS_PER_CHECK - 1
         for start in range(0, max(1, len(others)), size):
             some = others[start : start + size]
-            asked: list[StateWait[Spec, Verdict]] = [self, *some]
             ends = give_up_at + LEAVING_SECONDS / 2
             until = min(port.now() + port.server_timeout, ends)
             try:
@@ -197,7 +202,7 @@ class StateWait(Seat, Generic[Spec, Verdict]):
             except ServerError:
                 watch.heartbeat_at = 0.0  # the others are refused by their own questions, and soon
                 raise
-            for each, reply in zip(asked, replies, strict=True):
+            for each, reply in zip([self, *some], replies, strict=True):
                 each._learn(reply)  # noqa: SLF001 - another of ours
                 if each is not self and (each.verdict is not None or each.news):
                     each.news = True
