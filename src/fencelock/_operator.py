@@ -17,7 +17,6 @@ from fencelock import options
 from fencelock._core import events
 from fencelock._core.deadlines import validity
 from fencelock._core.keys import LockKeys, SignalKeys
-from fencelock._core.lock.hold import Hold, Observer
 from fencelock._core.lock.release import leave as leave_one
 from fencelock._core.retry import persist
 from fencelock._core.seat import Seat
@@ -176,9 +175,9 @@ class Operator:
 
     def once_result(self, name: str) -> FinishedOnce | None:
         """Return the result that ``once`` keeps under a name."""
-        from fencelock._core.objects.once import OnceKeys, Runs
+        from fencelock._core.objects.once import Runs
 
-        return run_blocking(Runs(self._port, OnceKeys(self._prefix, name)).read())
+        return run_blocking(Runs(self._port, LockKeys(self._prefix, name)).read())
 
     def abort_barrier(self, info: SignalStatus) -> None:
         """Abort a barrier: it breaks for waiting parties, and for all that come before a reset."""
@@ -278,20 +277,9 @@ def loss_of(lease: Lease) -> LeaseLost:
     return _hold_of(lease).lost_error()
 
 
-class _Notifier(Observer):
-    """Passes on each deadline of a lease."""
-
-    def __init__(self, notify: Callable[[float], None]) -> None:
-        self._notify = notify
-
-    def deadline_moved(self, hold: Hold) -> None:
-        """Pass it on."""
-        self._notify(hold.deadline)
-
-
 def observe(lease: Lease, notify: Callable[[float], None]) -> None:
     """Call ``notify`` with the deadline of a lease now, and each time that it moves.
 
     In the thread that moves it.
     """
-    _hold_of(lease).observe(_Notifier(notify))
+    _hold_of(lease).observe(notify)

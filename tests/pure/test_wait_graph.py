@@ -2,7 +2,8 @@
 
 import pytest
 
-from fencelock._core.look.graph import Unit, around, blocks, cycles, in_cycles, tree
+from fencelock._core.look.graph import Unit, around, blocks, cycles, in_cycles
+from fencelock.cli.wait_tree import tree
 from fencelock.status import HolderStatus, LockStatus, WaiterStatus
 
 FOREIGN = "a program that is not fencelock"

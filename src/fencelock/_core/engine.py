@@ -34,7 +34,6 @@ from fencelock._runtime.log import listed, log
 from fencelock._runtime.typed import TYPE_CHECKING, TypeVar
 from fencelock.errors import FencelockError
 from fencelock.lease import fence_of
-from fencelock.scripts import ELECTION_ANNOUNCE
 
 if TYPE_CHECKING:
     from fencelock._core.deadlock.unit_waits import UnitWaits
@@ -177,9 +176,10 @@ class Engine(Wire):
                     self.release_later(hold, None)
             for hold in holds:
                 self.clean_up(hold)
-                watchers = getattr(hold.terms.keys, "watchers", None)  # of an election
-                if watchers is not None:
-                    self.run_in_background(ELECTION_ANNOUNCE, watchers, ())
+                if hold.terms.options.kind == "election":
+                    from fencelock._core.objects.election import Contest  # noqa: PLC0415 - it is loaded
+
+                    Contest(self, hold.terms.keys).announce()
             text = "%d lease(s) were still held and were given back: the client is closed (%s)"
             log.warning(text, len(holds), listed(hold.name for hold in holds))
         if left:

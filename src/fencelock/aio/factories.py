@@ -400,11 +400,9 @@ class AsyncFactories(ProcessBound):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        from fencelock._core.objects.election import ElectionKeys
         from fencelock._handles.election import CandidateHolds
 
         chosen = self._without_cohort("election", locals())
-        keys = ElectionKeys(self._prefix, options.lock_name(name))
         options.callback("on_elected", on_elected, asynchronous=ASYNCHRONOUS)
-        holds = CandidateHolds(keys, chosen, AsyncHold, candidate)
+        holds = CandidateHolds(self._keys(name), chosen, AsyncHold, candidate)
         return AsyncElection(self._port, holds, on_elected=on_elected)

@@ -399,11 +399,9 @@ class Factories(ProcessBound):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        from fencelock._core.objects.election import ElectionKeys
         from fencelock._handles.election import CandidateHolds
 
         chosen = self._without_cohort("election", locals())
-        keys = ElectionKeys(self._prefix, options.lock_name(name))
         options.callback("on_elected", on_elected, asynchronous=ASYNCHRONOUS)
-        holds = CandidateHolds(keys, chosen, BlockingHold, candidate)
+        holds = CandidateHolds(self._keys(name), chosen, BlockingHold, candidate)
         return Election(self._port, holds, on_elected=on_elected)

@@ -34,6 +34,7 @@ from fencelock.scripts import ONCE_FINISH, ONCE_FORGET, ONCE_START, Script
 
 if TYPE_CHECKING:
     from fencelock._core.engine import Engine
+    from fencelock.status import HolderStatus
 
 # A result is kept for this long after the run, however long the run took: waiters can read it, and
 # hosts whose clocks are some seconds late still find it. With a short period it is a part of that.
@@ -52,32 +53,21 @@ class FinishedOnce(NamedTuple):
     value: bytes
 
 
-class RunningOnce(NamedTuple):
-    """A run that is under way, as the server sees it; ``started`` is the server's Unix time."""
-
-    fence: int
-    started: float
-    who: str
+def result_key(keys: LockKeys) -> bytes:
+    """Return the key of the result, beside those of the lock."""
+    return derived(keys.prefix.encode(), keys.lock, ONCE_KINDS)[0]
 
 
-class OnceKeys(LockKeys):
-    """The keys of a lock, and the key of the result."""
-
-    __slots__ = ("finish", "once", "question")
-
-    def __init__(self, prefix: str, name: str) -> None:
-        super().__init__(prefix, name)
-        self.once: bytes = derived(prefix.encode(), self.lock, ONCE_KINDS)[0]
-        # What asks for the lock also asks whether the run is done.
-        self.question: tuple[Script, tuple[bytes, ...]] = (ONCE_START, (*self.grant, self.once))
-        self.finish: tuple[bytes, ...] = (*self.all, self.once)
+def question(keys: LockKeys) -> tuple[Script, tuple[bytes, ...]]:
+    """Return what asks for the lock, and whether the run is done."""
+    return ONCE_START, (*keys.grant, result_key(keys))
 
 
 class Runs(NamedTuple):
     """The runs of one name, at the port of a call."""
 
     port: Engine
-    keys: OnceKeys
+    keys: LockKeys
 
     async def start(self, attempt: Hold, timeout: float | None) -> Hold | FinishedOnce | None:
         """Start the run, or return its result; None when another client runs it and time is up.
@@ -123,7 +113,7 @@ class Runs(NamedTuple):
         floor = min(FLOOR_SECONDS, within * FLOOR_OF_PERIOD)
         times = (milliseconds(within), milliseconds(floor))
         args = (hold.holder_id, hold.terms.client_channel, *times, form.encode(), value)
-        answer = Seat()
+        done, answer = (ONCE_FINISH, (*keys.all, result_key(keys)), args), Seat()
         if hold.forked:  # a child leaves the body of its parent, which is still at it
             hold.check()
         if hold.lost:  # its holder is notified, though the result may be kept all the same
@@ -132,7 +122,6 @@ class Runs(NamedTuple):
             hold.retire(port)
             registry.remove(hold)
             until = port.now() + port.server_timeout
-            done = ONCE_FINISH, keys.finish, args
             reply, missing = await persist(
                 port, lambda: confirmed(port, hold, done, until), until, answer
             )
@@ -140,7 +129,7 @@ class Runs(NamedTuple):
             if not settled(error):
                 hold.retire(port)
                 registry.remove(hold)
-                port.run_in_background(ONCE_FINISH, keys.finish, args, answer.undo_connection)
+                port.run_in_background(*done, answer.undo_connection)
             events.end_hold(hold, error)
             raise
         # Not before the answer: an undo would end the run without a result: another could start.
@@ -159,21 +148,18 @@ class Runs(NamedTuple):
     @describes_errors
     async def read(self, give_up_at: float = FOR_EVER) -> FinishedOnce | None:
         """Return the result of the run; None when it is not done, or was forgotten."""
-        key = self.keys.once
+        key = result_key(self.keys)
         kept = await command(self.port, (b"GET", key), key, give_up_at)
         return None if kept is None else parsed(kept)
 
-    async def running(self) -> RunningOnce | None:
-        """Return the run that is under way, or None; raises like ``ask``."""
+    async def running(self) -> HolderStatus | None:
+        """Return who is at the run, or None; raises like ``ask``."""
         from fencelock._core.look.show import Looker  # noqa: PLC0415 - few ask for it
 
-        info = await Looker(self.port, self.keys.prefix).show(self.keys, 0)
-        if info.holder is None:
-            return None
-        return RunningOnce(info.fence, info.holder.since, f"{info.holder.host}:{info.holder.pid}")
+        return (await Looker(self.port, self.keys.prefix).show(self.keys, 0)).holder
 
-    async def run_by(self) -> RunningOnce | None:
-        """Return the run that is under way; None also when the server does not answer.
+    async def run_by(self) -> HolderStatus | None:
+        """Return the same; None also when the server does not answer.
 
         For a caller that knows already that it may not run: this only adds which process does.
         """
@@ -194,7 +180,7 @@ class Runs(NamedTuple):
         done = await self.read()
         if done is None:
             return False
-        await ask(self.port, ONCE_FORGET, (self.keys.once,), (b"%d" % done.fence,))
+        await ask(self.port, ONCE_FORGET, (result_key(self.keys),), (b"%d" % done.fence,))
         return True
 
 
