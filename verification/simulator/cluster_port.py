@@ -11,12 +11,12 @@ from fencelock._core.retry import ask
 from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Question, Seat
 from fencelock._core.types import Args, Carrier, Keys, NoReply, Reply
-from fencelock._io.wire import ReplyError, not_now, pack_call
+from fencelock._io.wire import ReplyError, not_now
 from fencelock._topology.cluster import ClusterPort
 from fencelock._topology.io import Flow
 from fencelock._topology.slots import ClusterSource, NodeAddress
 from fencelock.errors import FencelockError, ServerError
-from fencelock.scripts import Script
+from fencelock.scripts import Script, packed
 from verification.simulator.cluster import (
     MASTER,
     ClusterNode,
@@ -170,7 +170,7 @@ class SimulatedClusterPort(ClusterPort, SimulatedPort):
         self, script: Script, keys: Keys, args: Args, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a script at the node of its keys, as the real ports do."""
-        return await self.run(pack_call(script, keys, args), keys[0], until, waiter)
+        return await self.run(packed(script, keys, args), keys[0], until, waiter)
 
     def dial_to(self, node: NodeAddress) -> Link:
         """Open another connection to a node."""

@@ -12,7 +12,6 @@ module when it starts.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
-from itertools import chain
 
 from fencelock._core.deadlines import align_to_batch, retry_delay
 from fencelock._core.error_messages import describes_errors
@@ -247,41 +246,22 @@ class Engine(Wire):
         await Renewer(self).renew_node(batches, self.renewals.first_end)
         return True
 
-    async def run_pipeline(
-        self, calls: Sequence[Call], until: float, waiter: Seat | None = None
-    ) -> Sequence[Reply | Exception]:
-        """Run scripts one after the other."""
-        return await outcomes(self.call(*call, until, waiter) for call in calls)
-
     async def run_packed(
-        self, requests: Sequence[PackedCall], until: float
+        self, requests: Sequence[PackedCall], until: float, waiter: Seat | None = None
     ) -> Sequence[Reply | Exception]:
         """Run packed scripts one after the other."""
-        return await outcomes(self.run(request, key, until) for request, key in requests)
-
-    async def run_on_nodes(
-        self, groups: Sequence[Sequence[Call]], until: float
-    ) -> Sequence[Sequence[Reply | Exception]]:
-        """Run scripts one after the other; a silent one leaves time for the others."""
-        calls, answers = [*chain(*groups)], list[Reply | Exception]()
-        for call in calls:
-            most = self.trips.within(CALL_SECONDS_MAX, CALL_TRIPS)
-            share = until if len(calls) == 1 else min(until, self.now() + most)
-            answers += await self.run_pipeline([call], share)
-        return [answers]
+        return await outcomes(self.run(request, key, until, waiter) for request, key in requests)
 
     async def side_by_side(
         self, calls: Sequence[Call], until: float, /
     ) -> Sequence[Reply | Exception]:
-        """Run scripts, all nodes in parallel; return their replies, or what each would raise."""
-        nodes: dict[Hashable, list[int]] = {}
-        for number, (_, keys, _) in enumerate(calls):
-            node = self.node_of(keys[0])
-            nodes.setdefault(number if node is None else node, []).append(number)
-        groups = [[calls[number] for number in numbers] for numbers in nodes.values()]
-        answers = chain(*await self.run_on_nodes(groups, until))
-        by_number = dict(zip(chain(*nodes.values()), answers, strict=True))
-        return [by_number[number] for number in range(len(calls))]
+        """Run scripts one after the other; a silent one leaves time for the others."""
+        answers: list[Reply | Exception] = []
+        for call in calls:
+            most = self.trips.within(CALL_SECONDS_MAX, CALL_TRIPS)
+            share = until if len(calls) == 1 else min(until, self.now() + most)
+            answers += await outcomes([self.call(*call, share)])
+        return answers
 
     # -- what people ask ---------------------------------------------------------------------------
 

@@ -35,12 +35,12 @@ from fencelock._io.link_asyncio import Link
 from fencelock._io.process_ports import CLOSE_SECONDS, ProcessPort
 from fencelock._io.renewal_timer import RenewalTimer
 from fencelock._io.tasks import run_release
-from fencelock._io.wire import ReplyError, not_now, pack_source
+from fencelock._io.wire import ReplyError, not_now
 from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 from fencelock.errors import ServerError
-from fencelock.scripts import Script
+from fencelock.scripts import Script, packed, with_source
 
 if TYPE_CHECKING:
     from fencelock._io.replicas_asyncio import AsyncReplicas
@@ -456,7 +456,7 @@ class AioPort(ProcessPort):
         )
         if mux is not None:
             until = now() + (UNDO_SECONDS if mux.retired else CLEANUP_SECONDS)
-            slot = mux.behind(pack_source(script, keys, args), until)
+            slot = mux.behind(with_source(packed(script, keys, args)), until)
 
         async def settle() -> None:
             until = now() + CLEANUP_SECONDS

@@ -27,7 +27,6 @@ from fencelock.errors import FencelockError
 if TYPE_CHECKING:
     from fencelock._core.engine import Engine
 
-FOR_EVER = float("inf")
 # A lease may lose this much on the wire, which carries whole milliseconds.
 ROUNDING_SECONDS = 0.001
 

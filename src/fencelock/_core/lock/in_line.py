@@ -36,11 +36,11 @@ from fencelock._core.lock.terms import TRIES, too_late
 from fencelock._core.lock.waiting import ALONE, RECALL_SECONDS, Due, Line
 from fencelock._core.retry import again, answer_by, give_up, passes
 from fencelock._core.seat import Stray
-from fencelock._core.types import Call, Demoted, NoReply, Reply, closed
+from fencelock._core.types import Demoted, NoReply, PackedCall, Reply, closed
 from fencelock._runtime.log import log
 from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
-from fencelock.scripts import HEARTBEAT
+from fencelock.scripts import HEARTBEAT, packed
 
 if TYPE_CHECKING:
     from fencelock._core.engine import Engine
@@ -296,7 +296,7 @@ class InLine:
             return
         requests = [self._heartbeat_of(dues) for dues in slots.values()]
         until = min(self.attempt.give_up_at, asked_at + port.server_timeout)
-        answers = await port.run_pipeline(requests, until, own)
+        answers = await port.run_packed(requests, until, own)
         for dues, answer in zip(slots.values(), answers, strict=True):
             if not isinstance(answer, Exception):
                 for (line, waiters), row in zip(dues, answer[1:], strict=True):
@@ -317,7 +317,7 @@ class InLine:
         finally:
             del answer, answers, trouble
 
-    def _heartbeat_of(self, due: Sequence[Due]) -> Call:
+    def _heartbeat_of(self, due: Sequence[Due]) -> PackedCall:
         """Return the request that is these waiters' heartbeat, and asks for their places."""
         keys: list[bytes] = []
         args: list[bytes | int] = [self.port.client_channel]
@@ -328,7 +328,7 @@ class InLine:
             if waiters[0].terms.alive is HEARTBEAT:  # else no place is that of several
                 said = [count for each in waiters if (count := each.count_waiting())]
                 args += [len(said), *said]
-        return due[0][1][0].terms.alive, keys, args
+        return packed(due[0][1][0].terms.alive, keys, args), keys[0]
 
     def _learn(
         self, line: Line[Attempt], waiters: list[Attempt], row: Reply, asked_at: float

@@ -342,7 +342,7 @@ class Renewer:
         for batch, lengths in zip(batches, ttls, strict=True):
             terms, request = batch[0].terms, packed_renewal(batch, lengths)
             if port.trips.far and len(batches) == 1:  # a third of the lease may be one round trip
-                request = with_source(RENEWALS[terms.batch][0], request)
+                request = with_source(request)
             requests.append((request, terms.keys.lock))
         return [
             ({}, answer) if isinstance(answer, Exception) else (refusals(batch, answer), None)

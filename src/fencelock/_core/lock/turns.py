@@ -19,9 +19,11 @@ Of the plain form, ``SET NX PX`` and a compare-and-delete:
 
 from __future__ import annotations
 
+from math import inf
+
 from fencelock._core.deadlines import validity
 from fencelock._core.lock.acknowledge import confirm
-from fencelock._core.lock.acquire import FOR_EVER, begin, enter
+from fencelock._core.lock.acquire import begin, enter
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.in_line import InLine, line_up, try_once
@@ -203,7 +205,7 @@ async def _ask_for_next(port: Engine, hold: Hold, tenure: Tenure, log: Seat) -> 
         return None
     hold.retire(port)
     try:
-        grant, spare = await line_up(port, asks, FOR_EVER), None
+        grant, spare = await line_up(port, asks, inf), None
         if grant is not None:  # by the command that released, unless that was repeated
             spare = Spare(asks, grant, fresh=True, unchanged=asks.verdict == 1)
         _hand_on(port, hold, asks, spare)

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Self
 
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.lock.terms import milliseconds
-from fencelock._core.objects.state_wait import FOR_EVER, StateSpec, StateWait
+from fencelock._core.objects.state_wait import StateSpec, StateWait
 from fencelock._core.retry import answer_by, ask
 from fencelock._core.types import Args, Call, Reply
 from fencelock.errors import BarrierBroken, FencelockError
@@ -70,7 +71,7 @@ class Party(StateWait):
     place: bytes = b""  # its index
     detail: bytes = b""  # the index with which it passed, or the reason
     action: Action | None = None
-    give_up_at: float = FOR_EVER
+    give_up_at: float = inf
 
     def first(self, asked_us: int) -> Call:
         """Arrive."""
@@ -153,7 +154,7 @@ async def wait_at(
     action: Action | None = None,
 ) -> int:
     """Wait for the others and return this party's index; raise ``error`` when it broke."""
-    give_up_at = FOR_EVER if timeout is None else port.now() + timeout
+    give_up_at = inf if timeout is None else port.now() + timeout
     while True:
         party = Party(port, spec)
         party.action, party.give_up_at = action, give_up_at
@@ -171,7 +172,7 @@ async def wait_at(
 
 @describes_errors
 async def change(
-    port: Engine, spec: StateSpec, what: bytes, give_up_at: float = FOR_EVER
+    port: Engine, spec: StateSpec, what: bytes, give_up_at: float = inf
 ) -> tuple[int, str]:
     """Abort, reset, delete or read a barrier.
 

@@ -21,13 +21,14 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 
 from fencelock._core import events
 from fencelock._core.deadlines import validity
 from fencelock._core.description import HeldBy
 from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.acknowledge import confirm
-from fencelock._core.lock.acquire import FOR_EVER, acquire, begin, tell
+from fencelock._core.lock.acquire import acquire, begin, tell
 from fencelock._core.lock.attempt import Grant
 from fencelock._core.lock.hold import Hold, joined
 from fencelock._core.lock.in_line import LEAVING_SECONDS
@@ -57,7 +58,7 @@ async def acquire_all(port: Engine, attempts: Attempts, timeout: float | None) -
     ``timeout`` as in ``acquire``, for all of them together.
     """
     at_once = timeout is not None and timeout <= 0
-    give_up_at = FOR_EVER if timeout is None or timeout < 0 else port.now() + timeout
+    give_up_at = inf if timeout is None or timeout < 0 else port.now() + timeout
     while True:
         parts = Parts(port, attempts(), give_up_at)
         try:
@@ -129,7 +130,7 @@ async def release_all(port: Engine, take: Callable[[list[Hold]], None]) -> None:
 class Parts(Pipeline[Hold]):
     """The parts of a multi: what one call acquires or releases, and what came of their release."""
 
-    def __init__(self, port: Engine, parts: Sequence[Hold], give_up_at: float = FOR_EVER) -> None:
+    def __init__(self, port: Engine, parts: Sequence[Hold], give_up_at: float = inf) -> None:
         super().__init__()
         self.port = port
         self.all: Sequence[Hold] = parts
@@ -228,7 +229,7 @@ class Parts(Pipeline[Hold]):
         for part in self.all:
             timeout = limit if limit is None or limit < 0 else max(0.0, limit - self.port.now())
             if await acquire(self.port, part, timeout) is None:
-                await self.drop(limit if limit and limit > 0 else FOR_EVER)
+                await self.drop(limit if limit and limit > 0 else inf)
                 if part.nested_in is not None:
                     raise lost_nested(self.port, part.nested_in)
                 return False

@@ -14,13 +14,14 @@ Rules of this file:
 from __future__ import annotations
 
 import json
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from fencelock._core import events
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import ONCE_KINDS, LockKeys, derived
 from fencelock._core.lock.acknowledge import confirmed
-from fencelock._core.lock.acquire import FOR_EVER, acquire, begin
+from fencelock._core.lock.acquire import acquire, begin
 from fencelock._core.lock.attempt import Grant
 from fencelock._core.lock.hold import Hold, Registry
 from fencelock._core.lock.in_line import queue, try_once
@@ -146,7 +147,7 @@ class Runs(NamedTuple):
                 del missing
 
     @describes_errors
-    async def read(self, give_up_at: float = FOR_EVER) -> FinishedOnce | None:
+    async def read(self, give_up_at: float = inf) -> FinishedOnce | None:
         """Return the result of the run; None when it is not done, or was forgotten."""
         key = result_key(self.keys)
         kept = await command(self.port, (b"GET", key), key, give_up_at)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 # A timed-out wait may take this much longer to ask one last time: I13 allows 100 ms.
 LEAVING_SECONDS = 0.08
-FOR_EVER = float("inf")
 # How many waiters of one client one command asks about; the others follow when they are first. If
 # a heartbeat counts only for the waiters that it names, several commands are sent.
 WAITERS_PER_CHECK = 1000
@@ -130,7 +130,7 @@ class StateWait(Seat):
         answers, and a ServerError when the server refuses.
         """
         port = self.port
-        give_up_at = FOR_EVER if timeout is None else port.now() + timeout
+        give_up_at = inf if timeout is None else port.now() + timeout
         self.listens = timeout is None or timeout > 0
         try:
             with port.mutex:
