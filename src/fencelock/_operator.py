@@ -18,7 +18,6 @@ from fencelock._core import events
 from fencelock._core.deadlines import validity
 from fencelock._core.keys import LockKeys, SignalKeys
 from fencelock._core.lock.release import leave as leave_one
-from fencelock._core.retry import persist
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, NoReply
 from fencelock._handles import handle
@@ -194,7 +193,7 @@ class Operator:
         """Send a plain command to where a key is, again where that can help; return its reply."""
         port = self._port
         until = port.now() + port.server_timeout
-        return run_blocking(persist(port, lambda: port.command(words, key, until), until, Seat()))
+        return run_blocking(port.persist(lambda: port.command(words, key, until), until, Seat()))
 
     # -- leases of other programs ---------------------------------------------------------------
 

@@ -85,10 +85,8 @@ def test_its_repr_tells_its_state(lease, clock):
 def test_who_watches_it_hears_of_each_deadline_and_of_the_loss(lease):
     heard = []
     lease.observe(heard.append)
-    lease.majority = SimpleNamespace(
-        deadline_moved=lambda: None, lost=lambda hold: heard.append(hold.loss.reason)
-    )
     lease.move_deadline(130.0)
+    lease.majority = SimpleNamespace(lost=lambda hold: heard.append(hold.loss.reason), hold=lease)
     lease.lose("taken", 101.0)
     lease.lose("expired", 130.0)
     assert heard == [110.0, 130.0, "taken"]

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from fencelock._core.engine import Engine
 from fencelock._core.keys import SignalKeys
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.objects.event_latch import GateWait
@@ -17,7 +18,7 @@ NOW, TIMEOUT = 1000.0, 0.5
 CLOSED = [[0, b"1", 1]]  # and the waiter is on the list
 
 
-class Port(SimpleNamespace):
+class Port(SimpleNamespace, Engine):
     """A client whose process is stopped for a moment just when its wait ends."""
 
     server_timeout = 5.0

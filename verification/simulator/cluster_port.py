@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from fencelock._core.pushes import dispatch
-from fencelock._core.retry import ask
 from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Question, Seat
 from fencelock._core.types import Args, Carrier, Keys, NoReply, Reply
@@ -275,7 +274,7 @@ class SimulatedClusterPort(ClusterPort, SimulatedPort):
         if answered and self.settles(link, keys[0], asked_at):
             return
         with suppress(FencelockError):
-            await ask(self, script, keys, args, until)
+            await self.ask(script, keys, args, until)
 
     async def _answered(self, link: Link, script: Script, keys: Keys, args: Args) -> bool:
         if not self.shared:

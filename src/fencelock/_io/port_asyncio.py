@@ -26,7 +26,6 @@ from fencelock._core.lock.maintain import Renewer
 from fencelock._core.lock.release import Of, Take, end_lease, finish, not_released, take_and_release
 from fencelock._core.lock.tenure import give_up_all
 from fencelock._core.pushes import MESSAGE, dispatch
-from fencelock._core.retry import answer_by
 from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Carrier, Keys, NoReply, Reply, closed
@@ -141,7 +140,7 @@ class AioPort(ProcessPort):
                     at = attempt.arrived_at
                     until = at + self.server_timeout
                     if attempt.give_up_at < until:  # seldom: else not even a call
-                        until = answer_by(self, at, attempt.give_up_at)
+                        until = self.answer_by(at, attempt.give_up_at)
                     try:
                         answer = await self._ask(attempt, at, until, listen=True)
                     except (NoReply, ServerError) as trouble:

@@ -27,7 +27,6 @@ from fencelock._core.lock.maintain import Renewer
 from fencelock._core.lock.release import Of, Take, end_lease, finish, not_released, take_and_release
 from fencelock._core.lock.tenure import give_up_all
 from fencelock._core.pushes import dispatch
-from fencelock._core.retry import answer_by
 from fencelock._core.round_trips import DIAL_SECONDS, RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Carrier, Keys, NoReply, Reply, closed
@@ -142,7 +141,7 @@ class BlockingPort(ProcessPort):
                 at = attempt.arrived_at
                 until = at + self.server_timeout
                 if attempt.give_up_at < until:  # seldom: else not even a call
-                    until = answer_by(self, at, attempt.give_up_at)
+                    until = self.answer_by(at, attempt.give_up_at)
                 try:
                     answer = self._ask(attempt, at, until, listen=True)
                 except (NoReply, ServerError) as trouble:

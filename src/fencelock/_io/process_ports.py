@@ -33,7 +33,7 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import Renewer, log_loss
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.waiting import Lines
-from fencelock._core.retry import ask, left_behind
+from fencelock._core.retry import left_behind
 from fencelock._core.round_trips import FIRST_TRIPS, RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, Reply
@@ -177,7 +177,7 @@ class ProcessPort(Engine):
     async def deliver(self, script: Script, keys: Keys, args: Args, until: float) -> None:
         """Repeat a posted request until it is answered or its time is up."""
         try:
-            await ask(self, script, keys, args, until)
+            await self.ask(script, keys, args, until)
         except FencelockError as error:
             left_behind(script, error)
 

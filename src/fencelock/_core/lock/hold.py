@@ -113,7 +113,7 @@ class Hold(Attempt):
     noticed: bool = False  # all was done about its loss
     joint: Any = None  # of a multi, once all are granted: the lease of them all
     majority: Majority | None = None  # that it is a part of: the leases of a quorum's nodes
-    # Called at once with each new deadline, in the thread that moves it. Must not block.
+    # Of no part. Called at once with each new deadline, in the thread that moves it.
     on_deadline: Callable[[float], None] | None = None
     end: str = "expired"  # the reason, when the deadline comes
     body: Any = None  # that a loss cancels
@@ -263,7 +263,7 @@ class Hold(Attempt):
         self.deadline = deadline
         if self.majority is not None:
             self.majority.deadline_moved()
-        if self.on_deadline is not None:
+        elif self.on_deadline is not None:
             self.on_deadline(deadline)
 
     @staticmethod

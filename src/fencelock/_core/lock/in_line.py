@@ -34,7 +34,7 @@ from fencelock._core.lock.long_waits import first_line_at, tell
 from fencelock._core.lock.tenure import Tenure, in_time, left_behind
 from fencelock._core.lock.terms import TRIES, too_late
 from fencelock._core.lock.waiting import ALONE, RECALL_SECONDS, Due, Line
-from fencelock._core.retry import again, answer_by, give_up, passes
+from fencelock._core.retry import give_up, passes
 from fencelock._core.seat import Stray
 from fencelock._core.types import Demoted, NoReply, PackedCall, Reply, closed
 from fencelock._runtime.log import log
@@ -64,7 +64,7 @@ async def line_up(
     """
     began = now = port.now() if asks.answer is None else asks.arrived_at  # then it was asked
     patient = give_up_at == inf
-    until = now + port.server_timeout if patient else answer_by(port, now, give_up_at)
+    until = now + port.server_timeout if patient else port.answer_by(now, give_up_at)
     until = asks.latest if asks.latest < until else until  # noqa: FURB136 - min() takes ten times as long
     if asks.tries:
         asks.start()
@@ -111,7 +111,7 @@ async def _once_more(
 ) -> float:
     """Return until when to ask again, once it is time for that; raise when time is up."""
     stays = asks.stood and asks.outlasts
-    await again(port, trouble, max(until, give_up_at) if stays else until, asks)
+    await port.again(trouble, max(until, give_up_at) if stays else until, asks)
     stray = Stray(asks.undo_connection, asks.channel)
     if asks.undo_connection is not None and not asks.stood:
         asks.start_over(port)
@@ -122,7 +122,7 @@ async def _once_more(
         return until
     text = "%r: still waiting, although the server does not answer: %s"
     log.info(text, asks.keys.name, trouble)
-    return answer_by(port, now, give_up_at)
+    return port.answer_by(now, give_up_at)
 
 
 async def _lined_up(port: Engine, asks: Attempt, reply: Reply, give_up_at: float) -> Grant | None:

@@ -25,7 +25,6 @@ from fencelock._core.deadlines import HEARTBEAT_SECONDS
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.lock.terms import milliseconds
 from fencelock._core.objects.state_wait import StateSpec, StateWait
-from fencelock._core.retry import answer_by, ask
 from fencelock._core.types import Args, Call, Reply
 from fencelock.errors import BarrierBroken, FencelockError
 from fencelock.scripts import BARRIER_ARRIVE, BARRIER_CHANGE, BARRIER_CHECK
@@ -131,9 +130,9 @@ class Party(StateWait):
             with contextlib.suppress(FencelockError):  # the undo of the wait aborts it, too
                 await change(port, spec, b"abort", self.give_up_at)
             raise
-        until = answer_by(port, port.now(), self.give_up_at)
+        until = port.answer_by(port.now(), self.give_up_at)
         args = (*head(port, spec), b"pass", self.id)
-        word, _, self.detail = await ask(port, BARRIER_CHANGE, spec.keys.all, args, until)
+        word, _, self.detail = await port.ask(BARRIER_CHANGE, spec.keys.all, args, until)
         self.verdict = word.decode()
 
     async def _prove(self) -> None:
@@ -142,7 +141,7 @@ class Party(StateWait):
         Without the retry, a short outage would look like a death.
         """
         with contextlib.suppress(FencelockError):
-            await ask(self.port, *self.check(), self.port.now() + HEARTBEAT_SECONDS)
+            await self.port.ask(*self.check(), self.port.now() + HEARTBEAT_SECONDS)
 
 
 @describes_errors
@@ -179,7 +178,7 @@ async def change(
     Returns how many parties wait, and why it is broken (empty when it is not).
     """
     args = (*head(port, spec), what, port.new_id())
-    until = answer_by(port, port.now(), give_up_at)
+    until = port.answer_by(port.now(), give_up_at)
     looks = what == b"look"
-    waiting, why = await ask(port, BARRIER_CHANGE, spec.keys.all, args, until, reads=looks)
+    waiting, why = await port.ask(BARRIER_CHANGE, spec.keys.all, args, until, reads=looks)
     return waiting, why.decode()

@@ -30,7 +30,6 @@ from fencelock._core.lock.hold import Hold, Registry, lose
 from fencelock._core.lock.release import lost_as, settled
 from fencelock._core.lock.waiting import EXPIRY_SLACK
 from fencelock._core.objects.state_wait import ask_listening
-from fencelock._core.retry import answer_by, ask
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply, closed
 from fencelock.errors import ServerError
@@ -120,7 +119,7 @@ class Contest:
         reply: Reply = None
         try:
             hold.retire(port)
-            reply = await ask(port, *offer, until, asked=asked)
+            reply = await port.ask(*offer, until, asked=asked)
         except ServerError as refused:
             reply = REFUSED if settled(refused) else None
             raise
@@ -162,12 +161,12 @@ class Contest:
     @describes_errors
     async def leader(self) -> Leader | None:
         """Return the present leader, or None."""
-        return _leader(await ask(self.port, *self._watch(), reads=True))
+        return _leader(await self.port.ask(*self._watch(), reads=True))
 
     @describes_errors
     async def candidates(self) -> list[str]:
         """Return the waiting candidates in the order of the line; the first hundred."""
-        _, shown = await ask(self.port, SHOW, self.keys.grant, (LISTED,), reads=True)
+        _, shown = await self.port.ask(SHOW, self.keys.grant, (LISTED,), reads=True)
         return [_told(words_of("entry", entry)["info"]).candidate for entry in shown[5][::2]]
 
     def _watch(self, *watcher: bytes) -> Call:
@@ -186,7 +185,7 @@ class Contest:
 
         try:
             while True:
-                until = answer_by(port, port.now(), give_up_at)
+                until = port.answer_by(port.now(), give_up_at)
                 ends = until if self.first else max(until, give_up_at)
                 asked_at, reply = await ask_listening(
                     port, seat, until, lambda: self._watch(self.watcher, seat.channel), ends

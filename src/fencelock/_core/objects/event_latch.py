@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Self
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.lock.terms import milliseconds
 from fencelock._core.objects.state_wait import StateSpec, StateWait
-from fencelock._core.retry import ask
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Call, Reply
 from fencelock.scripts import EVENT, EVENT_WAIT, LATCH
@@ -85,7 +84,7 @@ async def change(
     script, words = (LATCH, (spec.of, by)) if spec.of else (EVENT, ())
     args: Args = (what, milliseconds(spec.idle_ttl), who, *words, timeout_ms, *done)
     looks = what == b"look"
-    reply: int = await ask(port, script, spec.keys.all, args, asked=asked, reads=looks)
+    reply: int = await port.ask(script, spec.keys.all, args, asked=asked, reads=looks)
     if answered is not None and not looks and not asked.tries:
         answered.append(who)
     return reply

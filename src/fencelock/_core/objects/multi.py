@@ -35,7 +35,7 @@ from fencelock._core.lock.in_line import LEAVING_SECONDS
 from fencelock._core.lock.release import lost_as, settled
 from fencelock._core.lock.terms import LOCKS, milliseconds, too_late
 from fencelock._core.objects.semaphore_rwlock import lost_nested
-from fencelock._core.retry import Pipeline, answer_by, ask, persist
+from fencelock._core.retry import Pipeline
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply
 from fencelock._runtime.typed import TYPE_CHECKING
@@ -183,7 +183,7 @@ class Parts(Pipeline[Hold]):
     async def _all_at_once(self) -> bool | None:
         """Request all at once; None when each may still be free."""
         port, parts, seat = self.port, self.all, self.seat
-        until, ttl = answer_by(port, port.now(), self.give_up_at), min(each.ttl for each in parts)
+        until, ttl = port.answer_by(port.now(), self.give_up_at), min(each.ttl for each in parts)
 
         async def once() -> tuple[float, Reply]:
             if seat.undo_connection is not None:
@@ -201,7 +201,7 @@ class Parts(Pipeline[Hold]):
             return asked_at, reply
 
         try:
-            asked_at, reply = await persist(port, once, until, seat)
+            asked_at, reply = await port.persist(once, until, seat)
         except ServerError as error:
             if error.code != APART:
                 raise
@@ -261,7 +261,7 @@ class Parts(Pipeline[Hold]):
         if self._by_one_script(holds):
             log = Seat()
             try:
-                reply = await ask(port, *_release(holds), until, asked=log)
+                reply = await port.ask(*_release(holds), until, asked=log)
             except ServerError as error:
                 if error.code != APART:
                     raise
@@ -276,7 +276,7 @@ class Parts(Pipeline[Hold]):
             answers = await port.side_by_side(calls, until)
             return [one if one == 1 or isinstance(one, Exception) else one[1] for one in answers]
 
-        await persist(port, lambda: self.ask(holds, send), until)
+        await port.persist(lambda: self.ask(holds, send), until)
         self.check()
 
     def post_rest(self, holds: Sequence[Hold], error: BaseException) -> None:

@@ -27,7 +27,6 @@ from fencelock._core.lock.hold import Hold, Registry
 from fencelock._core.lock.in_line import queue, try_once
 from fencelock._core.lock.release import lost_as, settled
 from fencelock._core.lock.terms import milliseconds
-from fencelock._core.retry import ask, command, persist
 from fencelock._core.seat import Seat
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, ServerUnsuitable
@@ -123,8 +122,8 @@ class Runs(NamedTuple):
             hold.retire(port)
             registry.remove(hold)
             until = port.now() + port.server_timeout
-            reply, missing = await persist(
-                port, lambda: confirmed(port, hold, done, until), until, answer
+            reply, missing = await port.persist(
+                lambda: confirmed(port, hold, done, until), until, answer
             )
         except BaseException as error:
             if not settled(error):
@@ -150,7 +149,7 @@ class Runs(NamedTuple):
     async def read(self, give_up_at: float = inf) -> FinishedOnce | None:
         """Return the result of the run; None when it is not done, or was forgotten."""
         key = result_key(self.keys)
-        kept = await command(self.port, (b"GET", key), key, give_up_at)
+        kept = await self.port.read((b"GET", key), key, give_up_at)
         return None if kept is None else parsed(kept)
 
     async def running(self) -> HolderStatus | None:
@@ -181,7 +180,7 @@ class Runs(NamedTuple):
         done = await self.read()
         if done is None:
             return False
-        await ask(self.port, ONCE_FORGET, (result_key(self.keys),), (b"%d" % done.fence,))
+        await self.port.ask(ONCE_FORGET, (result_key(self.keys),), (b"%d" % done.fence,))
         return True
 
 

@@ -22,7 +22,6 @@ from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, lose
 from fencelock._core.lock.release import judge, release, settled
 from fencelock._core.lock.terms import SHARES, Terms
-from fencelock._core.retry import ask
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply
 from fencelock.errors import FencelockError, LeaseLost, ServerUnsuitable
@@ -163,7 +162,7 @@ async def release_part(port: Engine, hold: Hold, keep: int) -> None:
     hold.check()
     log = Seat()
     try:
-        reply = await ask(port, *keeping(hold, keep), asked=log)
+        reply = await port.ask(*keeping(hold, keep), asked=log)
     except FencelockError as error:
         if not settled(error):
             left = hold.count if hold.open else 0
@@ -203,13 +202,13 @@ async def release_permits(port: Engine, take: Callable[[list[tuple[Hold, int]]],
 @describes_errors
 async def state(port: Engine, keys: LockKeys, kind: bytes, limit: int) -> PermitCount:
     """Return the state of a name, for a caller with this kind and limit; see ``described``."""
-    return described(kind, limit, await ask(port, SHARES_SHOW, keys.grant, (), reads=True))
+    return described(kind, limit, await port.ask(SHARES_SHOW, keys.grant, (), reads=True))
 
 
 @describes_errors
 async def held_of(port: Engine, keys: LockKeys, holders: tuple[bytes, ...]) -> int:
     """Return how many of these holder ids are holders."""
-    return sum((await ask(port, SHARES_SHOW, keys.grant, holders, reads=True))[4:])
+    return sum((await port.ask(SHARES_SHOW, keys.grant, holders, reads=True))[4:])
 
 
 @describes_errors
@@ -219,5 +218,5 @@ async def set_limit(port: Engine, terms: ShareTerms, limit: int) -> int:
     Returns the limit that the users of the name agreed on: they continue to name that one.
     """
     args = (terms.kind, terms.limit, limit, terms.client_channel, port.new_id())
-    _, agreed = await ask(port, SHARES_LIMIT, terms.keys.grant, args)
+    _, agreed = await port.ask(SHARES_LIMIT, terms.keys.grant, args)
     return int(agreed)

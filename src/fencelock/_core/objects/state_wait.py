@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
 from fencelock._core.keys import SignalKeys
 from fencelock._core.lock.waiting import Line
-from fencelock._core.retry import again, answer_by, persist
 from fencelock._core.seat import Seat, Stray
 from fencelock._core.types import Call, NoReply, Reply
 from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
@@ -182,7 +181,7 @@ class StateWait(Seat):
         def first() -> Call:
             return self.first(1 + int((port.now() - began_at) * 1e6) if self.sent else 0)
 
-        (reply,) = await self._answer(answer_by(port, began_at, give_up_at), first)
+        (reply,) = await self._answer(port.answer_by(began_at, give_up_at), first)
         self._learn(reply)
 
     async def _look(self, watch: Line[StateWait], give_up_at: float) -> None:
@@ -251,7 +250,7 @@ class StateWait(Seat):
             return await port.call(*question, until, self)
 
         try:
-            (reply,) = await persist(port, once, until, asked)
+            (reply,) = await port.persist(once, until, asked)
         except (OutcomeUnknown, ServerUnreachable) as silence:
             if self.trip > LEAVING_SECONDS / 2:  # far away: the answer may be on its way
                 port.run_in_background(*question, asked.undo_connection)
@@ -298,6 +297,6 @@ async def ask_listening(
             asked_at = port.now()
             return asked_at, await port.call(*question(), until, seat)
         except (NoReply, ServerError) as trouble:
-            await again(port, trouble, max(until, ends), seat)
+            await port.again(trouble, max(until, ends), seat)
             if port.now() >= until:  # the server is unreachable, and there is time left
                 until = min(ends, port.now() + port.server_timeout)

@@ -189,8 +189,9 @@ class Majority(list[Hold | None]):
             if part and (part.loss is None or part.loss.since >= part.deadline)
         ]
         proved = proved_until(ends, self.port.needed)
-        claimed = inf if self._claims is None else self._claims.claim_until
-        hold.move_deadline(min(proved, claimed))
+        if self._claims is not None:
+            proved = min(proved, self._claims.claim_until)
+        hold.move_deadline(proved)
 
     def check_gap(self, now: float) -> None:
         """Lose a lease whose majority was not proved for a moment, before it is renewed."""
