@@ -11,7 +11,7 @@ from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Question, Seat
 from fencelock._core.types import Args, Carrier, Keys, NoReply, Reply
 from fencelock._io.wire import ReplyError, not_now
-from fencelock._topology.cluster import ClusterPort
+from fencelock._topology.cluster import Batch, ClusterPort
 from fencelock._topology.io import Flow
 from fencelock._topology.slots import ClusterSource, NodeAddress
 from fencelock.errors import FencelockError, ServerError
@@ -140,6 +140,8 @@ class SimulatedNodes:
                 self._port.give_up(each.origin)
 
     def _send_out(self, asked: Question) -> list[ClusterRequest]:
+        assert isinstance(asked, Batch)
+        assert asked.node is not None
         at = self.at[asked.node]
         asked.origin = asked.connection or at.idle() or self._port.dial_to(asked.node)
         calls = [unpacked(each) for each in asked.requests]
@@ -148,6 +150,7 @@ class SimulatedNodes:
     def put_back(self, asks: Sequence[Question]) -> None:
         """Give the connections back."""
         for each in asks:
+            assert isinstance(each, Batch)
             self.at[each.node].give(each.origin)
 
 

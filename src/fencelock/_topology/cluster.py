@@ -67,6 +67,7 @@ class Batch(Question):
     """Calls at one node that are written together, and their answers."""
 
     raw = True
+    node: NodeAddress | None
 
     def __init__(
         self, calls: Sequence[PackedCall], counts: Callable[[NodeAddress, float], bool]
@@ -80,7 +81,8 @@ class Batch(Question):
     def answer(self, reply: Reply, now: float) -> None:
         """Take the next answer."""
         if not self.replies:
-            self.proved = not self.key or self._counts(self.node, self.asked_at)
+            node = self.node
+            self.proved = not self.key or (node is not None and self._counts(node, self.asked_at))
         self.replies.append(reply)
         self.answered_at, self.ended = now, len(self.replies) == len(self.requests)
 
@@ -496,7 +498,7 @@ class ClusterPort(Engine):
                 return [NoReply(str(batch.error), sent=False)] * len(answers)
             if batch.began:
                 self.slots.invalidate(batch.node)
-        if batch.answered_at and not batch.proved:
+        if batch.answered_at and not batch.proved and batch.node is not None:
             try:
                 await self._map.confirm(batch.key, batch.node, until)
             except (NoReply, ServerError) as error:
