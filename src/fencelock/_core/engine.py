@@ -285,6 +285,12 @@ class Engine(Wire):
         """Return all in the only slot; very many leases come here, so nothing is asked of each."""
         return {0: each} if each else {}
 
+    def rouse(self, waiters: Iterable[Seat], /) -> None:
+        """Make waiters ask again."""
+        for waiter in list(waiters):
+            waiter.lose_place()
+            self.wake(waiter)
+
     def at_home(self, work: Callable[[], None], /) -> None:
         """Do work where its flows run, from any thread: here at once, elsewhere in its loop."""
         work()

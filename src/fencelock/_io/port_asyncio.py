@@ -13,7 +13,7 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from math import inf
@@ -116,14 +116,9 @@ class AioPort(ProcessPort):
 
     def unplugged(self) -> None:
         """Make every waiter ask again: pushes in between are lost."""
-        self._rouse(self._waiters.values())
+        self.rouse(self._waiters.values())
         if self.renewals.busy:
             self._listen_soon()
-
-    def _rouse(self, waiters: Iterable[Seat]) -> None:
-        for waiter in list(waiters):
-            waiter.lose_place()
-            self.wake(waiter)
 
     # -- the usual acquire and release ------------------------------------------------------------
 
@@ -345,7 +340,7 @@ class AioPort(ProcessPort):
         mux = self.link.mux
         topics = {} if mux is None or len(message) != len(MESSAGE) else mux.topics
         if topics and (heard := topics.get(message[1])):
-            self._rouse(heard)
+            self.rouse(heard)
             return
         waiter = dispatch(self, message, self._waiters.get)
         if waiter is not None:
@@ -497,7 +492,7 @@ class AioPort(ProcessPort):
         self.lines.close(self.wake)
         give_up_all(self)
         while (len(self.lines) or self._waiters or self.asking) and now() < until:
-            self._rouse(self._waiters.values())
+            self.rouse(self._waiters.values())
             await asyncio.sleep(LOOK_SECONDS)
         await let_act()
         await self.finish_cleanups(until)

@@ -334,12 +334,6 @@ class ClusterPort(Engine):
         connection.topics.pop(channel, None)
         self.rouse(waiter for waiter in self.seated(connection) if waiter.channel == channel)
 
-    def rouse(self, waiters: Iterable[Seat]) -> None:
-        """Make waiters ask again."""
-        for waiter in list(waiters):
-            waiter.lose_place()
-            self.wake(waiter)
-
     def taken(self, connection: Any, message: list[bytes]) -> list[bytes] | None:
         """Return the push that a port of one server would get; None when it was handled here.
 

@@ -344,8 +344,7 @@ class InLine:
         line.postpone(asked_at, pttl_ms, front, foreign=bool(foreign), jitter=jitter, crowd=crowd)
         for waiter, position in zip(waiters, positions, strict=True):
             if not waiter.news and (position < 0 or holder == waiter.holder_id):
-                waiter.lose_place()
-                port.wake(waiter)
+                port.rouse((waiter,))
 
     async def _leave(self) -> None:
         """Leave the line, release what was granted at the last moment, and undo what is owed.
