@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fencelock._core import retry, round_trips
+from fencelock._core import engine, round_trips
 from fencelock._core.lock import acknowledge, in_line
 from fencelock._core.objects import multi, state_wait
 from fencelock._io import link_asyncio
@@ -14,11 +14,11 @@ PATIENT_SECONDS = 5.0
 SENTINELS_SECONDS = 2.0
 # The same for a program that a test starts: put it behind the program's import of fencelock.
 PATIENT = f"""
-from fencelock._core import retry, round_trips
+from fencelock._core import engine, round_trips
 from fencelock._core.lock import in_line
 from fencelock._core.objects import multi, state_wait
 in_line.LEAVING_SECONDS = multi.LEAVING_SECONDS = state_wait.LEAVING_SECONDS = {PATIENT_SECONDS}
-retry.ANSWER_SECONDS_MIN = {PATIENT_SECONDS}
+engine.ANSWER_SECONDS_MIN = {PATIENT_SECONDS}
 from fencelock._io import link_asyncio
 round_trips.SILENT_SECONDS = link_asyncio.SILENT_SECONDS = {PATIENT_SECONDS}
 """
@@ -33,7 +33,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     for module in (in_line, multi, state_wait):
         monkeypatch.setattr(module, "LEAVING_SECONDS", PATIENT_SECONDS)
-    monkeypatch.setattr(retry, "ANSWER_SECONDS_MIN", PATIENT_SECONDS)
+    monkeypatch.setattr(engine, "ANSWER_SECONDS_MIN", PATIENT_SECONDS)
     monkeypatch.setattr(acknowledge, "LAST_SECONDS", PATIENT_SECONDS)
     for connection in (round_trips, link_asyncio):  # else another one is tried after 1 s
         monkeypatch.setattr(connection, "SILENT_SECONDS", PATIENT_SECONDS)

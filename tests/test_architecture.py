@@ -263,7 +263,7 @@ def test_the_page_shows_the_table():
         ("_core.keys", "def f():\n    from fencelock.cli import exits"),
         ("_core", "from ..cli import exits"),
         ("_io.port_asyncio", "from fencelock import aio"),
-        ("_topology.sentinel", "from fencelock._io.wire import pack_call"),
+        ("_topology.sentinel", "from fencelock._io.wire import pack"),
         ("lease", "from ._core.lock import acquire"),
         ("lease", "if TYPE_CHECKING:\n    from fencelock._core.engine import Engine"),
     ],

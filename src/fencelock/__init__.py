@@ -21,7 +21,6 @@ from fencelock.options import Cohort, History, Poll, Queue
 
 if TYPE_CHECKING:
     from fencelock import embedded as embedded
-    from fencelock._core.objects.election import Leader
     from fencelock._handles.once import Outcome
     from fencelock.aio.barrier import AsyncBarrier
     from fencelock.aio.client import AsyncClient
@@ -44,7 +43,14 @@ if TYPE_CHECKING:
     from fencelock.blocking.rwlock import ReadLock, RWLock, WriteLock
     from fencelock.blocking.semaphore import BoundedSemaphore, Semaphore
     from fencelock.closing import ashutdown, shutdown
-    from fencelock.status import HistoryEntry, HolderStatus, LockStatus, SignalStatus, WaiterStatus
+    from fencelock.status import (
+        HistoryEntry,
+        HolderStatus,
+        Leader,
+        LockStatus,
+        SignalStatus,
+        WaiterStatus,
+    )
     from fencelock.threads import to_thread
 
 __version__ = "0.1.0"
@@ -114,10 +120,12 @@ _OF_FACES: dict[str, tuple[str, ...]] = {
 }
 # What else few programs use, and takes long to import.
 _APART: dict[str, tuple[str, ...]] = {
-    "_core.objects.election": ("Leader",),
     "_handles.once": ("Outcome",),
     "closing": ("ashutdown", "shutdown"),
-    "status": ("HistoryEntry", "HolderStatus", "LockStatus", "SignalStatus", "WaiterStatus"),
+    "status": (
+        *("HistoryEntry", "HolderStatus", "Leader", "LockStatus", "SignalStatus"),
+        "WaiterStatus",
+    ),
     "threads": ("to_thread",),
 }
 

@@ -17,15 +17,13 @@ from fencelock import options
 from fencelock._core import events
 from fencelock._core.deadlines import validity
 from fencelock._core.keys import LockKeys, SignalKeys
-from fencelock._core.lock.hold import Hold, Observer
 from fencelock._core.lock.release import leave as leave_one
-from fencelock._core.retry import persist
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, NoReply
 from fencelock._handles import handle
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking
-from fencelock._runtime.typed import TYPE_CHECKING, Any, cast
+from fencelock._runtime.typed import TYPE_CHECKING, Any
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock
 from fencelock.errors import FencelockError, LeaseLost, ServerError
@@ -128,7 +126,7 @@ class Operator:
         from fencelock._core.look import history
 
         if self._keeps:
-            hold, client = cast("BlockingHold", lease), self._port.client_channel
+            hold, client = _hold_of(lease), self._port.client_channel
             call = history.end_of_run(
                 client, self._prefix, hold.name, info=hold.info, seconds=seconds, **fields
             )
@@ -176,17 +174,18 @@ class Operator:
 
     def once_result(self, name: str) -> FinishedOnce | None:
         """Return the result that ``once`` keeps under a name."""
-        from fencelock._core.objects.once import OnceKeys, Runs
+        from fencelock._core.objects.once import Runs
 
-        return run_blocking(Runs(self._port, OnceKeys(self._prefix, name)).read())
+        return run_blocking(Runs(self._port, LockKeys(self._prefix, name)).read())
 
     def abort_barrier(self, info: SignalStatus) -> None:
         """Abort a barrier: it breaks for waiting parties, and for all that come before a reset."""
-        from fencelock._core.objects.barrier import BarrierSpec, change
+        from fencelock._core.objects.barrier import change
+        from fencelock._core.objects.state_wait import StateSpec
 
-        port, keys = self._port, SignalKeys(self._prefix, info.name)
-        spec = BarrierSpec(keys, info.of, info.remaining, server_timeout=port.server_timeout)
-        run_blocking(change(port, spec, b"abort"))
+        keys = SignalKeys(self._prefix, info.name)
+        spec = StateSpec(keys, b"barrier", info.remaining, info.of)
+        run_blocking(change(self._port, spec, b"abort"))
 
     # -- plain commands -------------------------------------------------------------------------
 
@@ -194,7 +193,7 @@ class Operator:
         """Send a plain command to where a key is, again where that can help; return its reply."""
         port = self._port
         until = port.now() + port.server_timeout
-        return run_blocking(persist(port, lambda: port.command(words, key, until), until, Seat()))
+        return run_blocking(port.persist(lambda: port.command(words, key, until), until, Seat()))
 
     # -- leases of other programs ---------------------------------------------------------------
 
@@ -248,16 +247,22 @@ class ActingFor:
         handle.acting_for = None
 
 
+def _hold_of(lease: Lease) -> BlockingHold:
+    if not isinstance(lease, BlockingHold):  # all leases of clients are
+        raise TypeError(f"{lease!r} is no lease of a client")
+    return lease
+
+
 def abandon(lease: Lease) -> None:
     """Leave a lease to itself: this process neither renews nor releases it from now on."""
-    hold = cast("BlockingHold", lease)
+    hold = _hold_of(lease)
     if hold.port is not None and not hold.released:
         hold.retire(hold.port)
 
 
 def leave(lease: Lease, seconds: float) -> None:
     """Release a lease so long from now, within its limits; raises as a release."""
-    hold = cast("BlockingHold", lease)
+    hold = _hold_of(lease)
     port = hold.renewing_port()
     seconds = hold.within_limits(seconds, port.now())
     if hold.parts:
@@ -268,18 +273,7 @@ def leave(lease: Lease, seconds: float) -> None:
 
 def loss_of(lease: Lease) -> LeaseLost:
     """Return the error that says why a lease ended, or why it is about to end."""
-    return cast("BlockingHold", lease).lost_error()
-
-
-class _Notifier(Observer):
-    """Passes on each deadline of a lease."""
-
-    def __init__(self, notify: Callable[[float], None]) -> None:
-        self._notify = notify
-
-    def deadline_moved(self, hold: Hold) -> None:
-        """Pass it on."""
-        self._notify(hold.deadline)
+    return _hold_of(lease).lost_error()
 
 
 def observe(lease: Lease, notify: Callable[[float], None]) -> None:
@@ -287,4 +281,4 @@ def observe(lease: Lease, notify: Callable[[float], None]) -> None:
 
     In the thread that moves it.
     """
-    cast("BlockingHold", lease).observe(_Notifier(notify))
+    _hold_of(lease).observe(notify)

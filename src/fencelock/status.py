@@ -294,3 +294,17 @@ class HistoryEntry(NamedTuple):
             return f"behind {self.behind}" if self.behind else ""
         first = f", at first by {held_at_least(self.first_held_by)}" if self.first_held_by else ""
         return f"held by {held_at_least(self.held_by)}{first}"
+
+
+class Leader(NamedTuple):
+    """The leader, as the server saw it.
+
+    ``since`` is the server's Unix time of the election, in seconds; ``host`` and ``pid`` are the
+    process. Two are equal if they describe the same tenure.
+    """
+
+    candidate: str
+    fence: int
+    since: float
+    host: str
+    pid: int

@@ -26,7 +26,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "terms.lasting": "_core.lock.terms:Terms.lasting",
     "terms.tenure_key": "_core.lock.terms:_cohort_key",
     # One acquisition: what went out, what came, what must be undone.
-    "attempt.answered_by": "_core.retry:answer_by",
+    "attempt.answered_by": "_core.engine:Engine.answer_by",
     "attempt.counts": "_core.lock.in_line:counts",
     "attempt.deadline_of_push": "_core.deadlines:handoff_deadline",
     "attempt.made": "_core.lock.attempt:Attempt.__init__",

@@ -1,11 +1,11 @@
 """hold.py: a lease by the local clock alone, and lost only once (I2, I8)."""
 
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from fencelock import LeaseLost, NotHeld
-from fencelock._core.lock.hold import Observer
 from tests.pure.made import held
 
 
@@ -82,18 +82,11 @@ def test_its_repr_tells_its_state(lease, clock):
     assert "lost" in repr(lease)
 
 
-def test_its_observer_hears_of_each_deadline_and_of_the_loss(lease):
+def test_who_watches_it_hears_of_each_deadline_and_of_the_loss(lease):
     heard = []
-
-    class Hears(Observer):
-        def deadline_moved(self, hold):
-            heard.append(hold.deadline)
-
-        def lost(self, hold):
-            heard.append(hold.loss.reason)
-
-    lease.observe(Hears())
+    lease.observe(heard.append)
     lease.move_deadline(130.0)
+    lease.majority = SimpleNamespace(lost=lambda hold: heard.append(hold.loss.reason), hold=lease)
     lease.lose("taken", 101.0)
     lease.lose("expired", 130.0)
     assert heard == [110.0, 130.0, "taken"]
@@ -123,4 +116,4 @@ def test_an_error_on_the_way_keeps_no_loss_from_its_holder(lease, lasting):
 
 
 def test_several_threads_that_tell_of_a_loss_tell_once(lease):
-    assert [lease.begin_telling(), lease.begin_telling()] == [True, False]
+    assert [lease.is_first_to("tell"), lease.is_first_to("tell")] == [True, False]

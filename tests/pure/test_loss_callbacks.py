@@ -13,7 +13,7 @@ from tests.waiting import SOON, until
 def hold(told):
     options = SimpleNamespace(on_lost=told.append)
     return SimpleNamespace(
-        terms=SimpleNamespace(options=options), begin_telling=lambda: True, name="a"
+        terms=SimpleNamespace(options=options), is_first_to=lambda _: True, name="a"
     )
 
 

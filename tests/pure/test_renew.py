@@ -15,8 +15,8 @@ from fencelock._core.lock.renewal_schedule import RenewalBatch, RenewalSchedule
 from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.types import NoReply
-from fencelock._io.wire import pack_call
 from fencelock.options import LeaseOptions
+from fencelock.scripts import packed
 
 NOW = 1000.0
 
@@ -227,7 +227,7 @@ def test_a_renewal_in_wire_form_says_what_the_request_says(owned):
     batch = RenewalBatch(holds)
 
     def same(ttls):
-        return packed_renewal(batch, ttls) == pack_call(*renewal_request(holds, ttls))
+        return packed_renewal(batch, ttls) == packed(*renewal_request(holds, ttls))
 
     assert same([30.0, 30.0])
     assert packed_renewal(batch, [30.0, 30.0]) is packed_renewal(batch, [30.0, 30.0])

@@ -5,10 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from fencelock._core.engine import Engine
 from fencelock._core.keys import SignalKeys
 from fencelock._core.lock.waiting import Lines
-from fencelock._core.objects.event_latch import EventSpec, GateWait
-from fencelock._core.objects.state_wait import LEAVING_SECONDS
+from fencelock._core.objects.event_latch import GateWait
+from fencelock._core.objects.state_wait import LEAVING_SECONDS, StateSpec
 from fencelock._core.types import NoReply
 from fencelock._io.threads import run_blocking
 from fencelock.errors import ServerUnreachable
@@ -17,7 +18,7 @@ NOW, TIMEOUT = 1000.0, 0.5
 CLOSED = [[0, b"1", 1]]  # and the waiter is on the list
 
 
-class Port(SimpleNamespace):
+class Port(SimpleNamespace, Engine):
     """A client whose process is stopped for a moment just when its wait ends."""
 
     server_timeout = 5.0
@@ -63,7 +64,7 @@ class Port(SimpleNamespace):
 def test_a_process_that_was_stopped_still_asks_one_last_time(stopped):
     """Without time for the answer, a server that is well would count as unreachable."""
     port = Port(stopped)
-    event = EventSpec(SignalKeys("p:", "e"), b"event", 60.0)
+    event = StateSpec(SignalKeys("p:", "e"), b"event", 60.0)
     assert run_blocking(GateWait(port, event).outcome(TIMEOUT)) is None
     assert port.asked == [b"wait", b"leave"]
     assert port.lines.watches == {}
@@ -73,7 +74,7 @@ def test_a_process_that_was_stopped_still_asks_one_last_time(stopped):
 def test_a_late_answer_of_a_far_server_is_no_silence(trip):
     """That of a near one is: it had the time of two round trips, and more."""
     port = Port(0.0)
-    port.trip, event = trip, EventSpec(SignalKeys("p:", "e"), b"event", 60.0)
+    port.trip, event = trip, StateSpec(SignalKeys("p:", "e"), b"event", 60.0)
 
     async def wait(_waiter, until):
         port.clock, port.trip = until, 1.0  # the last answer comes too late

@@ -1,8 +1,11 @@
 """Who blocks whom, from what the server knows of all locks."""
 
+import re
+
 import pytest
 
-from fencelock._core.look.graph import Unit, around, blocks, cycles, in_cycles, tree
+from fencelock._core.look.graph import Unit, around, blocks, cycles, in_cycles
+from fencelock.cli.wait_tree import tree
 from fencelock.status import HolderStatus, LockStatus, WaiterStatus
 
 FOREIGN = "a program that is not fencelock"
@@ -38,9 +41,9 @@ def edges(found):
 
 
 def drawn(found):
-    return [
-        f"{'.' * each.depth}{each.unit.unit}{'*' if each.again else ''}" for each in tree(found)
-    ]
+    """Return the tree with a dot for each step in, and a star for a unit that was seen above."""
+    lines = [re.fullmatch(r"( *)h:1 (\w).*?( .see above.)?", line) for line in tree(found)]
+    return ["." * (len(line[1]) // 2) + line[2] + "*" * bool(line[3]) for line in lines]
 
 
 def test_each_waiter_waits_for_the_holder():
@@ -83,7 +86,7 @@ def test_the_holder_of_a_lease_that_is_kept_idle_blocks_no_waiter():
 
 def test_a_program_that_is_not_fencelock_blocks_its_waiters():
     found = blocks([held("a", "", "x"), held("b", "x", "y"), held("c", "", "z")])
-    assert [str(each.unit) for each in tree(found) if each.depth == 0] == [FOREIGN, FOREIGN]
+    assert [line for line in tree(found) if not line.startswith(" ")] == [FOREIGN, FOREIGN]
     assert edges(found) == {("x", "a", ""), ("y", "b", "x"), ("z", "c", "")}
 
 

@@ -15,12 +15,10 @@ from fencelock._io.wire import (
     INCOMPLETE,
     ReplyError,
     pack,
-    pack_call,
-    pack_source,
     server_error,
 )
 from fencelock.options import LeaseOptions
-from fencelock.scripts import ACQUIRE, RELEASE
+from fencelock.scripts import ACQUIRE, RELEASE, packed, with_source
 from fencelock.scripts.constants import RECORD_MS
 
 try:
@@ -119,13 +117,18 @@ def test_commands_are_packed_as_bulk_strings():
 
 
 def test_a_script_is_called_by_digest_or_with_its_source():
-    by_digest = pack_call(ACQUIRE, [b"k1", b"k2"], [b"a", 5])
-    with_source = pack_source(ACQUIRE, [b"k1", b"k2"], [b"a", 5])
-    assert ACQUIRE.digest in by_digest
-    assert ACQUIRE.source in with_source
+    by_digest = packed(ACQUIRE, [b"k1", b"k2"], [b"a", 5])
+    sourced = with_source(by_digest)
+    assert parsed(by_digest) == [b"EVALSHA", ACQUIRE.digest, b"2", b"k1", b"k2", b"a", b"5"]
+    assert parsed(sourced) == [b"EVAL", ACQUIRE.source, b"2", b"k1", b"k2", b"a", b"5"]
     tail = b"$1\r\n2\r\n$2\r\nk1\r\n$2\r\nk2\r\n$1\r\na\r\n$1\r\n5\r\n"
     assert by_digest.endswith(tail)
-    assert with_source.endswith(tail)
+    assert sourced.endswith(tail)
+
+
+@pytest.mark.parametrize("words", [(b"PING",), (b"SET", b"k", b"EVALSHA")])
+def test_a_command_has_no_source(words):
+    assert with_source(pack(words)) == pack(words)
 
 
 def parsed(packed):

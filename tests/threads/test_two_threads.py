@@ -22,7 +22,6 @@ from fencelock._core.engine import Engine
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.maintain import Renewer
 from fencelock._core.lock.tenure import Tenure
-from fencelock._core.retry import ask
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking
 from fencelock._runtime.clock import now
@@ -385,7 +384,7 @@ class World:
         """Revoke the lock, as an operator does."""
         port, keys = self.other._port, LockKeys(self.prefix, play.name)
         args = (reason, 60_000, port.new_id())
-        if not run_blocking(ask(port, BREAK, keys.all, args, now() + SOON))[0]:
+        if not run_blocking(port.ask(BREAK, keys.all, args, now() + SOON))[0]:
             for stop in self._heard.values():
                 stop.end()
 

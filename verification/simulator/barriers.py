@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fencelock._core.objects.barrier import BarrierSpec, wait_at
+from fencelock._core.objects.barrier import wait_at
+from fencelock._core.objects.state_wait import StateSpec
 from fencelock.errors import BarrierBroken, OutcomeUnknown, ServerError
 from verification.simulator.events import fields
 from verification.simulator.monitor import UNSERVED_US_MAX, Monitor, Violation
@@ -55,7 +56,7 @@ class CrossingMonitor(Monitor):
 
     # -- what processes report ------------------------------------------------------------------
 
-    async def waits(self, client: Client, spec: BarrierSpec, timeout: float | None) -> str:
+    async def waits(self, client: Client, spec: StateSpec, timeout: float | None) -> str:
         """Wait as a face does, and judge how it ends: ``passed``, ``broken`` or ``unknown``."""
         world = self._world
         assert world.running is not None

@@ -7,16 +7,15 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from fencelock._core.pushes import dispatch
-from fencelock._core.retry import ask
 from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Question, Seat
 from fencelock._core.types import Args, Carrier, Keys, NoReply, Reply
-from fencelock._io.wire import ReplyError, not_now, pack_call
-from fencelock._topology.cluster import ClusterPort
+from fencelock._io.wire import ReplyError, not_now
+from fencelock._topology.cluster import Batch, ClusterPort
 from fencelock._topology.io import Flow
 from fencelock._topology.slots import ClusterSource, NodeAddress
 from fencelock.errors import FencelockError, ServerError
-from fencelock.scripts import Script
+from fencelock.scripts import Script, packed
 from verification.simulator.cluster import (
     MASTER,
     ClusterNode,
@@ -141,6 +140,8 @@ class SimulatedNodes:
                 self._port.give_up(each.origin)
 
     def _send_out(self, asked: Question) -> list[ClusterRequest]:
+        assert isinstance(asked, Batch)
+        assert asked.node is not None
         at = self.at[asked.node]
         asked.origin = asked.connection or at.idle() or self._port.dial_to(asked.node)
         calls = [unpacked(each) for each in asked.requests]
@@ -149,6 +150,7 @@ class SimulatedNodes:
     def put_back(self, asks: Sequence[Question]) -> None:
         """Give the connections back."""
         for each in asks:
+            assert isinstance(each, Batch)
             self.at[each.node].give(each.origin)
 
 
@@ -170,7 +172,7 @@ class SimulatedClusterPort(ClusterPort, SimulatedPort):
         self, script: Script, keys: Keys, args: Args, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a script at the node of its keys, as the real ports do."""
-        return await self.run(pack_call(script, keys, args), keys[0], until, waiter)
+        return await self.run(packed(script, keys, args), keys[0], until, waiter)
 
     def dial_to(self, node: NodeAddress) -> Link:
         """Open another connection to a node."""
@@ -275,7 +277,7 @@ class SimulatedClusterPort(ClusterPort, SimulatedPort):
         if answered and self.settles(link, keys[0], asked_at):
             return
         with suppress(FencelockError):
-            await ask(self, script, keys, args, until)
+            await self.ask(script, keys, args, until)
 
     async def _answered(self, link: Link, script: Script, keys: Keys, args: Args) -> bool:
         if not self.shared:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fencelock._core.objects.event_latch import EventSpec, change, wait_until_open
+from fencelock._core.objects.event_latch import change, wait_until_open
+from fencelock._core.objects.state_wait import StateSpec
 from fencelock.errors import OutcomeUnknown, ServerError
 from verification.simulator.hashes import Hash
 from verification.simulator.monitor import UNSERVED_US_MAX, Monitor, Violation
@@ -55,7 +56,7 @@ class GateMonitor(Monitor):
 
     # -- what processes report ------------------------------------------------------------------
 
-    async def waits(self, client: Client, spec: EventSpec, timeout: float | None) -> bool | None:
+    async def waits(self, client: Client, spec: StateSpec, timeout: float | None) -> bool | None:
         """Wait as a face does, and judge how it ends; None when nobody answered."""
         world = self._world
         assert world.running is not None
@@ -75,7 +76,7 @@ class GateMonitor(Monitor):
         self._judge(wait, passed)
         return passed
 
-    def was_refused(self, error: Exception, spec: EventSpec) -> bool:
+    def was_refused(self, error: Exception, spec: StateSpec) -> bool:
         """Return True if a latch has another count than this one's."""
         other = bool(self._latches - {spec.of})
         return other and isinstance(error, ServerError) and error.code == "WRONGTYPE"
@@ -216,7 +217,7 @@ def _counted(model: tuple[int, int] | None, what: Any, of: int, by: int) -> set[
 
 
 async def count_down(
-    client: Client, spec: EventSpec, world: World, what: bytes = b"count_down"
+    client: Client, spec: StateSpec, world: World, what: bytes = b"count_down"
 ) -> int | None:
     """Change a latch as a face does, by one; None when nobody answered, or it was refused."""
     monitor = world.monitor

@@ -19,7 +19,7 @@ from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.quorum.broadcast import Ballot
 from fencelock._core.quorum.engine import QuorumEngine
-from fencelock._core.quorum.membership import NODE_SECONDS
+from fencelock._core.quorum.membership import FIRST_FACTOR, NODE_SECONDS
 from fencelock._core.round_trips import DIAL_SECONDS
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Carrier, Keys, NoReply, Reply
@@ -36,7 +36,7 @@ class NodePort(SimulatedPort):
 
     def __init__(self, whole: SimulatedQuorum, number: int) -> None:
         world, client = whole.world, whole.client
-        server_timeout = whole.first_seconds
+        server_timeout = whole.node_timeout * FIRST_FACTOR  # as ``_topology/quorum.py``
         server = world.servers[number]
         super().__init__(
             world, client, shared=whole.shared, server_timeout=server_timeout, server=server

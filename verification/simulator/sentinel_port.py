@@ -8,7 +8,6 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from fencelock._core.retry import ask
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Carrier, Keys, NoReply, Reply
 from fencelock._topology.io import Flow
@@ -265,6 +264,6 @@ class SimulatedSentinelPort(SimulatedPort):
         except (NoReply, FencelockError):
             pass
         try:
-            await ask(self, script, keys, args, began + POST_SECONDS)
+            await self.ask(script, keys, args, began + POST_SECONDS)
         except FencelockError:
             return

@@ -12,7 +12,7 @@ module when it starts.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
-from itertools import chain
+from math import inf
 
 from fencelock._core.deadlines import align_to_batch, retry_delay
 from fencelock._core.error_messages import describes_errors
@@ -25,16 +25,16 @@ from fencelock._core.lock.renew import Renewals
 from fencelock._core.lock.renewal_schedule import RenewalBatch, RenewalSchedule
 from fencelock._core.lock.terms import may_linger
 from fencelock._core.lock.turns import give_back, take
-from fencelock._core.retry import Pipeline, command, persist
+from fencelock._core.retry import Pipeline, give_up, pause_after
 from fencelock._core.round_trips import CALL_TRIPS, RoundTrips
 from fencelock._core.seat import Seat
-from fencelock._core.types import Call, Carrier, NoReply, PackedCall, Reply
+from fencelock._core.types import Args, Call, Carrier, Keys, NoReply, PackedCall, Reply
 from fencelock._core.wire import Replicas, Wire
 from fencelock._runtime.log import listed, log
 from fencelock._runtime.typed import TYPE_CHECKING, TypeVar
-from fencelock.errors import FencelockError
+from fencelock.errors import FencelockError, ServerError
 from fencelock.lease import fence_of
-from fencelock.scripts import ELECTION_ANNOUNCE
+from fencelock.scripts import Script
 
 if TYPE_CHECKING:
     from fencelock._core.deadlock.unit_waits import UnitWaits
@@ -45,6 +45,8 @@ T = TypeVar("T")
 
 ONLY = "server"  # the only node
 NEAR = RoundTrips()  # never noted
+# The least time an answer gets, however short the caller's timeout is.
+ANSWER_SECONDS_MIN = 0.08
 # How many releases are sent before the time is looked at again.
 RELEASES_AT_ONCE = 50
 
@@ -91,7 +93,7 @@ class Engine(Wire):
 
     async def value_of(self, keys: LockKeys, /) -> bytes | None:
         """Return the id of a lock's holder, or None, also for an idle lease that is kept."""
-        holder: bytes | None = await command(self, (b"GET", keys.lock), keys.lock)
+        holder: bytes | None = await self.read((b"GET", keys.lock), keys.lock)
         if holder is not None and may_linger(holder) and await is_idle(self, keys, holder):
             return None
         return holder
@@ -147,6 +149,65 @@ class Engine(Wire):
                 return
         self.run_in_background(*hold.terms.release(hold), undo_connection)
 
+    # -- asking until an answer comes; the rules are in retry.py -----------------------------------
+
+    async def ask(
+        self,
+        script: Script,
+        keys: Keys,
+        args: Args,
+        until: float | None = None,
+        *,
+        asked: Seat | None = None,
+        reads: bool = False,
+    ) -> Reply:
+        """Run a script until it is answered; OutcomeUnknown or ServerUnreachable at ``until``.
+
+        By default after ``server_timeout``.
+        """
+        by = self.now() + self.server_timeout if until is None else until
+        return await self.persist(lambda: self.call(script, keys, args, by), by, asked, reads=reads)
+
+    async def read(self, args: Args, key: bytes, give_up_at: float = inf) -> Reply:
+        """Run a plain reading command until it is answered, within the ``server_timeout``."""
+        until = self.answer_by(self.now(), give_up_at)
+        return await self.persist(lambda: self.command(args, key, until), until, reads=True)
+
+    async def persist(
+        self,
+        attempt: Callable[[], Awaitable[T]],
+        until: float,
+        asked: Seat | None = None,
+        *,
+        reads: bool = False,
+    ) -> T:
+        """Retry an attempt while it gets no answer; note in ``asked`` what may have run."""
+        asked = asked or Seat()
+        while True:
+            try:
+                return await attempt()
+            except (NoReply, ServerError) as trouble:
+                if reads and isinstance(trouble, NoReply):
+                    trouble.sent = False
+                await self.again(trouble, until, asked)
+
+    async def again(self, trouble: NoReply | ServerError, until: float, asked: Seat) -> None:
+        """Return when it is time for another attempt; raise when there is none."""
+        try:
+            again_at = self.now() + pause_after(trouble, asked, self.jitter())
+            if again_at >= until:  # "not now" says more than the silence after it
+                give_up(asked.refusal or trouble, asked)
+        finally:
+            del trouble
+        await self.sleep(again_at)
+
+    def answer_by(self, now: float, give_up_at: float) -> float:
+        """Return until when to wait for an answer: never too soon for a healthy server."""
+        latest = now + self.server_timeout
+        if give_up_at >= latest:
+            return latest
+        return min(latest, max(give_up_at, now + ANSWER_SECONDS_MIN))
+
     # -- all that it holds -------------------------------------------------------------------------
 
     async def give_back_all(self, until: float) -> bool:
@@ -177,9 +238,10 @@ class Engine(Wire):
                     self.release_later(hold, None)
             for hold in holds:
                 self.clean_up(hold)
-                watchers = getattr(hold.terms.keys, "watchers", None)  # of an election
-                if watchers is not None:
-                    self.run_in_background(ELECTION_ANNOUNCE, watchers, ())
+                if hold.terms.options.kind == "election":
+                    from fencelock._core.objects.election import Contest  # noqa: PLC0415 - it is loaded
+
+                    Contest(self, hold.terms.keys).announce()
             text = "%d lease(s) were still held and were given back: the client is closed (%s)"
             log.warning(text, len(holds), listed(hold.name for hold in holds))
         if left:
@@ -223,6 +285,12 @@ class Engine(Wire):
         """Return all in the only slot; very many leases come here, so nothing is asked of each."""
         return {0: each} if each else {}
 
+    def rouse(self, waiters: Iterable[Seat], /) -> None:
+        """Make waiters ask again."""
+        for waiter in list(waiters):
+            waiter.lose_place()
+            self.wake(waiter)
+
     def at_home(self, work: Callable[[], None], /) -> None:
         """Do work where its flows run, from any thread: here at once, elsewhere in its loop."""
         work()
@@ -247,41 +315,22 @@ class Engine(Wire):
         await Renewer(self).renew_node(batches, self.renewals.first_end)
         return True
 
-    async def run_pipeline(
-        self, calls: Sequence[Call], until: float, waiter: Seat | None = None
-    ) -> Sequence[Reply | Exception]:
-        """Run scripts one after the other."""
-        return await outcomes(self.call(*call, until, waiter) for call in calls)
-
     async def run_packed(
-        self, requests: Sequence[PackedCall], until: float
+        self, requests: Sequence[PackedCall], until: float, waiter: Seat | None = None
     ) -> Sequence[Reply | Exception]:
         """Run packed scripts one after the other."""
-        return await outcomes(self.run(request, key, until) for request, key in requests)
-
-    async def run_on_nodes(
-        self, groups: Sequence[Sequence[Call]], until: float
-    ) -> Sequence[Sequence[Reply | Exception]]:
-        """Run scripts one after the other; a silent one leaves time for the others."""
-        calls, answers = [*chain(*groups)], list[Reply | Exception]()
-        for call in calls:
-            most = self.trips.within(CALL_SECONDS_MAX, CALL_TRIPS)
-            share = until if len(calls) == 1 else min(until, self.now() + most)
-            answers += await self.run_pipeline([call], share)
-        return [answers]
+        return await outcomes(self.run(request, key, until, waiter) for request, key in requests)
 
     async def side_by_side(
         self, calls: Sequence[Call], until: float, /
     ) -> Sequence[Reply | Exception]:
-        """Run scripts, all nodes in parallel; return their replies, or what each would raise."""
-        nodes: dict[Hashable, list[int]] = {}
-        for number, (_, keys, _) in enumerate(calls):
-            node = self.node_of(keys[0])
-            nodes.setdefault(number if node is None else node, []).append(number)
-        groups = [[calls[number] for number in numbers] for numbers in nodes.values()]
-        answers = chain(*await self.run_on_nodes(groups, until))
-        by_number = dict(zip(chain(*nodes.values()), answers, strict=True))
-        return [by_number[number] for number in range(len(calls))]
+        """Run scripts one after the other; a silent one leaves time for the others."""
+        answers: list[Reply | Exception] = []
+        for call in calls:
+            most = self.trips.within(CALL_SECONDS_MAX, CALL_TRIPS)
+            share = until if len(calls) == 1 else min(until, self.now() + most)
+            answers += await outcomes([self.call(*call, share)])
+        return answers
 
     # -- what people ask ---------------------------------------------------------------------------
 
@@ -292,7 +341,7 @@ class Engine(Wire):
         async def send(left: Sequence[int]) -> Sequence[Reply | Exception]:
             return await self.side_by_side([calls[number] for number in left], until)
 
-        await persist(self, lambda: pipeline.ask(range(len(calls)), send), until, reads=True)
+        await self.persist(lambda: pipeline.ask(range(len(calls)), send), until, reads=True)
         pipeline.check()
         return [[pipeline.answers[number]] for number in range(len(calls))]
 

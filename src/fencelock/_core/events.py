@@ -71,7 +71,7 @@ Way = tuple[Hook, Look | None]
 class OwnHook:
     """A hook of this package, which need not be called with every event."""
 
-    def __call__(self, event: LockEvent, /) -> object:
+    def __call__(self, event: LockEvent, /) -> None:
         """Take note of an event."""
         raise NotImplementedError
 
@@ -290,7 +290,7 @@ class LockEvent(NamedTuple):
         return self.subject.client
 
     @property
-    def unit(self) -> Any:
+    def unit(self) -> UnitId:
         """Return the identity of the thread, or the task, that acquires or holds."""
         return self.subject.unit
 

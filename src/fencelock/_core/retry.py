@@ -15,18 +15,17 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from math import inf
 
 from fencelock._core.deadlines import retry_delay
 from fencelock._core.seat import Seat
-from fencelock._core.types import DEMOTED, Args, Demoted, Keys, NoReply, Reply
+from fencelock._core.types import DEMOTED, Demoted, NoReply, Reply
 from fencelock._runtime.log import log
 from fencelock._runtime.typed import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:
-    from fencelock._core.engine import Engine
+    pass
 
 # Error codes that say "not now": the same request may succeed a moment later.
 PASSING = frozenset({"BUSY", "LOADING", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN", "MAXCLIENTS"})
@@ -37,72 +36,21 @@ RECONNECTING = DEMOTED | CHANGING
 # How often a new connection is tried while an address leads to a replica, or a password is refused.
 RECONNECT_SECONDS = 1.0
 
-# The least time an answer gets, however short the caller's timeout is.
-ANSWER_SECONDS_MIN = 0.08
-
-
-async def ask(
-    port: Engine,
-    script: Script,
-    keys: Keys,
-    args: Args,
-    until: float | None = None,
-    *,
-    asked: Seat | None = None,
-    reads: bool = False,
-) -> Reply:
-    """Run a script until it is answered; raise OutcomeUnknown or ServerUnreachable at ``until``.
-
-    By default after ``server_timeout``.
-    """
-    if until is None:
-        until = port.now() + port.server_timeout
-    return await persist(
-        port, lambda: port.call(script, keys, args, until), until, asked, reads=reads
-    )
-
-
-async def command(port: Engine, args: Args, key: bytes, give_up_at: float = inf) -> Reply:
-    """Run a plain reading command until it is answered, within the port's ``server_timeout``."""
-    until = answer_by(port, port.now(), give_up_at)
-    return await persist(port, lambda: port.command(args, key, until), until, reads=True)
-
-
-async def persist(
-    port: Engine,
-    attempt: Callable[[], Awaitable[Reply]],
-    until: float,
-    asked: Seat | None = None,
-    *,
-    reads: bool = False,
-) -> Reply:
-    """Retry an attempt while it gets no answer; note in ``asked`` what may have run."""
-    asked = asked or Seat()
-    while True:
-        try:
-            return await attempt()
-        except (NoReply, ServerError) as trouble:
-            if reads and isinstance(trouble, NoReply):
-                trouble.sent = False
-            await again(port, trouble, until, asked)
-
 
 def passes(error: BaseException) -> bool:
     """Return True if an error says "not now": the same request may succeed a moment later."""
     return getattr(error, "code", "") in PASSING
 
 
-async def again(port: Engine, trouble: NoReply | ServerError, until: float, asked: Seat) -> None:
-    """Return when it is time for another attempt; raise when there is none."""
+def pause_after(trouble: NoReply | ServerError, asked: Seat, jitter: float) -> float:
+    """Note that an attempt got no answer; return how long to wait, or raise what is one."""
     before, refusal = asked.refusal, trouble if isinstance(trouble, ServerError) else None
     passing = refusal is None or _may_pass(refusal, asked)
     if isinstance(trouble, NoReply):
         asked.note(trouble)
     if isinstance(trouble, Demoted):
-        refusal, trouble.refusal = (
-            trouble.refusal,
-            None,
-        )  # else each of the two would keep the other
+        # else each of the two would keep the other
+        refusal, trouble.refusal = trouble.refusal, None
         passing = trouble.mastered or before is None or before.code not in DEMOTED
     if refusal is not None and not (passing or passes(refusal)):
         try:
@@ -110,11 +58,9 @@ async def again(port: Engine, trouble: NoReply | ServerError, until: float, aske
         finally:
             del trouble, refusal
     asked.refusal = refusal or before
-    again_at = port.now() + _pause(asked, refusal, before, port.jitter())
+    pause = _pause(asked, refusal, before, jitter)
     asked.tries += 1
-    if again_at >= until:
-        give_up(asked.refusal or trouble, asked)  # "not now" says more than the silence after it
-    await port.sleep(again_at)
+    return pause
 
 
 def _may_pass(refusal: ServerError, asked: Seat) -> bool:
@@ -144,14 +90,6 @@ def give_up(trouble: Exception, asked: Seat) -> NoReturn:
     if asked.sent:
         raise OutcomeUnknown(f"{trouble}: the request may or may not have run") from cause
     raise ServerUnreachable(str(trouble)) from cause
-
-
-def answer_by(port: Engine, now: float, give_up_at: float) -> float:
-    """Return until when to wait for an answer: never too soon for a healthy server."""
-    latest = now + port.server_timeout
-    if give_up_at >= latest:
-        return latest
-    return min(latest, max(give_up_at, now + ANSWER_SECONDS_MIN))
 
 
 def log_undelivered(script: Script, error: FencelockError, *, loud: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from fencelock._core.keys import LockKeys
 from fencelock._core.types import Carrier, NoReply, Reply
@@ -113,8 +113,8 @@ class Question(Seat):
     raw: bool = False  # a refusal is an answer, too
     pool: Any = None  # that its connection came from, and goes back to
 
-    def __init__(self, node: Any, requests: Sequence[bytes]) -> None:
-        self.node: Any = node
+    def __init__(self, node: Hashable, requests: Sequence[bytes]) -> None:
+        self.node: Hashable = node
         self.requests: Sequence[bytes] = requests
 
     def answer(self, reply: Reply, now: float) -> None:

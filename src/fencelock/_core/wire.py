@@ -80,20 +80,15 @@ class Wire(Protocol):
         None when that must be found out first.
         """
 
-    async def run_pipeline(
-        self, calls: Sequence[Call], until: float, waiter: Seat | None = None
-    ) -> Sequence[Reply | Exception]:
-        """Run scripts of one node; return their replies, or what each would raise."""
-
     async def run_packed(
-        self, requests: Sequence[PackedCall], until: float
+        self, requests: Sequence[PackedCall], until: float, waiter: Seat | None = None
     ) -> Sequence[Reply | Exception]:
-        """Run packed script calls of one node, as ``run_pipeline``."""
+        """Run packed script calls of one node; return replies, or what each would raise."""
 
-    async def run_on_nodes(
-        self, groups: Sequence[Sequence[Call]], until: float
-    ) -> Sequence[Sequence[Reply | Exception]]:
-        """Run scripts of several nodes, each group of one node as ``run_pipeline`` does.
+    async def side_by_side(
+        self, calls: Sequence[Call], until: float, /
+    ) -> Sequence[Reply | Exception]:
+        """Run scripts; return their replies, or what each would raise.
 
         All are written before an answer is awaited, so that a silent node holds up no other.
         """

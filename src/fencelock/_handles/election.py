@@ -15,9 +15,10 @@ import socket
 from collections.abc import Sequence
 
 from fencelock import options
+from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
-from fencelock._core.objects.election import CANDIDATE_BYTES_MAX, ElectionKeys, mark
+from fencelock._core.objects.election import CANDIDATE_BYTES_MAX, mark
 from fencelock._handles.body import Body
 from fencelock._handles.handle import Caller, Holds, describe
 from fencelock._runtime import process
@@ -37,10 +38,8 @@ class CandidateHolds(Holds):
 
     __slots__ = ("_ending", "campaigning", "cancels", "candidate")
 
-    keys: ElectionKeys
-
     def __init__(
-        self, keys: ElectionKeys, chosen: LeaseOptions, hold_type: type[Hold], candidate: object
+        self, keys: LockKeys, chosen: LeaseOptions, hold_type: type[Hold], candidate: object
     ) -> None:
         self.cancels: bool = chosen.on_lost == "cancel"
         if self.cancels:  # all bodies that rely on it, not one

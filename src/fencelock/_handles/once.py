@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
-from fencelock._core.objects.once import FinishedOnce, OnceKeys, RunningOnce
+from fencelock._core.objects.once import FinishedOnce, question
 from fencelock._handles.handle import Caller, Holds, describe
 from fencelock._runtime.hints import made_by_clients
 from fencelock.errors import AcquireTimeout
 
 if TYPE_CHECKING:
     from fencelock._core.engine import Engine
+    from fencelock.status import HolderStatus
 
 # Every waiter and every late host reads it: store larger data elsewhere, and its key here.
 RESULT_BYTES_MAX: Final = 65536
@@ -27,11 +28,9 @@ class OnceHolds(Holds):
 
     __slots__ = ()
 
-    keys: OnceKeys
-
     def attempt(self, port: Engine, caller: Caller) -> Hold:
         """Return a fresh attempt by a thread or task."""
-        terms = self.new_terms(Terms, port, question=self.keys.question)
+        terms = self.new_terms(Terms, port, question=question(self.keys))
         # What ``show`` prints, and the mark that ``once_finish.lua`` looks for.
         info = describe(caller, self.options.label)[:-1] + b',"once":1}'
         return self.attempt_on(terms, port, caller, info)
@@ -62,15 +61,15 @@ class Outcome(Generic[T_co]):
         done: FinishedOnce | None,
         *,
         ran: bool = False,
-        running: RunningOnce | None = None,
+        running: HolderStatus | None = None,
     ) -> None:
         known = done or running
         self.name: str = name
         self.ran: bool = ran
         self.done: bool = done is not None
         self.fence: int = known.fence if known else 0
-        self.by: str = known.who if known else ""
-        self.started: float = known.started if known else 0.0
+        self.by: str = done.who if done else f"{running.host}:{running.pid}" if running else ""
+        self.started: float = done.started if done else running.since if running else 0.0
         self.ended: float = done.ended if done else 0.0
         self._form = done.form if done else NOTHING
         self._value = done.value if done else b""

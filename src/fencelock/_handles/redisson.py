@@ -39,6 +39,10 @@ class EntryTable:
         self.handles: dict[tuple[bytes, object], list[RedissonHolds]] = {}
 
 
+def _new_client() -> str:
+    return str(uuid4())
+
+
 class RedissonHolds(ReentrantHolds):
     """The holds of one handle of a lock in Redisson's layout."""
 
@@ -57,7 +61,11 @@ class RedissonHolds(ReentrantHolds):
         process.number()
         terms = self._terms
         if not isinstance(terms, RedissonTerms) or terms.client_channel is not port.client_channel:
-            form = {"client": uuid4, "numbers": self._table.numbers, "publishes": port.publishes}
+            form = {
+                "client": _new_client,
+                "numbers": self._table.numbers,
+                "publishes": port.publishes,
+            }
             terms = self._terms = self.new_terms(RedissonTerms, port, **form)
         info = describe(caller, self.options.label)
         return self.hold_type(terms, terms.field(), info, registry=self, unit=caller)

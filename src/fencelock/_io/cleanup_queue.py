@@ -17,12 +17,12 @@ from fencelock._io.connection_blocking import Connection
 from fencelock._io.pool_blocking import cleaning_up
 from fencelock._io.process_ports import ProcessPort
 from fencelock._io.threads import run_blocking
-from fencelock._io.wire import ReplyError, not_now, pack_source
+from fencelock._io.wire import ReplyError, not_now
 from fencelock._runtime.clock import now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import mutex, started
 from fencelock._runtime.records import NamedTuple
-from fencelock.scripts import Script
+from fencelock.scripts import Script, packed, with_source
 
 # How long a clean-up is retried: a default lease has expired by then.
 CLEANUP_SECONDS = 30.0
@@ -174,7 +174,7 @@ def _sent_behind(undo_connection: Connection, script: Script, keys: Keys, args: 
         return False
     undo_connection.sound, undo_connection.undoing = False, True  # for this undo only
     try:
-        undo_connection.send(pack_source(script, keys, args))
+        undo_connection.send(with_source(packed(script, keys, args)))
     except (NoReply, OSError):
         return False
     return True

@@ -57,13 +57,13 @@ from fencelock._io.wire import (
     reader,
     server_error,
     unknown_script,
-    with_source,
 )
 from fencelock._runtime.clock import now
 from fencelock._runtime.descriptors import own
 from fencelock._runtime.log import log
 from fencelock._runtime.process import mark, notice
 from fencelock.errors import ServerError
+from fencelock.scripts import with_source
 
 Pushed = Callable[[list[bytes]], None]
 Make = Callable[..., "AsyncConnection"]

@@ -33,13 +33,13 @@ from fencelock._io.wire import (
     reader,
     server_error,
     unknown_script,
-    with_source,
 )
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.descriptors import close, own
 from fencelock._runtime.process import mark, patched
 from fencelock._runtime.typed import Any
 from fencelock.errors import ServerError
+from fencelock.scripts import with_source
 
 RECV_BYTES = 65536
 # Shortest non-zero receive timeout; some kernels round it up to 8 ms.

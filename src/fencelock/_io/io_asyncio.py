@@ -15,12 +15,13 @@ from typing import Any
 from fencelock._core.seat import Question
 from fencelock._core.types import Args, NoReply, Reply
 from fencelock._io.connection_asyncio import AsyncConnection, set_done
-from fencelock._io.wire import ReplyError, accepted, pack, unknown_script, with_source
+from fencelock._io.wire import ReplyError, accepted, pack, unknown_script
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import mutex
 from fencelock._topology.io import Flow
 from fencelock.errors import FencelockError
+from fencelock.scripts import with_source
 
 ASKING = pack((b"ASKING",))
 

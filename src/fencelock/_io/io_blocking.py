@@ -35,13 +35,13 @@ from fencelock._io.wire import (
     accepted,
     pack,
     unknown_script,
-    with_source,
 )
 from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 from fencelock._topology.io import Flow
 from fencelock.errors import FencelockError
+from fencelock.scripts import with_source
 
 ASKING = (b"ASKING",)
 # The rest of an answer that has begun to come is awaited at least so long.

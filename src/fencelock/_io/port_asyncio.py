@@ -13,7 +13,7 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from math import inf
@@ -23,10 +23,9 @@ from fencelock._core.lock.acquire import acquire, answered, enter, failed, has_t
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import Renewer
-from fencelock._core.lock.release import Take, end_lease, finish, not_released, take_and_release
+from fencelock._core.lock.release import Of, Take, end_lease, finish, not_released, take_and_release
 from fencelock._core.lock.tenure import give_up_all
 from fencelock._core.pushes import MESSAGE, dispatch
-from fencelock._core.retry import answer_by
 from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Carrier, Keys, NoReply, Reply, closed
@@ -35,12 +34,12 @@ from fencelock._io.link_asyncio import Link
 from fencelock._io.process_ports import CLOSE_SECONDS, ProcessPort
 from fencelock._io.renewal_timer import RenewalTimer
 from fencelock._io.tasks import run_release
-from fencelock._io.wire import ReplyError, not_now, pack_source
+from fencelock._io.wire import ReplyError, not_now
 from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 from fencelock.errors import ServerError
-from fencelock.scripts import Script
+from fencelock.scripts import Script, packed, with_source
 
 if TYPE_CHECKING:
     from fencelock._io.replicas_asyncio import AsyncReplicas
@@ -117,14 +116,9 @@ class AioPort(ProcessPort):
 
     def unplugged(self) -> None:
         """Make every waiter ask again: pushes in between are lost."""
-        self._rouse(self._waiters.values())
+        self.rouse(self._waiters.values())
         if self.renewals.busy:
             self._listen_soon()
-
-    def _rouse(self, waiters: Iterable[Seat]) -> None:
-        for waiter in list(waiters):
-            waiter.lose_place()
-            self.wake(waiter)
 
     # -- the usual acquire and release ------------------------------------------------------------
 
@@ -141,7 +135,7 @@ class AioPort(ProcessPort):
                     at = attempt.arrived_at
                     until = at + self.server_timeout
                     if attempt.give_up_at < until:  # seldom: else not even a call
-                        until = answer_by(self, at, attempt.give_up_at)
+                        until = self.answer_by(at, attempt.give_up_at)
                     try:
                         answer = await self._ask(attempt, at, until, listen=True)
                     except (NoReply, ServerError) as trouble:
@@ -154,7 +148,7 @@ class AioPort(ProcessPort):
                 raise
         return await acquire(self, attempt, timeout)
 
-    async def release(self, handle: object, take: Take, *of: object) -> int | None:
+    async def release(self, handle: object, take: Take[*Of], *of: *Of) -> int | None:
         """Release for a task; see ``take_and_release`` of the core, which goes on if need be."""
         if not self.direct or self.elsewhere or mutexes.owned():
             return await run_release(take_and_release(self, take, *of), handle, self)
@@ -180,7 +174,8 @@ class AioPort(ProcessPort):
                     if hold.owed or hold.reported:
                         finish(self, taken)
                     return 0
-            return await take_and_release(self, take, taken=taken, reply=reply, until=until)
+            flow = take_and_release(self, take, *of, taken=taken, reply=reply, until=until)
+            return await flow
         except BaseException as error:
             not_released(self, taken, error)
             raise
@@ -345,7 +340,7 @@ class AioPort(ProcessPort):
         mux = self.link.mux
         topics = {} if mux is None or len(message) != len(MESSAGE) else mux.topics
         if topics and (heard := topics.get(message[1])):
-            self._rouse(heard)
+            self.rouse(heard)
             return
         waiter = dispatch(self, message, self._waiters.get)
         if waiter is not None:
@@ -433,7 +428,7 @@ class AioPort(ProcessPort):
 
     def _tell(self, hold: Hold) -> None:
         on_lost = hold.terms.options.on_lost
-        if not hold.begin_telling():
+        if not hold.is_first_to("tell"):
             return
         if on_lost == "cancel":
             if hold.body is not None:
@@ -455,7 +450,7 @@ class AioPort(ProcessPort):
         )
         if mux is not None:
             until = now() + (UNDO_SECONDS if mux.retired else CLEANUP_SECONDS)
-            slot = mux.behind(pack_source(script, keys, args), until)
+            slot = mux.behind(with_source(packed(script, keys, args)), until)
 
         async def settle() -> None:
             until = now() + CLEANUP_SECONDS
@@ -497,7 +492,7 @@ class AioPort(ProcessPort):
         self.lines.close(self.wake)
         give_up_all(self)
         while (len(self.lines) or self._waiters or self.asking) and now() < until:
-            self._rouse(self._waiters.values())
+            self.rouse(self._waiters.values())
             await asyncio.sleep(LOOK_SECONDS)
         await let_act()
         await self.finish_cleanups(until)

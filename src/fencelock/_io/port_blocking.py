@@ -24,10 +24,9 @@ from fencelock._core.lock.acquire import acquire, answered, enter, failed, has_t
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import Renewer
-from fencelock._core.lock.release import Take, end_lease, finish, not_released, take_and_release
+from fencelock._core.lock.release import Of, Take, end_lease, finish, not_released, take_and_release
 from fencelock._core.lock.tenure import give_up_all
 from fencelock._core.pushes import dispatch
-from fencelock._core.retry import answer_by
 from fencelock._core.round_trips import DIAL_SECONDS, RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Carrier, Keys, NoReply, Reply, closed
@@ -142,7 +141,7 @@ class BlockingPort(ProcessPort):
                 at = attempt.arrived_at
                 until = at + self.server_timeout
                 if attempt.give_up_at < until:  # seldom: else not even a call
-                    until = answer_by(self, at, attempt.give_up_at)
+                    until = self.answer_by(at, attempt.give_up_at)
                 try:
                     answer = self._ask(attempt, at, until, listen=True)
                 except (NoReply, ServerError) as trouble:
@@ -174,7 +173,7 @@ class BlockingPort(ProcessPort):
         self._wait_for_bell(attempt, until if until < give_up_at else give_up_at)  # noqa: FURB136 - quicker
         return has_turn(self, attempt)
 
-    def release(self, handle: object, take: Take, *of: object) -> int | None:
+    def release(self, handle: object, take: Take[*Of], *of: *Of) -> int | None:
         """Release for a thread; see ``take_and_release`` of the core, which goes on if need be."""
         if not self.direct or not mark[0] or put_off_work or mutexes.owned():
             return run_release(take_and_release(self, take, *of), handle, self)
@@ -201,7 +200,8 @@ class BlockingPort(ProcessPort):
                     if hold.owed or hold.reported:
                         finish(self, taken)
                     return 0
-            return run_inline(take_and_release(self, take, taken=taken, reply=reply, until=until))
+            flow = take_and_release(self, take, *of, taken=taken, reply=reply, until=until)
+            return run_inline(flow)
         except BaseException as error:
             not_released(self, taken, error)
             raise
@@ -562,7 +562,7 @@ class LossCallbacks:
 
 
 def _notify(hold: Hold) -> None:
-    if not hold.begin_telling():
+    if not hold.is_first_to("tell"):
         return
     try:
         hold.terms.options.on_lost(hold)

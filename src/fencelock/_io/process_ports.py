@@ -33,11 +33,11 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import Renewer, log_loss
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.waiting import Lines
-from fencelock._core.retry import ask, log_undelivered
+from fencelock._core.retry import log_undelivered
 from fencelock._core.round_trips import FIRST_TRIPS, RoundTrips
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Keys, Reply
-from fencelock._io.wire import pack, pack_call
+from fencelock._io.wire import pack
 from fencelock._runtime import clock, process
 from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.log import listed, log
@@ -45,7 +45,7 @@ from fencelock._runtime.records import NamedTuple
 from fencelock._runtime.server_info import facts
 from fencelock._runtime.typed import TYPE_CHECKING, Any, Final, TypeVar
 from fencelock.errors import FencelockError
-from fencelock.scripts import Script
+from fencelock.scripts import Script, packed
 
 if TYPE_CHECKING:
     from fencelock._core.look.history import Recorder
@@ -153,7 +153,7 @@ class ProcessPort(Engine):
         self, script: Script, keys: Keys, args: Args, until: float, waiter: Seat | None = None
     ) -> Reply:
         """Run a script on any connection, or on the waiter's."""
-        return await self.run(pack_call(script, keys, args), keys[0], until, waiter)
+        return await self.run(packed(script, keys, args), keys[0], until, waiter)
 
     async def command(
         self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Seat | None = None
@@ -180,7 +180,7 @@ class ProcessPort(Engine):
     async def deliver(self, script: Script, keys: Keys, args: Args, until: float) -> None:
         """Repeat a posted request until it is answered or its time is up."""
         try:
-            await ask(self, script, keys, args, until)
+            await self.ask(script, keys, args, until)
         except FencelockError as error:
             current = clock.now()
             loud = current >= self._quiet_until

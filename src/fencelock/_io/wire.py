@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from fencelock._core.types import DEMOTED
-from fencelock._runtime.typed import TYPE_CHECKING, Any, Final
+from fencelock._runtime.typed import Any, Final
 from fencelock.errors import (
     ServerDenied,
     ServerError,
@@ -18,9 +18,6 @@ from fencelock.errors import (
     ServerUnreachable,
     ServerUnsuitable,
 )
-
-if TYPE_CHECKING:
-    from fencelock.scripts import Script
 
 
 def _chosen() -> tuple[Any, str]:
@@ -44,7 +41,6 @@ INCOMPLETE: Final = object()
 Push: Final[type[list[Any]]] = _parser.PushNotification
 CONFIRMS: Final = (b"subscribe", b"ssubscribe")  # pushes that answer a request
 _pack: Final[Callable[[tuple[bytes, ...]], bytes]] = _parser.pack_command
-_BYTES: Final = {bytes}
 # What the parser returns of these types is an answer, and no refusal.
 ANSWERS: Final = frozenset({bytes, int, list, type(None)})
 
@@ -69,31 +65,7 @@ def pack(args: Sequence[bytes | int]) -> bytes:
     The parser gets bytes only: to turn a number into text hiredis may run a signal handler, and
     does not survive an exception of that.
     """
-    if set(map(type, args)) == _BYTES:  # a renewal has many hundred
-        return _pack(tuple(args))  # type: ignore[arg-type]  # they are bytes
     return _pack(tuple([b"%d" % each if isinstance(each, int) else each for each in args]))
-
-
-def pack_call(script: Script, keys: Sequence[bytes], args: Sequence[bytes | int]) -> bytes:
-    """Return a script call by its digest."""
-    return pack((b"EVALSHA", script.digest, b"%d" % len(keys), *keys, *args))
-
-
-def pack_source(script: Script, keys: Sequence[bytes], args: Sequence[bytes | int]) -> bytes:
-    """Return a script call that carries the source: the answer to NOSCRIPT."""
-    return pack((b"EVAL", script.source, len(keys), *keys, *args))
-
-
-def with_source(packed: bytes) -> bytes:
-    """Return a packed script call with the source in place of the digest; a command as it is."""
-    from fencelock.scripts import BY_DIGEST  # noqa: PLC0415 - who calls scripts has them already
-
-    parser = reader()
-    parser.feed(packed)
-    word, digest, *words = parser.gets()
-    if word != b"EVALSHA":
-        return packed
-    return pack((b"EVAL", BY_DIGEST[digest].source, *words))
 
 
 def not_now(error: ReplyError) -> bool:

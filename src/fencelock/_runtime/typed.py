@@ -33,8 +33,8 @@ if TYPE_CHECKING or "typing" in sys.modules or not in_command():
         SupportsIndex,
         TypeAlias,
         TypeVar,
+        TypeVarTuple,
         Unpack,
-        cast,
         overload,
     )
 else:
@@ -54,10 +54,7 @@ else:
     def TypeVar(_: str, **_options: object) -> type:  # noqa: N802 - the word that it stands for
         return Any
 
-    ParamSpec = TypeVar
-
-    def cast(_: object, value: object) -> object:
-        return value
+    ParamSpec = TypeVarTuple = TypeVar
 
     def overload(function: object) -> object:
         return function
@@ -91,8 +88,8 @@ __all__ = [
     "SupportsIndex",
     "TypeAlias",
     "TypeVar",
+    "TypeVarTuple",
     "TypedDict",
     "Unpack",
-    "cast",
     "overload",
 ]

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -30,7 +30,7 @@ from fencelock._core.lock.maintain import Renewer
 from fencelock._core.pushes import parsed, revoked
 from fencelock._core.seat import Question, Seat
 from fencelock._core.types import Call, NoReply, PackedCall, Reply, closed
-from fencelock._io.wire import ReplyError, pack, pack_call
+from fencelock._io.wire import ReplyError, pack
 from fencelock._runtime.log import log
 from fencelock._topology.cluster_map import ClusterMap
 from fencelock._topology.io import NodeConnections, NodeIo
@@ -47,6 +47,7 @@ from fencelock._topology.slots import (
     opened,
 )
 from fencelock.errors import FencelockError, ServerError
+from fencelock.scripts import packed
 
 if TYPE_CHECKING:
     from fencelock._core.lock.hold import Hold
@@ -66,6 +67,7 @@ class Batch(Question):
     """Calls at one node that are written together, and their answers."""
 
     raw = True
+    node: NodeAddress | None
 
     def __init__(
         self, calls: Sequence[PackedCall], counts: Callable[[NodeAddress, float], bool]
@@ -79,7 +81,8 @@ class Batch(Question):
     def answer(self, reply: Reply, now: float) -> None:
         """Take the next answer."""
         if not self.replies:
-            self.proved = not self.key or self._counts(self.node, self.asked_at)
+            node = self.node
+            self.proved = not self.key or (node is not None and self._counts(node, self.asked_at))
         self.replies.append(reply)
         self.answered_at, self.ended = now, len(self.replies) == len(self.requests)
 
@@ -87,11 +90,6 @@ class Batch(Question):
         """Take the error instead of the answers that are missing."""
         super().fail(error)
         self.replies += [error] * (len(self.requests) - len(self.replies))
-
-
-def packed(call: Call) -> PackedCall:
-    """Return a call in wire form, with the first of its keys."""
-    return pack_call(*call), call[1][0]
 
 
 class ClusterPort(Engine):
@@ -336,12 +334,6 @@ class ClusterPort(Engine):
         connection.topics.pop(channel, None)
         self.rouse(waiter for waiter in self.seated(connection) if waiter.channel == channel)
 
-    def rouse(self, waiters: Iterable[Seat]) -> None:
-        """Make waiters ask again."""
-        for waiter in list(waiters):
-            waiter.lose_place()
-            self.wake(waiter)
-
     def taken(self, connection: Any, message: list[bytes]) -> list[bytes] | None:
         """Return the push that a port of one server would get; None when it was handled here.
 
@@ -427,27 +419,31 @@ class ClusterPort(Engine):
 
     # -- many requests --------------------------------------------------------------------------
 
-    async def run_pipeline(
-        self, calls: Sequence[Call], until: float, waiter: Seat | None = None
-    ) -> list[Reply | Exception]:
-        """Write many requests, then collect their answers; a redirected one is sent separately."""
-        return await self.run_packed([packed(call) for call in calls], until, waiter)
-
     async def run_packed(
         self, requests: Sequence[PackedCall], until: float, waiter: Seat | None = None
     ) -> list[Reply | Exception]:
-        """Do the same with packed ones."""
+        """Write many requests, then collect their answers; a redirected one is sent separately."""
         answers: list[Reply | Exception] = []
         for start in range(0, len(requests), FAN_MAX):
             (some,) = await self._run_groups([requests[start : start + FAN_MAX]], until, waiter)
             answers += some
         return answers
 
-    async def run_on_nodes(
-        self, groups: Sequence[Sequence[Call]], until: float
-    ) -> list[list[Reply | Exception]]:
-        """Write each group to its place, then collect the answers as they come."""
-        return await self._run_groups([[*map(packed, group)] for group in groups], until, None)
+    async def side_by_side(
+        self, calls: Sequence[Call], until: float, /
+    ) -> Sequence[Reply | Exception]:
+        """Write what is for each node, then collect the answers as they come."""
+        nodes: dict[object, list[int]] = {}
+        for number, (_, keys, _) in enumerate(calls):
+            node = self.node_of(keys[0])
+            nodes.setdefault(number if node is None else node, []).append(number)
+        groups = [
+            [(packed(*calls[number]), calls[number][1][0]) for number in numbers]
+            for numbers in nodes.values()
+        ]
+        answers = chain(*await self._run_groups(groups, until, None))
+        by_number = dict(zip(chain(*nodes.values()), answers, strict=True))
+        return [by_number[number] for number in range(len(calls))]
 
     async def _run_groups(
         self, groups: Sequence[Sequence[PackedCall]], until: float, waiter: Seat | None
@@ -496,7 +492,7 @@ class ClusterPort(Engine):
                 return [NoReply(str(batch.error), sent=False)] * len(answers)
             if batch.began:
                 self.slots.invalidate(batch.node)
-        if batch.answered_at and not batch.proved:
+        if batch.answered_at and not batch.proved and batch.node is not None:
             try:
                 await self._map.confirm(batch.key, batch.node, until)
             except (NoReply, ServerError) as error:

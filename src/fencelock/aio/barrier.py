@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from fencelock import errors, options
-from fencelock._core.objects.barrier import BarrierSpec, change, wait_at
+from fencelock._core.objects.barrier import change, wait_at
+from fencelock._core.objects.state_wait import StateSpec
 from fencelock._io.port_asyncio import AioPort
 from fencelock._runtime.hints import made_by_clients
 from fencelock._runtime.process import ProcessBound
@@ -39,7 +40,7 @@ class AsyncBarrier(ProcessBound):
     def __init__(
         self,
         port: Callable[[], AioPort],
-        spec: BarrierSpec,
+        spec: StateSpec,
         action: Callable[[], object] | None,
         timeout: float | None,
     ) -> None:
@@ -57,7 +58,7 @@ class AsyncBarrier(ProcessBound):
     @property
     def parties(self) -> int:
         """Return how many parties must arrive for all to go on."""
-        return self._spec.parties
+        return self._spec.of
 
     @property
     def n_waiting(self) -> Awaitable[int]:

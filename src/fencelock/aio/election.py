@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 
 from fencelock import options
 from fencelock._core.lock.hold import Hold
-from fencelock._core.objects.election import Contest, Leader
+from fencelock._core.objects.election import Contest
 from fencelock._handles.body import Body, raise_release_error
 from fencelock._handles.election import CandidateHolds
 from fencelock._io.port_asyncio import AioPort
@@ -16,6 +16,7 @@ from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncHolder
 from fencelock.errors import FencelockError, NotHeld
 from fencelock.options import Seconds
+from fencelock.status import Leader
 
 
 class AsyncElection(AsyncHolder):

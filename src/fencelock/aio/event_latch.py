@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fencelock import options
-from fencelock._core.objects.event_latch import EventSpec, change, wait_until_open
+from fencelock._core.objects.event_latch import change, wait_until_open
+from fencelock._core.objects.state_wait import StateSpec
 from fencelock._io.port_asyncio import AioPort
 from fencelock._runtime.hints import made_by_clients, unnamed
 from fencelock._runtime.process import ProcessBound
@@ -18,7 +19,7 @@ class AsyncSignal(ProcessBound):
     __slots__ = ("__weakref__", "_answered", "_port", "_seen", "_spec")
 
     @made_by_clients
-    def __init__(self, port: Callable[[], AioPort], spec: EventSpec) -> None:
+    def __init__(self, port: Callable[[], AioPort], spec: StateSpec) -> None:
         self._port = port
         self._spec = spec
         self._seen: int = spec.of  # what is left of a latch; of an event, whether it is set

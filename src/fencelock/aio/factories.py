@@ -56,7 +56,6 @@ class AsyncFactories(ProcessBound):
     _port: Callable[[], AioPort]
     _defaults: LeaseOptions
     _prefix: str
-    _server_timeout: float
     # The holds of reader/writer locks.
     _sides: SideTable
 
@@ -289,10 +288,10 @@ class AsyncFactories(ProcessBound):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        from fencelock._core.objects.event_latch import EventSpec
+        from fencelock._core.objects.state_wait import StateSpec
 
         keys, kept = self._signal_keys("event", name), options.idle_ttl(idle_ttl)
-        return AsyncEvent(self._port, EventSpec(keys, b"event", kept))
+        return AsyncEvent(self._port, StateSpec(keys, b"event", kept))
 
     def latch(self, name: str, count: int, *, idle_ttl: Seconds = options.IDLE_TTL) -> AsyncLatch:
         """Return a handle of the latch ``name``, which opens after ``count`` counts; sends nothing.
@@ -305,11 +304,11 @@ class AsyncFactories(ProcessBound):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        from fencelock._core.objects.event_latch import EventSpec
+        from fencelock._core.objects.state_wait import StateSpec
 
         keys, kept = self._signal_keys("latch", name), options.idle_ttl(idle_ttl)
         return AsyncLatch(
-            self._port, EventSpec(keys, b"latch", kept, options.count("count", count))
+            self._port, StateSpec(keys, b"latch", kept, options.count("count", count))
         )
 
     def barrier(
@@ -331,12 +330,12 @@ class AsyncFactories(ProcessBound):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        from fencelock._core.objects.barrier import BarrierSpec
+        from fencelock._core.objects.state_wait import StateSpec
 
         keys, kept = self._signal_keys("barrier", name), options.idle_ttl(idle_ttl)
         count = options.count("parties", parties)
         options.callback("action", action, asynchronous=ASYNCHRONOUS, given="")
-        spec = BarrierSpec(keys, count, kept, action is not None, self._server_timeout)
+        spec = StateSpec(keys, b"barrier", kept, count, acts=action is not None)
         return AsyncBarrier(self._port, spec, action, options.wait_timeout(timeout))
 
     def multi(
@@ -401,11 +400,9 @@ class AsyncFactories(ProcessBound):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        from fencelock._core.objects.election import ElectionKeys
         from fencelock._handles.election import CandidateHolds
 
         chosen = self._without_cohort("election", locals())
-        keys = ElectionKeys(self._prefix, options.lock_name(name))
         options.callback("on_elected", on_elected, asynchronous=ASYNCHRONOUS)
-        holds = CandidateHolds(keys, chosen, AsyncHold, candidate)
+        holds = CandidateHolds(self._keys(name), chosen, AsyncHold, candidate)
         return AsyncElection(self._port, holds, on_elected=on_elected)

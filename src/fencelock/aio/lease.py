@@ -6,7 +6,6 @@ from fencelock import options
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import renew_now
 from fencelock._handles.multi_lease import BaseMultiLease
-from fencelock._runtime.typed import cast
 from fencelock.aio.caller import in_loop_of
 from fencelock.lease import BaseLease
 from fencelock.options import Seconds
@@ -35,9 +34,10 @@ class AsyncLease(BaseLease):
             OutcomeUnknown, ServerUnreachable: no answer came while the lease lasted.
         """
         span = None if ttl is None else options.lease_ttl(ttl)
-        hold = cast("AsyncHold", self)  # all leases of tasks are
-        port = hold.renewing_port()
-        await in_loop_of(port, renew_now(port, hold, span))
+        if not isinstance(self, AsyncHold):  # all leases of tasks are
+            raise NotImplementedError
+        port = self.renewing_port()
+        await in_loop_of(port, renew_now(port, self, span))
 
 
 class AsyncHold(Hold, AsyncLease):

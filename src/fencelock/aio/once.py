@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
+from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold
-from fencelock._core.objects.once import FinishedOnce, OnceKeys, Runs
+from fencelock._core.objects.once import FinishedOnce, Runs
 from fencelock._handles.body import Body
 from fencelock._handles.decorator import NameTemplate, OnceSettings, RunningCalls, nested_call_error
 from fencelock._handles.once import NOTHING, OnceHolds, Outcome, encoded
@@ -122,9 +123,9 @@ class AsyncOnce(ProcessBound, Generic[Given]):
         Raises:
             ServerError: the server cannot tell, or no answer came.
         """
-        keys = self._keys(self.name)
-        done = await Runs(self._port(), keys).read()
-        run = None if done else await Runs(self._port(), keys).running()
+        runs = Runs(self._port(), LockKeys(self._prefix, self.name))
+        done = await runs.read()
+        run = None if done else await runs.running()
         return Outcome(self.name, done, running=run)
 
     async def forget(self) -> bool:
@@ -135,10 +136,7 @@ class AsyncOnce(ProcessBound, Generic[Given]):
         Raises:
             ServerError, OutcomeUnknown: the server refuses, or no answer came.
         """
-        return await Runs(self._port(), self._keys(self.name)).forget()
-
-    def _keys(self, name: str) -> OnceKeys:
-        return OnceKeys(self._prefix, name)
+        return await Runs(self._port(), LockKeys(self._prefix, self.name)).forget()
 
     def _plan(self, template: str, function: Callable[..., Any]) -> NameTemplate:
         lease = self._run_settings.lease
@@ -147,7 +145,7 @@ class AsyncOnce(ProcessBound, Generic[Given]):
     async def _run(
         self, name: str, plan: NameTemplate, body: Callable[[object], Any]
     ) -> Outcome[Any]:
-        holds = OnceHolds(self._keys(name), self._chosen, AsyncHold)
+        holds = OnceHolds(LockKeys(self._prefix, name), self._chosen, AsyncHold)
         run = AsyncOnceLock(self._port, holds)
         me = (process.number(), caller(), holds.keys.lock)
         mark = RunningCalls(self._run_settings.under_way, me)

@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable
 
 from fencelock import errors, options
-from fencelock._core.objects.barrier import BarrierSpec, change, wait_at
+from fencelock._core.objects.barrier import change, wait_at
+from fencelock._core.objects.state_wait import StateSpec
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking
 from fencelock._runtime.hints import made_by_clients
@@ -41,7 +42,7 @@ class Barrier(ProcessBound):
     def __init__(
         self,
         port: BlockingPort,
-        spec: BarrierSpec,
+        spec: StateSpec,
         action: Callable[[], object] | None,
         timeout: float | None,
     ) -> None:
@@ -59,7 +60,7 @@ class Barrier(ProcessBound):
     @property
     def parties(self) -> int:
         """Return how many parties must arrive for all to go on."""
-        return self._spec.parties
+        return self._spec.of
 
     @property
     def n_waiting(self) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from fencelock import options
 from fencelock._core.lock.hold import Hold
-from fencelock._core.objects.election import Contest, Leader
+from fencelock._core.objects.election import Contest
 from fencelock._handles.body import Body, raise_release_error
 from fencelock._handles.election import CandidateHolds
 from fencelock._io.port_blocking import BlockingPort
@@ -19,6 +19,7 @@ from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Holder
 from fencelock.errors import FencelockError, NotHeld
 from fencelock.options import Seconds
+from fencelock.status import Leader
 
 
 class Election(Holder):

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from fencelock import options
-from fencelock._core.objects.event_latch import EventSpec, change, wait_until_open
+from fencelock._core.objects.event_latch import change, wait_until_open
+from fencelock._core.objects.state_wait import StateSpec
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.threads import run_blocking
 from fencelock._runtime.hints import made_by_clients, unnamed
@@ -18,7 +19,7 @@ class Signal(ProcessBound):
     __slots__ = ("__weakref__", "_answered", "_port", "_seen", "_spec")
 
     @made_by_clients
-    def __init__(self, port: BlockingPort, spec: EventSpec) -> None:
+    def __init__(self, port: BlockingPort, spec: StateSpec) -> None:
         self._port = port
         self._spec = spec
         self._seen: int = spec.of  # what is left of a latch; of an event, whether it is set

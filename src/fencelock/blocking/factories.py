@@ -57,7 +57,6 @@ class Factories(ProcessBound):
     _port: BlockingPort
     _defaults: LeaseOptions
     _prefix: str
-    _server_timeout: float
     # The holds of reader/writer locks.
     _sides: SideTable
 
@@ -290,10 +289,10 @@ class Factories(ProcessBound):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        from fencelock._core.objects.event_latch import EventSpec
+        from fencelock._core.objects.state_wait import StateSpec
 
         keys, kept = self._signal_keys("event", name), options.idle_ttl(idle_ttl)
-        return Event(self._port, EventSpec(keys, b"event", kept))
+        return Event(self._port, StateSpec(keys, b"event", kept))
 
     def latch(self, name: str, count: int, *, idle_ttl: Seconds = options.IDLE_TTL) -> Latch:
         """Return a handle of the latch ``name``, which opens after ``count`` counts; sends nothing.
@@ -306,10 +305,10 @@ class Factories(ProcessBound):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        from fencelock._core.objects.event_latch import EventSpec
+        from fencelock._core.objects.state_wait import StateSpec
 
         keys, kept = self._signal_keys("latch", name), options.idle_ttl(idle_ttl)
-        return Latch(self._port, EventSpec(keys, b"latch", kept, options.count("count", count)))
+        return Latch(self._port, StateSpec(keys, b"latch", kept, options.count("count", count)))
 
     def barrier(
         self,
@@ -330,12 +329,12 @@ class Factories(ProcessBound):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        from fencelock._core.objects.barrier import BarrierSpec
+        from fencelock._core.objects.state_wait import StateSpec
 
         keys, kept = self._signal_keys("barrier", name), options.idle_ttl(idle_ttl)
         count = options.count("parties", parties)
         options.callback("action", action, asynchronous=ASYNCHRONOUS, given="")
-        spec = BarrierSpec(keys, count, kept, action is not None, self._server_timeout)
+        spec = StateSpec(keys, b"barrier", kept, count, acts=action is not None)
         return Barrier(self._port, spec, action, options.wait_timeout(timeout))
 
     def multi(
@@ -400,11 +399,9 @@ class Factories(ProcessBound):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        from fencelock._core.objects.election import ElectionKeys
         from fencelock._handles.election import CandidateHolds
 
         chosen = self._without_cohort("election", locals())
-        keys = ElectionKeys(self._prefix, options.lock_name(name))
         options.callback("on_elected", on_elected, asynchronous=ASYNCHRONOUS)
-        holds = CandidateHolds(keys, chosen, BlockingHold, candidate)
+        holds = CandidateHolds(self._keys(name), chosen, BlockingHold, candidate)
         return Election(self._port, holds, on_elected=on_elected)

@@ -7,7 +7,6 @@ from fencelock import options
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import renew_now
 from fencelock._handles.multi_lease import BaseMultiLease
-from fencelock._runtime.typed import cast
 from fencelock.blocking.caller import in_loop_of
 from fencelock.lease import BaseLease
 from fencelock.options import Seconds
@@ -34,9 +33,10 @@ class Lease(BaseLease):
             OutcomeUnknown, ServerUnreachable: no answer came while the lease lasted.
         """
         span = None if ttl is None else options.lease_ttl(ttl)
-        hold = cast("BlockingHold", self)  # all leases of threads are
-        port = hold.renewing_port()
-        in_loop_of(port, renew_now(port, hold, span))
+        if not isinstance(self, BlockingHold):  # all leases of threads are
+            raise NotImplementedError
+        port = self.renewing_port()
+        in_loop_of(port, renew_now(port, self, span))
 
 
 class BlockingHold(Hold, Lease):

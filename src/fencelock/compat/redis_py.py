@@ -31,7 +31,6 @@ from fencelock._core.engine import holder_of
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import renew_now
-from fencelock._core.retry import command
 from fencelock._io.threads import run_blocking
 from fencelock._runtime import process
 from fencelock._runtime.mutex import undo
@@ -205,7 +204,7 @@ class _RedisPyLock:
             self._refuse("Cannot extend a lock by a negative time: release it instead")
         _, holds = self._handle.__shared__()
         asked_at, key = port.now(), holds.keys.lock
-        left = await command(port, (b"PTTL", key), key) / 1000
+        left = await port.read((b"PTTL", key), key) / 1000
         owned = await holder_of(port, holds.keys) == token
         if owned and left < 0:
             text = "Cannot extend a lock that another program left without an expiry"

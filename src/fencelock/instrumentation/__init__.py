@@ -68,9 +68,9 @@ class HookFactory(events.OwnHook):
         self._hook: Hook | None = None
         self._lock = RLock()  # an event in a finalizer may come while the hook is made
 
-    def __call__(self, event: LockEvent, /) -> object:
+    def __call__(self, event: LockEvent, /) -> None:
         """Pass on an event."""
-        return self.hook()(event) if self._hook is None else self._hook(event)
+        (self._hook or self.hook())(event)
 
     def hook(self) -> Hook:
         """Return the hook; make it if there was no event so far."""

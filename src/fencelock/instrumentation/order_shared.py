@@ -18,7 +18,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from fencelock._core.keys import orders_key
-from fencelock._core.retry import ask
 from fencelock._io.threads import run_blocking
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import started
@@ -93,7 +92,7 @@ class SharedOrders:
             packed = (json.dumps(word).encode() for word in words)
             args = (b"%d" % TTL_MS, b"%d" % ENTRIES_MAX, *packed)
             try:
-                reply = run_blocking(ask(port, ORDERS, (self._key,), args, until))
+                reply = run_blocking(port.ask(ORDERS, (self._key,), args, until))
             except BaseException:
                 with self._lock:
                     self._new = {**new, **self._new}

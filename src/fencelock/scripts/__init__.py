@@ -99,10 +99,13 @@ def ready(*needed: Script) -> None:
         _lines(each.path)
 
 
-def with_source(script: Script, packed: bytes) -> bytes:
-    """Return a script's call in wire form with its source: a server that lacks it need not ask."""
-    named = bulk(b"EVALSHA") + bulk(script.digest)
-    return packed.replace(named, bulk(b"EVAL") + bulk(script.source), 1)
+def with_source(packed: bytes) -> bytes:
+    """Return a packed script call with the source in place of the digest; a command as it is."""
+    count, _, word, _, *digest_and_rest = packed.split(b"\r\n", 5)
+    if word != b"EVALSHA":
+        return packed
+    digest, rest = digest_and_rest
+    return b"%b\r\n%b%b%b" % (count, bulk(b"EVAL"), bulk(BY_DIGEST[digest].source), rest)
 
 
 def _source(name: str) -> str:

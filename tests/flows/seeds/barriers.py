@@ -69,7 +69,7 @@ SEEDS = (
         "an action whose end is reported without a bound",
         Statement(
             "barrier.act",
-            "until = answer_by(port, port.now(), self.give_up_at)",
+            "until = port.answer_by(port.now(), self.give_up_at)",
             "until = port.now() + port.server_timeout",
         ),
         worlds.FULL.under(down=1),

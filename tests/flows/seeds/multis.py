@@ -71,7 +71,7 @@ SEEDS = (
     ),
     seed(
         "a timeout that leaves a line and then releases, each with a time of its own",
-        Statement("joint.drop", "max(now, give_up_at + DROPPING_SECONDS)", "FOR_EVER"),
+        Statement("joint.drop", "max(now, give_up_at + DROPPING_SECONDS)", "inf"),
         multis.BESIDE_LAST_IMPATIENT.under(late=2),
         "I13",
     ),

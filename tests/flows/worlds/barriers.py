@@ -4,7 +4,8 @@ import contextlib
 from dataclasses import replace
 
 from fencelock._core.keys import SignalKeys
-from fencelock._core.objects.barrier import BarrierSpec, change
+from fencelock._core.objects.barrier import change
+from fencelock._core.objects.state_wait import StateSpec
 from fencelock.errors import OutcomeUnknown, ServerError
 from tests.flows.worlds.locks import Scenario, single
 from verification.simulator.actors import GAVE_UP, Actor
@@ -12,11 +13,11 @@ from verification.simulator.barriers import CrossingMonitor
 from verification.simulator.monitor import Violation
 
 KEYS = SignalKeys("", "barrier")
-TWO = BarrierSpec(KEYS, 2, 60.0)
-THREE = BarrierSpec(KEYS, 3, 60.0)
-FOUR = BarrierSpec(KEYS, 4, 60.0)
-ALONE_ACTING = BarrierSpec(KEYS, 1, 60.0, acts=True)
-ACTING = BarrierSpec(KEYS, 2, 60.0, acts=True)
+TWO = StateSpec(KEYS, b"barrier", 60.0, 2)
+THREE = StateSpec(KEYS, b"barrier", 60.0, 3)
+FOUR = StateSpec(KEYS, b"barrier", 60.0, 4)
+ALONE_ACTING = StateSpec(KEYS, b"barrier", 60.0, 1, acts=True)
+ACTING = StateSpec(KEYS, b"barrier", 60.0, 2, acts=True)
 # Longer than a dead party is waited for.
 PATIENCE = 12.0
 
@@ -25,11 +26,10 @@ def party(spec=TWO, timeout=PATIENCE, rounds=1, after=0.0, server_timeout=5.0):
     """A process that waits at the barrier."""
 
     async def waits(actor):
-        asks = spec._replace(server_timeout=server_timeout)
         if after:
             await actor.port.sleep(actor.port.now() + after)
         for _ in range(rounds):
-            if await actor.world.monitor.waits(actor.client, asks, timeout) != "passed":
+            if await actor.world.monitor.waits(actor.client, spec, timeout) != "passed":
                 return
 
     return single(waits, server_timeout=server_timeout)

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import Terms
-from fencelock._core.objects.election import Contest, ElectionKeys, mark
+from fencelock._core.objects.election import Contest, mark
 from fencelock.errors import LeaseLost
 from fencelock.options import LeaseOptions
 from tests.flows.worlds.locks import RENEWED, Scenario, single, user
@@ -12,7 +13,7 @@ from tests.flows.worlds.runs_once import errors, long_enough, was_notified
 from verification.simulator.actors import _Watch
 from verification.simulator.monitor import Monitor, Violation
 
-KEYS = ElectionKeys("", "lock")
+KEYS = LockKeys("", "lock")
 SHORT = LeaseOptions(
     ttl=1.5, renew=True
 )  # shorter than the lease with which a handed-over one starts
@@ -42,6 +43,7 @@ class Election(Scenario):
 
 
 def request(port, candidate, options=RENEWED):
+    options = options._replace(kind="election")
     template = Terms(
         keys=KEYS, options=options, client_channel=port.client_channel, ttl=options.ttl
     )

@@ -11,7 +11,6 @@ from fencelock._core.lock import acquire, release
 from fencelock._core.lock.maintain import Renewer
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.look.show import Looker
-from fencelock._core.retry import ask
 from fencelock._core.types import NoReply
 from fencelock.errors import FencelockError
 from fencelock.options import LeaseOptions
@@ -184,7 +183,7 @@ def operator(*, patience=5.0):
         port = actor.port
         try:
             args = (b"why", 600_000, port.new_id())
-            await ask(port, BREAK, KEYS.all, args, port.now() + port.server_timeout)
+            await port.ask(BREAK, KEYS.all, args, port.now() + port.server_timeout)
         except FencelockError:
             return
 
@@ -215,8 +214,8 @@ def foreigner(*, work=1.0):
             command = (b"SET", KEYS.lock, b"foreign", b"NX", b"PX", int(TTL * 1000))
             if await port.command(command, KEYS.lock, until) is not None:
                 await port.sleep(port.now() + work)
-                await ask(
-                    port, POLL_RELEASE, KEYS.plain, (b"foreign",), port.now() + port.server_timeout
+                await port.ask(
+                    POLL_RELEASE, KEYS.plain, (b"foreign",), port.now() + port.server_timeout
                 )
         except (NoReply, FencelockError):
             return

@@ -13,7 +13,6 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.objects import election, multi, once
 from fencelock._core.objects.semaphore_rwlock import release_permits, set_limit
-from fencelock._core.retry import ask
 from fencelock.errors import ClientClosed, FencelockError, LeaseLost, NotHeld
 from fencelock.scripts import BREAK, SHARES_BREAK
 from tests.flows.worlds import elections, multis, runs_once, shares
@@ -174,7 +173,7 @@ def breaks(operator, earlier=0.0):
 
 async def break_lock(actor, keys=KEYS):
     args = (b"why", 600_000, actor.port.new_id())
-    await ask(actor.port, BREAK, keys.all, args, actor.port.now() + 5.0)
+    await actor.port.ask(BREAK, keys.all, args, actor.port.now() + 5.0)
 
 
 HAS_NOTHING = "no revocation reaches a client that holds nothing"
@@ -296,7 +295,7 @@ class PermitDesk(Desk, ShareActor):
 
 async def break_permits(actor):
     args = (b"why", 600_000, b"", actor.port.new_id())
-    await ask(actor.port, SHARES_BREAK, KEYS.all, args, actor.port.now() + 5.0)
+    await actor.port.ask(SHARES_BREAK, KEYS.all, args, actor.port.now() + 5.0)
 
 
 PERMITS = Kind(

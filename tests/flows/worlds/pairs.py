@@ -12,7 +12,6 @@ from fencelock._core.engine import holder_of
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.lock.tenure import give_up_all
 from fencelock._core.look.show import Looker
-from fencelock._core.retry import ask
 from fencelock.errors import ClientClosed, FencelockError, LeaseLost, NotHeld
 from fencelock.scripts import BREAK
 from tests.flows.worlds.cohorts import MANY, rests
@@ -257,7 +256,7 @@ async def breaks(actor):
     """Break the lock, as an operator does."""
     args = (b"why", 600_000, actor.port.new_id())
     with contextlib.suppress(FencelockError):
-        await ask(actor.port, BREAK, KEYS.all, args, actor.port.now() + 5.0)
+        await actor.port.ask(BREAK, KEYS.all, args, actor.port.now() + 5.0)
 
 
 async def looks(actor):

@@ -3,17 +3,18 @@
 import contextlib
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
+from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.release import release
 from fencelock._core.lock.terms import Terms
 from fencelock._core.objects import once
-from fencelock._core.objects.once import FinishedOnce, OnceKeys
+from fencelock._core.objects.once import FinishedOnce, question, result_key
 from fencelock.errors import LeaseLost, NotAcknowledged, OutcomeUnknown, ServerError
 from tests.flows.worlds.locks import RENEWED, Scenario, single, user
 from verification.simulator.actors import _Watch, moves_for_too_long
 from verification.simulator.monitor import Violation
 
-ONCE = OnceKeys("", "lock")
+ONCE = LockKeys("", "lock")
 WITHIN = 600.0  # longer than any schedule
 # What is left at least of a lease that is renewed each third of its ttl, and when it is grown.
 RENEWED_PART, GROWN_SECONDS, SLACK = 0.6, 0.4, 0.2
@@ -22,13 +23,13 @@ RENEWED_PART, GROWN_SECONDS, SLACK = 0.6, 0.4, 0.2
 def terms_at(port):
     """Return the terms of a run at a client's port."""
     given = {"client_channel": port.client_channel, "ttl": RENEWED.ttl}
-    return Terms(keys=ONCE, options=RENEWED, question=ONCE.question, **given)
+    return Terms(keys=ONCE, options=RENEWED, question=question(ONCE), **given)
 
 
 def kept(world):
     """Return the result that the server keeps."""
     for key, (value, _) in world.server.state:
-        if key == ONCE.once:
+        if key == result_key(ONCE):
             return once.parsed(value)
     return None
 

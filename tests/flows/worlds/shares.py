@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from fencelock import scripts
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.objects.semaphore_rwlock import ALL, RWLOCK, release_part, set_limit
-from fencelock._core.retry import ask
 from fencelock.errors import FencelockError, LeaseLost
 from fencelock.options import LeaseOptions
 from fencelock.scripts import SHARES_BREAK
@@ -115,7 +114,7 @@ def operator():
         port = one.port
         try:
             args = (b"why", 600_000, b"", port.new_id())
-            await ask(port, SHARES_BREAK, KEYS.all, args, port.now() + port.server_timeout)
+            await port.ask(SHARES_BREAK, KEYS.all, args, port.now() + port.server_timeout)
         except FencelockError:
             return
 

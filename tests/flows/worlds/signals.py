@@ -3,7 +3,8 @@
 import contextlib
 
 from fencelock._core.keys import SignalKeys
-from fencelock._core.objects.event_latch import EventSpec, change
+from fencelock._core.objects.event_latch import change
+from fencelock._core.objects.state_wait import StateSpec
 from fencelock.errors import OutcomeUnknown, ServerError
 from tests.flows.worlds.locks import Scenario, single
 from verification.simulator.actors import GAVE_UP, Actor
@@ -11,10 +12,10 @@ from verification.simulator.events import GateMonitor, count_down
 from verification.simulator.monitor import Violation
 
 KEYS = SignalKeys("", "signal")
-EVENT = EventSpec(KEYS, b"event", 60.0)
-LATCH = EventSpec(KEYS, b"latch", 60.0, 2)
-OTHER = EventSpec(KEYS, b"latch", 60.0, 1)
-LARGE = EventSpec(KEYS, b"latch", 60.0, 3)
+EVENT = StateSpec(KEYS, b"event", 60.0)
+LATCH = StateSpec(KEYS, b"latch", 60.0, 2)
+OTHER = StateSpec(KEYS, b"latch", 60.0, 1)
+LARGE = StateSpec(KEYS, b"latch", 60.0, 3)
 # Longer than a lost message may cost, so that a wait which misses its state is found out.
 PATIENCE = 6.0
 

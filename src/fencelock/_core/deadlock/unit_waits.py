@@ -53,7 +53,7 @@ from fencelock._core.types import UnitId
 from fencelock._runtime.log import log
 from fencelock._runtime.process import ThreadUnit
 from fencelock._runtime.records import NamedTuple
-from fencelock._runtime.typed import TYPE_CHECKING, Any, Final
+from fencelock._runtime.typed import TYPE_CHECKING, Final
 from fencelock.errors import Blocked, Deadlock
 from fencelock.scripts import ANSWER
 
@@ -484,19 +484,17 @@ def unpack(text: bytes) -> PathProbe | None:
     import json  # noqa: PLC0415 - only when there is a deadlock
 
     try:
-        search, path, cycle = json.loads(text)
-        probe = PathProbe(search, tuple(map(_step, path)), tuple(map(_step, cycle)))
+        search, *found = json.loads(text)
+        path, cycle = [tuple(Step(*words) for words in steps) for steps in found]
     except (ValueError, TypeError, RecursionError):
         return None
-    return probe if isinstance(search, str) and probe.path else None
+    fits = isinstance(search, str) and all(map(is_whole, (*path, *cycle)))
+    return PathProbe(search, path, cycle) if fits and path else None
 
 
-def _step(words: Any) -> Step:
-    """Return one step; ValueError or TypeError when it is none."""
-    step = Step(*words)
-    if [type(word) for word in step] != [str, int, str, str, str, int, int]:
-        raise ValueError
-    return step
+def is_whole(step: Step) -> bool:
+    """Return True if each word of a step is what it should be: any program may send one."""
+    return [type(word) for word in step] == [str, int, str, str, str, int, int]
 
 
 def youngest(cycle: Sequence[Step]) -> Step:

@@ -21,13 +21,12 @@ from fencelock._core.lock.hold import Hold, first_due, lose_revoked
 from fencelock._core.lock.tenure import Spare, in_time, is_alone, join
 from fencelock._core.types import Reply, closed
 from fencelock._runtime.mutex import catch_up, put_off_work, undo
-from fencelock._runtime.typed import TYPE_CHECKING, Any
+from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import FencelockError
 
 if TYPE_CHECKING:
     from fencelock._core.engine import Engine
 
-FOR_EVER = float("inf")
 # A lease may lose this much on the wire, which carries whole milliseconds.
 ROUNDING_SECONDS = 0.001
 
@@ -37,7 +36,7 @@ async def acquire(
     attempt: Hold,
     timeout: float | None,
     *,
-    take: Callable[[Engine, Hold], Awaitable[Any]] | None = None,
+    take: Callable[[Hold], Awaitable[Hold | None]] | None = None,
 ) -> Hold | None:
     """Acquire a lock, register its hold and track its lease; None when it was not granted in time.
 
@@ -48,7 +47,7 @@ async def acquire(
     try:
         if not attempt.arrived_at:  # else a port has begun it: see ``enter``
             start(port, attempt, timeout)
-        hold = await (port.take(attempt) if take is None else take(port, attempt))
+        hold = await (take or port.take)(attempt)
         if attempt.event is not None:
             tell(port, attempt, granted=hold is not None)
         return hold

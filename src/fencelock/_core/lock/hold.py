@@ -9,8 +9,8 @@ Rules of this file (I2, I8):
   one place, ``lose``, which notifies the holder, once. That sends nothing. What an error leaves
   undone of it, the next call does: the lease stays in the schedule until then (I16).
 - A lease that is being released proves nothing from that instant on.
-- The deadline moves in one place, ``move_deadline``, which notifies the lease's one observer; that
-  of leases without one, in ``renew_together``.
+- The deadline moves in one place, ``move_deadline``, which tells those that watch the lease; that
+  of leases that none watches, in ``renew_together``.
 """
 
 from __future__ import annotations
@@ -74,18 +74,6 @@ class Loss(NamedTuple):
     detail: str = ""
 
 
-class Observer:
-    """Is notified about one lease at once, in the thread where it happens. Must not block."""
-
-    __slots__ = ()
-
-    def deadline_moved(self, hold: Hold) -> None:
-        """Take note of a new deadline: it may be later, or earlier, than the one before."""
-
-    def lost(self, hold: Hold) -> None:
-        """Take note that the lease is lost; ``hold.loss`` says why."""
-
-
 class Registry(Protocol):
     """Where the holds of one handle are kept."""
 
@@ -124,7 +112,9 @@ class Hold(Attempt):
     loss: Loss | None = None
     noticed: bool = False  # all was done about its loss
     joint: Any = None  # of a multi, once all are granted: the lease of them all
-    observer: Observer | None = None
+    majority: Majority | None = None  # that it is a part of: the leases of a quorum's nodes
+    # Of no part. Called at once with each new deadline, in the thread that moves it.
+    on_deadline: Callable[[float], None] | None = None
     end: str = "expired"  # the reason, when the deadline comes
     body: Any = None  # that a loss cancels
     bound: bool = False  # only the thread or task that acquired it can release it
@@ -238,8 +228,7 @@ class Hold(Attempt):
     @property
     def user_lease(self) -> Hold:
         """Return the user's lease: itself, or what this one is a part of."""
-        lease: Hold = getattr(self.observer, "hold", self)
-        return lease
+        return self if self.majority is None else self.majority.hold
 
     @property
     def partial(self) -> bool:
@@ -270,23 +259,25 @@ class Hold(Attempt):
         return port
 
     def move_deadline(self, deadline: float) -> None:
-        """Set until when the lease is proved, and notify the observer."""
+        """Set until when the lease is proved, and notify whom it concerns."""
         self.deadline = deadline
-        if self.observer is not None:
-            self.observer.deadline_moved(self)
+        if self.majority is not None:
+            self.majority.deadline_moved()
+        elif self.on_deadline is not None:
+            self.on_deadline(deadline)
 
     @staticmethod
     def renew_together(holds: Iterable[Hold], deadline: float) -> None:
-        """Set until when leases without an observer are proved, after a renewal of all."""
+        """Set until when leases that none watches are proved, after a renewal of all."""
         for hold in holds:
             hold.deadline = deadline
             hold.renewals += 1
 
-    def observe(self, observer: Observer) -> None:
-        """Notify an observer of the lease from now on, beginning with its deadline."""
-        self.observer = observer
+    def observe(self, on_deadline: Callable[[float], None]) -> None:
+        """Call a function with each deadline from now on, beginning with this one."""
+        self.on_deadline = on_deadline
         self.stand_out()
-        observer.deadline_moved(self)
+        on_deadline(self.deadline)
 
     def stand_out(self) -> None:
         """Have each renewal judge it by itself from now on: no batch with it is whole."""
@@ -316,7 +307,7 @@ class Hold(Attempt):
         loss = Loss(reason, since, detail)
         self.stand_out()
         try:
-            first = self._is_first("loss", loss)
+            first = self.__dict__.setdefault("loss", loss) is loss  # one step, of several threads
             self._tell(port)
         finally:
             if self.loss is not None and not self.noticed:
@@ -329,22 +320,15 @@ class Hold(Attempt):
             self.step_down(port)
             port.notify_loss(self)
             self.notified = True
-        if self.observer is not None:
-            self.observer.lost(self)
+        if self.majority is not None:
+            self.majority.lost(self)
         self.noticed = True
         events.end_hold(self)
 
-    def begin_telling(self) -> bool:
-        """Return True for one caller only: the one that tells its user of the loss."""
-        return self._is_first("teller", object())
-
-    def begin_logging(self) -> bool:
+    def is_first_to(self, what: str) -> bool:
         """Return True for one caller only: two threads may find a loss at the same moment."""
-        return self._is_first("logger", object())
-
-    def _is_first(self, name: str, mine: object) -> bool:
-        """Set an attribute once; return True for the one of several threads that did."""
-        return self.__dict__.setdefault(name, mine) is mine  # one step
+        mine = object()
+        return self.__dict__.setdefault(what, mine) is mine  # one step
 
     # -- its undo; see attempt.py -------------------------------------------------------------
 

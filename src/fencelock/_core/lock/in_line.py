@@ -34,13 +34,13 @@ from fencelock._core.lock.long_waits import first_line_at, tell
 from fencelock._core.lock.tenure import Tenure, in_time, left_behind
 from fencelock._core.lock.terms import TRIES, too_late
 from fencelock._core.lock.waiting import ALONE, RECALL_SECONDS, Due, Line
-from fencelock._core.retry import again, answer_by, give_up, passes
+from fencelock._core.retry import give_up, passes
 from fencelock._core.seat import Stray
-from fencelock._core.types import Call, Demoted, NoReply, Reply, closed
+from fencelock._core.types import Demoted, NoReply, PackedCall, Reply, closed
 from fencelock._runtime.log import log
 from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
-from fencelock.scripts import HEARTBEAT
+from fencelock.scripts import HEARTBEAT, packed
 
 if TYPE_CHECKING:
     from fencelock._core.engine import Engine
@@ -64,7 +64,7 @@ async def line_up(
     """
     began = now = port.now() if asks.answer is None else asks.arrived_at  # then it was asked
     patient = give_up_at == inf
-    until = now + port.server_timeout if patient else answer_by(port, now, give_up_at)
+    until = now + port.server_timeout if patient else port.answer_by(now, give_up_at)
     until = asks.latest if asks.latest < until else until  # noqa: FURB136 - min() takes ten times as long
     if asks.tries:
         asks.start()
@@ -111,7 +111,7 @@ async def _once_more(
 ) -> float:
     """Return until when to ask again, once it is time for that; raise when time is up."""
     stays = asks.stood and asks.outlasts
-    await again(port, trouble, max(until, give_up_at) if stays else until, asks)
+    await port.again(trouble, max(until, give_up_at) if stays else until, asks)
     stray = Stray(asks.undo_connection, asks.channel)
     if asks.undo_connection is not None and not asks.stood:
         asks.start_over(port)
@@ -122,7 +122,7 @@ async def _once_more(
         return until
     text = "%r: still waiting, although the server does not answer: %s"
     log.info(text, asks.keys.name, trouble)
-    return answer_by(port, now, give_up_at)
+    return port.answer_by(now, give_up_at)
 
 
 async def _lined_up(port: Engine, asks: Attempt, reply: Reply, give_up_at: float) -> Grant | None:
@@ -266,7 +266,7 @@ class InLine:
             return None
         return grant
 
-    async def _looked(self, line: Line) -> bool:
+    async def _looked(self, line: Line[Attempt]) -> bool:
         """Send the heartbeat; False when there was no answer, and the request must be repeated."""
         try:
             await self._send_heartbeat()
@@ -296,7 +296,7 @@ class InLine:
             return
         requests = [self._heartbeat_of(dues) for dues in slots.values()]
         until = min(self.attempt.give_up_at, asked_at + port.server_timeout)
-        answers = await port.run_pipeline(requests, until, own)
+        answers = await port.run_packed(requests, until, own)
         for dues, answer in zip(slots.values(), answers, strict=True):
             if not isinstance(answer, Exception):
                 for (line, waiters), row in zip(dues, answer[1:], strict=True):
@@ -317,7 +317,7 @@ class InLine:
         finally:
             del answer, answers, trouble
 
-    def _heartbeat_of(self, due: Sequence[Due]) -> Call:
+    def _heartbeat_of(self, due: Sequence[Due]) -> PackedCall:
         """Return the request that is these waiters' heartbeat, and asks for their places."""
         keys: list[bytes] = []
         args: list[bytes | int] = [self.port.client_channel]
@@ -328,9 +328,11 @@ class InLine:
             if waiters[0].terms.alive is HEARTBEAT:  # else no place is that of several
                 said = [count for each in waiters if (count := each.count_waiting())]
                 args += [len(said), *said]
-        return due[0][1][0].terms.alive, keys, args
+        return packed(due[0][1][0].terms.alive, keys, args), keys[0]
 
-    def _learn(self, line: Line, waiters: list[Attempt], row: Reply, asked_at: float) -> None:
+    def _learn(
+        self, line: Line[Attempt], waiters: list[Attempt], row: Reply, asked_at: float
+    ) -> None:
         """Make waiters ask again that are not in line, or were granted without being notified.
 
         Asking again brings the full lease; of the lease that was found, little may be left.
@@ -342,8 +344,7 @@ class InLine:
         line.postpone(asked_at, pttl_ms, front, foreign=bool(foreign), jitter=jitter, crowd=crowd)
         for waiter, position in zip(waiters, positions, strict=True):
             if not waiter.news and (position < 0 or holder == waiter.holder_id):
-                waiter.lose_place()
-                port.wake(waiter)
+                port.rouse((waiter,))
 
     async def _leave(self) -> None:
         """Leave the line, release what was granted at the last moment, and undo what is owed.

@@ -342,7 +342,7 @@ class Renewer:
         for batch, lengths in zip(batches, ttls, strict=True):
             terms, request = batch[0].terms, packed_renewal(batch, lengths)
             if port.trips.far and len(batches) == 1:  # a third of the lease may be one round trip
-                request = with_source(RENEWALS[terms.batch][0], request)
+                request = with_source(request)
             requests.append((request, terms.keys.lock))
         return [
             ({}, answer) if isinstance(answer, Exception) else (refusals(batch, answer), None)
@@ -567,7 +567,7 @@ def _report(holds: Sequence[Hold], before: Sequence[float], took: float) -> None
 def log_loss(hold: Hold) -> None:
     """Log a loss with its cause; the leases that a closed client gives up share one record."""
     reason, _, detail = hold.loss or (hold.end, 0.0, "")
-    if reason == "closed" or not hold.begin_logging():
+    if reason == "closed" or not hold.is_first_to("log"):
         return
     tell = log.info if hold.partial or hold.dropped else log.warning
     why = f"{reason}: {detail}" if detail else reason

@@ -20,11 +20,11 @@ from fencelock._core.error_messages import describe_error, describes_errors
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.terms import SHARES, milliseconds
-from fencelock._core.retry import ask, command, passes
+from fencelock._core.retry import passes
 from fencelock._core.seat import Seat
 from fencelock._core.types import DEMOTED, Call, Carrier, Reply
 from fencelock._runtime.mutex import undo
-from fencelock._runtime.typed import TYPE_CHECKING
+from fencelock._runtime.typed import TYPE_CHECKING, TypeAlias, TypeVarTuple
 from fencelock.errors import (
     FencelockError,
     LeaseLost,
@@ -37,9 +37,10 @@ from fencelock.scripts import LEAVE, SHARES_LEAVE
 if TYPE_CHECKING:
     from fencelock._core.engine import Engine
 
+Of = TypeVarTuple("Of")
 # Moves a hold from where it is kept into a list, and appends it there first: a signal handler may
 # raise between any two bytecodes, and a hold in neither place would never be released.
-Take = Callable[..., object]
+Take: TypeAlias = "Callable[[*Of, list[Hold]], bool | None]"
 # Of release.lua: the owner holds, but this acquisition of it was released already.
 ELSEWHERE = -2
 
@@ -68,8 +69,8 @@ def end_lease(port: Engine, hold: Hold) -> bytes:
 
 async def take_and_release(
     port: Engine,
-    take: Take,
-    *of: object,
+    take: Take[*Of],
+    *of: *Of,
     taken: list[Hold] | None = None,
     reply: Reply = None,
     until: float = 0.0,
@@ -144,9 +145,9 @@ async def release_for_owner(port: Engine, one: Attempt) -> int | None:
     """
     until = port.now() + port.server_timeout
     key = one.terms.keys.grant[4]  # the ids of its holds, in a stable order
-    for asker in sorted(await command(port, (b"SMEMBERS", key), one.terms.keys.lock)):
+    for asker in sorted(await port.read((b"SMEMBERS", key), one.terms.keys.lock)):
         script, keys, args = one.terms.release(one, asker)
-        verdict, extra = verdict_of(await ask(port, script, keys, args, until))
+        verdict, extra = verdict_of(await port.ask(script, keys, args, until))
         if verdict >= 0:
             return int(extra)
         if verdict != ELSEWHERE:
@@ -179,7 +180,7 @@ async def leave(port: Engine, hold: Hold, seconds: float) -> None:
     hold.retire(port)
     call, answered = leaving(hold, seconds), False
     try:
-        reply = await ask(port, *call)
+        reply = await port.ask(*call)
         answered = True
         judge(port, hold, reply, repeated=False)
     finally:

@@ -30,7 +30,7 @@ from fencelock._core.lock.maintain import (
     refusals,
     renewal_request,
 )
-from fencelock._core.retry import Pipeline, persist
+from fencelock._core.retry import Pipeline
 from fencelock._core.round_trips import CALL_TRIPS
 from fencelock._core.types import Call, NoReply
 from fencelock._runtime.typed import TYPE_CHECKING
@@ -89,7 +89,7 @@ class Renewals(Pipeline[Hold]):
         port = self._port
         self._until = min(port.now() + port.server_timeout, *[hold.deadline for hold in holds])
         try:
-            await persist(port, lambda: self.ask(holds, self.send), self._until)
+            await port.persist(lambda: self.ask(holds, self.send), self._until)
         except FencelockError as error:
             left = self.left(holds)
             if isinstance(error, (ClientClosed, ServerError)):

@@ -19,9 +19,11 @@ Of the plain form, ``SET NX PX`` and a compare-and-delete:
 
 from __future__ import annotations
 
+from math import inf
+
 from fencelock._core.deadlines import validity
 from fencelock._core.lock.acknowledge import confirm
-from fencelock._core.lock.acquire import FOR_EVER, begin, enter
+from fencelock._core.lock.acquire import begin, enter
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.in_line import InLine, line_up, try_once
@@ -29,7 +31,6 @@ from fencelock._core.lock.long_waits import first_line_at, tell
 from fencelock._core.lock.release import ELSEWHERE, end_lease, judge, release_for_owner, verdict_of
 from fencelock._core.lock.tenure import Spare, Tenure, found, try_kept
 from fencelock._core.lock.terms import milliseconds, too_late
-from fencelock._core.retry import again, answer_by, ask, command, persist
 from fencelock._core.seat import Seat
 from fencelock._core.types import NoReply, Reply
 from fencelock._runtime.typed import TYPE_CHECKING
@@ -86,7 +87,7 @@ async def poll_once(port: Engine, attempt: Attempt) -> Grant | None:
 
     SET NX is not idempotent: when its answer is lost, the key is released before another try.
     """
-    until = answer_by(port, port.now(), attempt.give_up_at)
+    until = port.answer_by(port.now(), attempt.give_up_at)
     attempt.start()
     attempt.began = attempt.sent = False  # what is known of one try is of no later one
     attempt.undo_connection, attempt.asks = None, attempt
@@ -110,7 +111,7 @@ async def poll_once(port: Engine, attempt: Attempt) -> Grant | None:
             await confirm(port, attempt, asked_at + validity(attempt.ttl), attempt.give_up_at)
         return asked_at, reply
 
-    asked_at, reply = await persist(port, once, until, attempt)
+    asked_at, reply = await port.persist(once, until, attempt)
     port.close(attempt)
     if reply is None:
         attempt.asks = None
@@ -144,7 +145,7 @@ async def poll(port: Engine, attempt: Attempt) -> Grant | None:
             break
     # Raise WRONGTYPE for a key of another kind: SET NX says nil for that, too.
     key = attempt.keys.lock
-    await command(port, (b"GET", key), key, port.now())
+    await port.read((b"GET", key), key, port.now())
     return None
 
 
@@ -182,8 +183,8 @@ async def give_back(
         except (NoReply, ServerError) as trouble:
             reply = trouble
     if isinstance(reply, (NoReply, ServerError)):
-        await again(port, reply, until, log)
-        reply = await ask(port, *hold.terms.release(hold), until, asked=log)
+        await port.again(reply, until, log)
+        reply = await port.ask(*hold.terms.release(hold), until, asked=log)
     if reply == 1:
         return 0
     if verdict_of(reply)[0] == ELSEWHERE and not log.sent:
@@ -203,7 +204,7 @@ async def _ask_for_next(port: Engine, hold: Hold, tenure: Tenure, log: Seat) -> 
         return None
     hold.retire(port)
     try:
-        grant, spare = await line_up(port, asks, FOR_EVER), None
+        grant, spare = await line_up(port, asks, inf), None
         if grant is not None:  # by the command that released, unless that was repeated
             spare = Spare(asks, grant, fresh=True, unchanged=asks.verdict == 1)
         _hand_on(port, hold, asks, spare)

@@ -28,15 +28,17 @@ from fencelock._core.deadlines import (
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply
-from fencelock._runtime.typed import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from fencelock._runtime.typed import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:
     from fencelock._core.lock.hold import Hold
     from fencelock._core.lock.tenure import Tenure
+    from fencelock._core.objects.state_wait import StateWait
 
 K = TypeVar("K")
 V = TypeVar("V")
+W = TypeVar("W", bound=Seat)
 
 # What a message may be about, by its holder id; see ``Lines.holders``.
 Known: TypeAlias = "Tenure | Hold | dict[Hold, None]"
@@ -55,7 +57,7 @@ STAGGER_SECONDS = 0.02
 STAGGER_MAX = 1.0
 
 
-class Line:
+class Line(Generic[W]):
     """What this client knows of one lock's line, or of those that wait for a state.
 
     Its waiters are in order of arrival.
@@ -64,7 +66,7 @@ class Line:
     __slots__ = ("foreign", "heartbeat_at", "owes", "pause", "proved_at", "waiters")
 
     def __init__(self, proved_at: float = 0.0) -> None:
-        self.waiters: dict[Any, None] = {}
+        self.waiters: dict[W, None] = {}
         self.heartbeat_at: float = 0.0
         # The usual time between two heartbeats; or ALONE, until it is answered again.
         self.pause: float = HEARTBEAT_SECONDS
@@ -108,7 +110,7 @@ class Line:
 
 
 # A line with a heartbeat due, and its first waiters.
-Due = tuple[Line, list[Attempt]]
+Due = tuple[Line[Attempt], list[Attempt]]
 
 
 # How long a try waits for the answer to a recall: a busy client answers within milliseconds.
@@ -175,12 +177,12 @@ class Lines:
     )
 
     def __init__(self) -> None:
-        self.by_key: dict[bytes, Line] = {}
+        self.by_key: dict[bytes, Line[Attempt]] = {}
         self.foreign: int = 0  # lines with a foreign holder, when they were last counted
         self.given_up: dict[bytes, Call] = {}  # what undoes a request that was given up, by its id
         # Holder ids, whose holds have not begun, and an operator's reason.
         self.revoked: dict[bytes, str | None] = {}
-        self.watches: dict[bytes, Line] = {}  # by the key of a state
+        self.watches: dict[bytes, Line[StateWait]] = {}  # by the key of a state
         # What of this client holds or wants a lock: one that is alone, or a tenure; see tenure.py.
         self.cohorts: dict[Hashable, Tenure | Hold] = {}
         # What a message is about, by the holder id that it names: a hold, all those of an explicit
@@ -205,7 +207,7 @@ class Lines:
         line = self.by_key.get(waiter.terms.keys.lock)
         return line is not None and waiter in line.waiters
 
-    def join(self, waiter: Attempt) -> Line:
+    def join(self, waiter: Attempt) -> Line[Attempt]:
         """Add a waiter; call under the mutex."""
         # First: after an interrupt the waiter must still leave its line.
         waiter.stood = waiter.placed = True
@@ -277,7 +279,7 @@ class Lines:
         """
         self.foreign = sum(line.foreign for line in self.by_key.values())
         mine = None if own is None else self.by_key.get(own.key)
-        fit: list[Line] = []
+        fit: list[Line[Attempt]] = []
         lines = self.by_key.values() if mine is None or mine.pause != ALONE else (mine,)
         for line in lines:
             shared = line is mine or line.pause != ALONE

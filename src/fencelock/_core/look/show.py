@@ -6,7 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from fencelock import options
 from fencelock._core import events
@@ -27,7 +27,6 @@ from fencelock._core.look import LISTED
 from fencelock._core.look.clients import Row, Said, local_rows
 from fencelock._core.look.history import newest, parsed, revocation
 from fencelock._core.quorum.membership import agreed, known_as
-from fencelock._core.retry import ask, command, persist
 from fencelock._core.types import Args, Call, Reply
 from fencelock._runtime.process import user_and_host
 from fencelock._runtime.records import NamedTuple
@@ -193,11 +192,11 @@ class Looker(NamedTuple):
         quoted = "".join(f"\\{char}" if char in "*?[]\\" else char for char in self.prefix)
         match = f"{quoted}*".encode()
         port, wait_until = self.port, self.port.now() + self.port.server_timeout
-        for part in await persist(port, lambda: port.parts(wait_until), wait_until, reads=True):
+        for part in await port.persist(lambda: port.parts(wait_until), wait_until, reads=True):
             cursor = b"0"
             while True:
                 words: Args = (b"SCAN", cursor, b"MATCH", match, b"COUNT", SCAN_COUNT, *kind)
-                cursor, page = await command(port, words, part)
+                cursor, page = await port.read(words, part)
                 found.update(page)
                 if cursor == b"0" or port.now() >= until:
                     break
@@ -216,7 +215,7 @@ class Looker(NamedTuple):
         reason = options.text("reason", reason).strip()
         if not reason:
             raise ValueError("reason must not be empty: it is what the holder will read")
-        only = _process(only)
+        only = None if only is None else _process(only)
         found = await self.on_each(keys.name, lambda at: at.revoke_here(keys, reason, only))
         hit = next((info for info in found if info is not None), None)
         if hit is not None:
@@ -239,7 +238,7 @@ class Looker(NamedTuple):
                 process = {"host": only[0], "pid": only[1]}
                 text = json.dumps(process, separators=(",", ":"), ensure_ascii=False)
                 begins = b" %b," % text.removesuffix("}").encode()
-            reply = await ask(port, SHARES_BREAK, keys.all, (*args, begins, port.new_id()))
+            reply = await port.ask(SHARES_BREAK, keys.all, (*args, begins, port.new_id()))
             return _only(before, only) if reply[0] > 0 else None
         if only is not None and (before.holder is None or before.holder.process != only):
             return None
@@ -248,7 +247,7 @@ class Looker(NamedTuple):
 
             theirs = RedissonKeys(keys.lock.decode(), fenced=False)
             return before if await force_unlock(port, theirs, reason) else None
-        reply = await ask(port, BREAK, keys.all, (*args, port.new_id()))
+        reply = await port.ask(BREAK, keys.all, (*args, port.new_id()))
         return before if reply[0] == 1 else None
 
     # -- the history, and the index of names in use ---------------------------------------------
@@ -268,16 +267,16 @@ class Looker(NamedTuple):
         """Return the entries that one server has."""
         key, oldest = history_key(self.prefix), b"-"
         if since is not None:
-            seconds, _ = await command(self.port, (b"TIME",), key)
+            seconds, _ = await self.port.read((b"TIME",), key)
             oldest = b"%d" % max(0, (int(seconds) - since) * 1000)
         words = (b"XREVRANGE", key, b"+", oldest, b"COUNT", max(limit, LOOKED_THROUGH))
-        return parsed(await command(self.port, words, key))
+        return parsed(await self.port.read(words, key))
 
     async def noted(self, since_us: float, most: int) -> tuple[float, set[str]]:
         """Return when a server noted the newest name in use, and those noted since an instant."""
         key, since = index_key(self.prefix), b"%d" % max(0, since_us)
         words = (b"ZREVRANGEBYSCORE", key, b"+inf", since, b"WITHSCORES", b"LIMIT", 0, most)
-        pairs = await command(self.port, words, key)
+        pairs = await self.port.read(words, key)
         if pairs and not isinstance(pairs[0], list):  # RESP2 does not pair members and scores
             pairs = list(zip(pairs[::2], pairs[1::2], strict=True))
         noted = {name.decode(errors="replace") for name, _ in pairs}
@@ -309,8 +308,8 @@ class Looker(NamedTuple):
     @describes_errors
     async def _show_signal(self, keys: SignalKeys) -> SignalStatus | None:
         """Return the state of an event, latch or barrier; None when the name has none."""
-        kind, is_open, count, of, why, waiting, pttl = await ask(
-            self.port, SIGNAL_SHOW, keys.watch, (), reads=True
+        kind, is_open, count, of, why, waiting, pttl = await self.port.ask(
+            SIGNAL_SHOW, keys.watch, (), reads=True
         )
         what = kind.decode(errors="replace")
         if what not in SIGNAL_STATES:
@@ -330,16 +329,11 @@ def chosen_names(match: str, given: Iterable[str] | None) -> list[str] | None:
     return [options.lock_name(name) for name in given]
 
 
-def _process(only: Any) -> Process | None:
+def _process(only: Process) -> Process:
     """Return the host and process id from which alone a lock is revoked."""
-    if only is None:
-        return None
-    try:
-        host, pid = only
-    except (TypeError, ValueError):
-        host = pid = None
-    if not isinstance(host, str) or not isinstance(pid, int) or isinstance(pid, bool):
+    if not hasattr(only, "__iter__") or [*map(type, only)] != [str, int]:
         raise TypeError(f"only must be (host, pid), such as status.holder.process, not {only!r}")
+    host, pid = only
     return host, pid
 
 

@@ -18,14 +18,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Self
+from math import inf
+from typing import TYPE_CHECKING, Self
 
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
 from fencelock._core.error_messages import describes_errors
-from fencelock._core.keys import SignalKeys
 from fencelock._core.lock.terms import milliseconds
-from fencelock._core.objects.state_wait import FOR_EVER, StateWait
-from fencelock._core.retry import answer_by, ask
+from fencelock._core.objects.state_wait import StateSpec, StateWait
 from fencelock._core.types import Args, Call, Reply
 from fencelock.errors import BarrierBroken, FencelockError
 from fencelock.scripts import BARRIER_ARRIVE, BARRIER_CHANGE, BARRIER_CHECK
@@ -49,19 +48,9 @@ WHY = {
 Action = Callable[[], Awaitable[None] | None]
 
 
-class BarrierSpec(NamedTuple):
-    """A barrier, as the parties of one handle wait at it."""
-
-    keys: SignalKeys
-    parties: int
-    idle_ttl: float
-    acts: bool = False
-    server_timeout: float = 5.0  # for how long a party retries a silent server
-
-    @property
-    def head(self) -> Args:
-        """Return the arguments that all scripts take."""
-        return (self.parties, milliseconds(self.idle_ttl), milliseconds(self.server_timeout))
+def head(port: Engine, spec: StateSpec) -> Args:
+    """Return the arguments that all scripts take."""
+    return (spec.of, milliseconds(spec.idle_ttl), milliseconds(port.server_timeout))
 
 
 # The place of a party that found the barrier shut: none in that generation.
@@ -70,7 +59,7 @@ FULL = b"full"
 ACTING = b"acting"
 
 
-class Party(StateWait[BarrierSpec, str]):
+class Party(StateWait):
     """One wait at a barrier, which ends as ``passed``, ``again`` or ``broken``.
 
     Before that the last one to arrive is to ``act``.
@@ -81,13 +70,13 @@ class Party(StateWait[BarrierSpec, str]):
     place: bytes = b""  # its index
     detail: bytes = b""  # the index with which it passed, or the reason
     action: Action | None = None
-    give_up_at: float = FOR_EVER
+    give_up_at: float = inf
 
     def first(self, asked_us: int) -> Call:
         """Arrive."""
         del asked_us  # its id shows whether it arrived before
         spec = self.spec
-        args = (*spec.head, self.id, self.channel, int(spec.acts))
+        args = (*head(self.port, spec), self.id, self.channel, int(spec.acts))
         return BARRIER_ARRIVE, spec.keys.all, args
 
     def check(self, others: Sequence[Self] = ()) -> Call:
@@ -104,7 +93,7 @@ class Party(StateWait[BarrierSpec, str]):
         words: list[bytes | int] = []
         for each in (self, *others):
             words += (each.id, each.channel, b"" if each.place != FULL else each.gen)
-        return BARRIER_CHECK, self.spec.keys.all, (*self.spec.head, what, *words)
+        return BARRIER_CHECK, self.spec.keys.all, (*head(self.port, self.spec), what, *words)
 
     def take(self, reply: Reply) -> None:
         """Take an answer."""
@@ -141,9 +130,9 @@ class Party(StateWait[BarrierSpec, str]):
             with contextlib.suppress(FencelockError):  # the undo of the wait aborts it, too
                 await change(port, spec, b"abort", self.give_up_at)
             raise
-        until = answer_by(port, port.now(), self.give_up_at)
-        args = (*spec.head, b"pass", self.id)
-        word, _, self.detail = await ask(port, BARRIER_CHANGE, spec.keys.all, args, until)
+        until = port.answer_by(port.now(), self.give_up_at)
+        args = (*head(port, spec), b"pass", self.id)
+        word, _, self.detail = await port.ask(BARRIER_CHANGE, spec.keys.all, args, until)
         self.verdict = word.decode()
 
     async def _prove(self) -> None:
@@ -152,19 +141,19 @@ class Party(StateWait[BarrierSpec, str]):
         Without the retry, a short outage would look like a death.
         """
         with contextlib.suppress(FencelockError):
-            await ask(self.port, *self.check(), self.port.now() + HEARTBEAT_SECONDS)
+            await self.port.ask(*self.check(), self.port.now() + HEARTBEAT_SECONDS)
 
 
 @describes_errors
 async def wait_at(
     port: Engine,
-    spec: BarrierSpec,
+    spec: StateSpec,
     timeout: float | None,
     error: type[BarrierBroken],
     action: Action | None = None,
 ) -> int:
     """Wait for the others and return this party's index; raise ``error`` when it broke."""
-    give_up_at = FOR_EVER if timeout is None else port.now() + timeout
+    give_up_at = inf if timeout is None else port.now() + timeout
     while True:
         party = Party(port, spec)
         party.action, party.give_up_at = action, give_up_at
@@ -182,14 +171,14 @@ async def wait_at(
 
 @describes_errors
 async def change(
-    port: Engine, spec: BarrierSpec, what: bytes, give_up_at: float = FOR_EVER
+    port: Engine, spec: StateSpec, what: bytes, give_up_at: float = inf
 ) -> tuple[int, str]:
     """Abort, reset, delete or read a barrier.
 
     Returns how many parties wait, and why it is broken (empty when it is not).
     """
-    args = (*spec.head, what, port.new_id())
-    until = answer_by(port, port.now(), give_up_at)
+    args = (*head(port, spec), what, port.new_id())
+    until = port.answer_by(port.now(), give_up_at)
     looks = what == b"look"
-    waiting, why = await ask(port, BARRIER_CHANGE, spec.keys.all, args, until, reads=looks)
+    waiting, why = await port.ask(BARRIER_CHANGE, spec.keys.all, args, until, reads=looks)
     return waiting, why.decode()

@@ -18,7 +18,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from fencelock._core import events
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
@@ -30,12 +30,12 @@ from fencelock._core.lock.hold import Hold, Registry, lose
 from fencelock._core.lock.release import lost_as, settled
 from fencelock._core.lock.waiting import EXPIRY_SLACK
 from fencelock._core.objects.state_wait import ask_listening
-from fencelock._core.retry import answer_by, ask
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply, closed
 from fencelock.errors import ServerError
 from fencelock.scripts import ELECTION_ANNOUNCE, ELECTION_HAND_OVER, ELECTION_WATCH, SHOW, ready
 from fencelock.scripts.layout import words_of
+from fencelock.status import Leader
 
 if TYPE_CHECKING:
     from fencelock._core.engine import Engine
@@ -50,30 +50,7 @@ RETURN_SECONDS = 3.0
 ASK_AGAIN_SECONDS = 0.1
 
 
-class Leader(NamedTuple):
-    """The leader, as the server saw it.
-
-    ``since`` is the server's Unix time of the election, in seconds; ``host`` and ``pid`` are the
-    process. Two are equal if they describe the same tenure.
-    """
-
-    candidate: str
-    fence: int
-    since: float
-    host: str
-    pid: int
-
-
-class ElectionKeys(LockKeys):
-    """The keys of a lock, and the key of its watchers."""
-
-    __slots__ = ("watch", "watchers")
-
-    def __init__(self, prefix: str, name: str) -> None:
-        super().__init__(prefix, name)
-        ready(ELECTION_ANNOUNCE, ELECTION_HAND_OVER)
-        self.watchers: tuple[bytes, ...] = derived(prefix.encode(), self.lock, ELECTION_KINDS)
-        self.watch: tuple[bytes, ...] = (*self.renew, *self.watchers)
+ready(ELECTION_ANNOUNCE, ELECTION_HAND_OVER)  # before anyone leads
 
 
 def mark(candidate: str) -> bytes:
@@ -90,13 +67,14 @@ class Contest:
     first: bool = True  # it has seen nothing yet
     last: Leader | None = None
 
-    def __init__(self, port: Engine, keys: ElectionKeys) -> None:
+    def __init__(self, port: Engine, keys: LockKeys) -> None:
         self.port = port
-        self.keys: ElectionKeys = keys
+        self.keys: LockKeys = keys
+        self.watchers = derived(keys.prefix.encode(), keys.lock, ELECTION_KINDS)
 
     def announce(self) -> None:
         """Notify the watchers of a change in the background; never blocks, never raises."""
-        self.port.run_in_background(ELECTION_ANNOUNCE, self.keys.watchers, ())
+        self.port.run_in_background(ELECTION_ANNOUNCE, self.watchers, ())
 
     # -- handing over -------------------------------------------------------------------------
 
@@ -141,7 +119,7 @@ class Contest:
         reply: Reply = None
         try:
             hold.retire(port)
-            reply = await ask(port, *offer, until, asked=asked)
+            reply = await port.ask(*offer, until, asked=asked)
         except ServerError as refused:
             reply = REFUSED if settled(refused) else None
             raise
@@ -183,13 +161,17 @@ class Contest:
     @describes_errors
     async def leader(self) -> Leader | None:
         """Return the present leader, or None."""
-        return _leader(await ask(self.port, ELECTION_WATCH, self.keys.watch, (), reads=True))
+        return _leader(await self.port.ask(*self._watch(), reads=True))
 
     @describes_errors
     async def candidates(self) -> list[str]:
         """Return the waiting candidates in the order of the line; the first hundred."""
-        _, shown = await ask(self.port, SHOW, self.keys.grant, (LISTED,), reads=True)
+        _, shown = await self.port.ask(SHOW, self.keys.grant, (LISTED,), reads=True)
         return [_told(words_of("entry", entry)["info"]).candidate for entry in shown[5][::2]]
+
+    def _watch(self, *watcher: bytes) -> Call:
+        """Return the request that asks who leads; with an id and a channel, it also watches."""
+        return ELECTION_WATCH, (*self.keys.renew, *self.watchers), watcher
 
     @describes_errors
     async def next_change(self, give_up_at: float) -> bool:
@@ -201,14 +183,13 @@ class Contest:
         self.watcher = self.watcher or port.new_id()
         seat = Seat.of(self.keys, self.watcher)
 
-        def watches() -> Call:
-            return ELECTION_WATCH, self.keys.watch, (self.watcher, seat.channel)
-
         try:
             while True:
-                until = answer_by(port, port.now(), give_up_at)
+                until = port.answer_by(port.now(), give_up_at)
                 ends = until if self.first else max(until, give_up_at)
-                asked_at, reply = await ask_listening(port, seat, until, watches, ends)
+                asked_at, reply = await ask_listening(
+                    port, seat, until, lambda: self._watch(self.watcher, seat.channel), ends
+                )
                 seen = _leader(reply)
                 if self.first or seen != self.last:
                     self.first, self.last = False, seen

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 from fencelock._core.error_messages import describes_errors
-from fencelock._core.keys import SignalKeys
 from fencelock._core.lock.terms import milliseconds
-from fencelock._core.objects.state_wait import StateWait
-from fencelock._core.retry import ask
+from fencelock._core.objects.state_wait import StateSpec, StateWait
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Call, Reply
 from fencelock.scripts import EVENT, EVENT_WAIT, LATCH
@@ -18,16 +16,7 @@ if TYPE_CHECKING:
     from fencelock._core.engine import Engine
 
 
-class EventSpec(NamedTuple):
-    """A state that is open or closed: an event, or a latch that begins with a count (``of``)."""
-
-    keys: SignalKeys
-    kind: bytes
-    idle_ttl: float
-    of: int = 0
-
-
-class GateWait(StateWait[EventSpec, bool]):
+class GateWait(StateWait):
     """One wait for an event or a latch. It may still be listed later, if an answer was lost."""
 
     def _ask(self, what: bytes, words: Args) -> Call:
@@ -54,7 +43,7 @@ class GateWait(StateWait[EventSpec, bool]):
         """Take an answer."""
         passed, gen, listed = reply
         if passed:
-            self.verdict = True
+            self.verdict = "open"
             return
         self.settle(gen)
         if not listed:
@@ -63,13 +52,13 @@ class GateWait(StateWait[EventSpec, bool]):
     def ended(self, outcome: bytes) -> None:
         """Take the message that the generation ended: the state was open, if only for a moment."""
         del outcome
-        self.verdict = True
+        self.verdict = "open"
 
 
 @describes_errors
-async def wait_until_open(port: Engine, spec: EventSpec, timeout: float | None) -> bool:
+async def wait_until_open(port: Engine, spec: StateSpec, timeout: float | None) -> bool:
     """Wait until it is open; return False when it was not open in time."""
-    return bool(await GateWait(port, spec).outcome(timeout))
+    return await GateWait(port, spec).outcome(timeout) is not None
 
 
 # At most this many answered requests are forgotten with the next request.
@@ -78,7 +67,7 @@ ANSWERED_MAX = 100
 
 @describes_errors
 async def change(
-    port: Engine, spec: EventSpec, what: bytes, by: int = 0, answered: list[bytes] | None = None
+    port: Engine, spec: StateSpec, what: bytes, by: int = 0, answered: list[bytes] | None = None
 ) -> int:
     """Change, delete or read an event or latch; return 1 if it is set, or the count that is left.
 
@@ -95,7 +84,7 @@ async def change(
     script, words = (LATCH, (spec.of, by)) if spec.of else (EVENT, ())
     args: Args = (what, milliseconds(spec.idle_ttl), who, *words, timeout_ms, *done)
     looks = what == b"look"
-    reply: int = await ask(port, script, spec.keys.all, args, asked=asked, reads=looks)
+    reply: int = await port.ask(script, spec.keys.all, args, asked=asked, reads=looks)
     if answered is not None and not looks and not asked.tries:
         answered.append(who)
     return reply

@@ -21,20 +21,21 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 
 from fencelock._core import events
 from fencelock._core.deadlines import validity
 from fencelock._core.description import HeldBy
 from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.acknowledge import confirm
-from fencelock._core.lock.acquire import FOR_EVER, acquire, begin, tell
+from fencelock._core.lock.acquire import acquire, begin, tell
 from fencelock._core.lock.attempt import Grant
 from fencelock._core.lock.hold import Hold, joined
 from fencelock._core.lock.in_line import LEAVING_SECONDS
 from fencelock._core.lock.release import lost_as, settled
 from fencelock._core.lock.terms import LOCKS, milliseconds, too_late
 from fencelock._core.objects.semaphore_rwlock import lost_nested
-from fencelock._core.retry import Pipeline, answer_by, ask, persist
+from fencelock._core.retry import Pipeline
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply
 from fencelock._runtime.typed import TYPE_CHECKING
@@ -57,7 +58,7 @@ async def acquire_all(port: Engine, attempts: Attempts, timeout: float | None) -
     ``timeout`` as in ``acquire``, for all of them together.
     """
     at_once = timeout is not None and timeout <= 0
-    give_up_at = FOR_EVER if timeout is None or timeout < 0 else port.now() + timeout
+    give_up_at = inf if timeout is None or timeout < 0 else port.now() + timeout
     while True:
         parts = Parts(port, attempts(), give_up_at)
         try:
@@ -129,7 +130,7 @@ async def release_all(port: Engine, take: Callable[[list[Hold]], None]) -> None:
 class Parts(Pipeline[Hold]):
     """The parts of a multi: what one call acquires or releases, and what came of their release."""
 
-    def __init__(self, port: Engine, parts: Sequence[Hold], give_up_at: float = FOR_EVER) -> None:
+    def __init__(self, port: Engine, parts: Sequence[Hold], give_up_at: float = inf) -> None:
         super().__init__()
         self.port = port
         self.all: Sequence[Hold] = parts
@@ -182,7 +183,7 @@ class Parts(Pipeline[Hold]):
     async def _all_at_once(self) -> bool | None:
         """Request all at once; None when each may still be free."""
         port, parts, seat = self.port, self.all, self.seat
-        until, ttl = answer_by(port, port.now(), self.give_up_at), min(each.ttl for each in parts)
+        until, ttl = port.answer_by(port.now(), self.give_up_at), min(each.ttl for each in parts)
 
         async def once() -> tuple[float, Reply]:
             if seat.undo_connection is not None:
@@ -200,7 +201,7 @@ class Parts(Pipeline[Hold]):
             return asked_at, reply
 
         try:
-            asked_at, reply = await persist(port, once, until, seat)
+            asked_at, reply = await port.persist(once, until, seat)
         except ServerError as error:
             if error.code != APART:
                 raise
@@ -228,7 +229,7 @@ class Parts(Pipeline[Hold]):
         for part in self.all:
             timeout = limit if limit is None or limit < 0 else max(0.0, limit - self.port.now())
             if await acquire(self.port, part, timeout) is None:
-                await self.drop(limit if limit and limit > 0 else FOR_EVER)
+                await self.drop(limit if limit and limit > 0 else inf)
                 if part.nested_in is not None:
                     raise lost_nested(self.port, part.nested_in)
                 return False
@@ -260,7 +261,7 @@ class Parts(Pipeline[Hold]):
         if self._by_one_script(holds):
             log = Seat()
             try:
-                reply = await ask(port, *_release(holds), until, asked=log)
+                reply = await port.ask(*_release(holds), until, asked=log)
             except ServerError as error:
                 if error.code != APART:
                     raise
@@ -275,7 +276,7 @@ class Parts(Pipeline[Hold]):
             answers = await port.side_by_side(calls, until)
             return [one if one == 1 or isinstance(one, Exception) else one[1] for one in answers]
 
-        await persist(port, lambda: self.ask(holds, send), until)
+        await port.persist(lambda: self.ask(holds, send), until)
         self.check()
 
     def post_rest(self, holds: Sequence[Hold], error: BaseException) -> None:

@@ -14,18 +14,19 @@ Rules of this file:
 from __future__ import annotations
 
 import json
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from fencelock._core import events
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import ONCE_KINDS, LockKeys, derived
 from fencelock._core.lock.acknowledge import confirmed
-from fencelock._core.lock.acquire import FOR_EVER, acquire, begin
+from fencelock._core.lock.acquire import acquire, begin
+from fencelock._core.lock.attempt import Grant
 from fencelock._core.lock.hold import Hold, Registry
 from fencelock._core.lock.in_line import queue, try_once
 from fencelock._core.lock.release import lost_as, settled
 from fencelock._core.lock.terms import milliseconds
-from fencelock._core.retry import ask, command, persist
 from fencelock._core.seat import Seat
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, ServerUnsuitable
@@ -33,6 +34,7 @@ from fencelock.scripts import ONCE_FINISH, ONCE_FORGET, ONCE_START, Script
 
 if TYPE_CHECKING:
     from fencelock._core.engine import Engine
+    from fencelock.status import HolderStatus
 
 # A result is kept for this long after the run, however long the run took: waiters can read it, and
 # hosts whose clocks are some seconds late still find it. With a short period it is a part of that.
@@ -51,59 +53,51 @@ class FinishedOnce(NamedTuple):
     value: bytes
 
 
-class RunningOnce(NamedTuple):
-    """A run that is under way, as the server sees it; ``started`` is the server's Unix time."""
-
-    fence: int
-    started: float
-    who: str
+def result_key(keys: LockKeys) -> bytes:
+    """Return the key of the result, beside those of the lock."""
+    return derived(keys.prefix.encode(), keys.lock, ONCE_KINDS)[0]
 
 
-class OnceKeys(LockKeys):
-    """The keys of a lock, and the key of the result."""
-
-    __slots__ = ("finish", "once", "question")
-
-    def __init__(self, prefix: str, name: str) -> None:
-        super().__init__(prefix, name)
-        self.once: bytes = derived(prefix.encode(), self.lock, ONCE_KINDS)[0]
-        # What asks for the lock also asks whether the run is done.
-        self.question: tuple[Script, tuple[bytes, ...]] = (ONCE_START, (*self.grant, self.once))
-        self.finish: tuple[bytes, ...] = (*self.all, self.once)
+def question(keys: LockKeys) -> tuple[Script, tuple[bytes, ...]]:
+    """Return what asks for the lock, and whether the run is done."""
+    return ONCE_START, (*keys.grant, result_key(keys))
 
 
 class Runs(NamedTuple):
     """The runs of one name, at the port of a call."""
 
     port: Engine
-    keys: OnceKeys
+    keys: LockKeys
 
     async def start(self, attempt: Hold, timeout: float | None) -> Hold | FinishedOnce | None:
         """Start the run, or return its result; None when another client runs it and time is up.
 
         ``timeout`` as in ``acquire``. Raises as ``acquire``.
         """
-        found: Hold | FinishedOnce | None
-        found = await acquire(self.port, attempt, timeout, take=lambda _, one: self._take(one))
-        return found
+        done: FinishedOnce | None = None
 
-    async def _take(self, attempt: Hold) -> Hold | FinishedOnce | None:
-        """Ask until the run is started here, is done, or time is up."""
-        while True:
-            grant = await (try_once if attempt.at_once else queue)(self.port, attempt)
-            if grant is None:
-                return None
-            if grant.fence:
-                hold = begin(self.port, attempt, grant)
-                hold.bound = True  # its run ends in the thread or task that starts it
-                return hold
-            attempt.asks, attempt.stood, attempt.sent = None, False, False
-            attempt.forget()
-            done = await self.read(attempt.give_up_at)
-            if done is not None:  # else it was forgotten just now
-                if attempt.event is not None:
-                    attempt.event.end(events.REFUSED, reason="done")
-                return done
+        async def take(one: Hold) -> Hold | None:
+            nonlocal done
+            grant = await self._granted(one)
+            while grant is not None and not grant.fence:
+                one.asks, one.stood, one.sent = None, False, False
+                one.forget()
+                done = await self.read(one.give_up_at)
+                if done is not None:  # else it was forgotten just now
+                    if one.event is not None:
+                        one.event.end(events.REFUSED, reason="done")
+                    return None
+                grant = await self._granted(one)
+            return None if grant is None else begin(self.port, one, grant)
+
+        hold = await acquire(self.port, attempt, timeout, take=take)
+        if hold is not None:
+            hold.bound = True  # its run ends in the thread or task that starts it
+        return hold or done
+
+    async def _granted(self, attempt: Hold) -> Grant | None:
+        """Ask, and wait; None when time is up. A run that is done is a grant with fence 0."""
+        return await (try_once if attempt.at_once else queue)(self.port, attempt)
 
     @describes_errors
     async def finish(
@@ -119,7 +113,7 @@ class Runs(NamedTuple):
         floor = min(FLOOR_SECONDS, within * FLOOR_OF_PERIOD)
         times = (milliseconds(within), milliseconds(floor))
         args = (hold.holder_id, hold.terms.client_channel, *times, form.encode(), value)
-        answer = Seat()
+        done, answer = (ONCE_FINISH, (*keys.all, result_key(keys)), args), Seat()
         if hold.forked:  # a child leaves the body of its parent, which is still at it
             hold.check()
         if hold.lost:  # its holder is notified, though the result may be kept all the same
@@ -128,15 +122,14 @@ class Runs(NamedTuple):
             hold.retire(port)
             registry.remove(hold)
             until = port.now() + port.server_timeout
-            done = ONCE_FINISH, keys.finish, args
-            reply, missing = await persist(
-                port, lambda: confirmed(port, hold, done, until), until, answer
+            reply, missing = await port.persist(
+                lambda: confirmed(port, hold, done, until), until, answer
             )
         except BaseException as error:
             if not settled(error):
                 hold.retire(port)
                 registry.remove(hold)
-                port.run_in_background(ONCE_FINISH, keys.finish, args, answer.undo_connection)
+                port.run_in_background(*done, answer.undo_connection)
             events.end_hold(hold, error)
             raise
         # Not before the answer: an undo would end the run without a result: another could start.
@@ -153,23 +146,20 @@ class Runs(NamedTuple):
                 del missing
 
     @describes_errors
-    async def read(self, give_up_at: float = FOR_EVER) -> FinishedOnce | None:
+    async def read(self, give_up_at: float = inf) -> FinishedOnce | None:
         """Return the result of the run; None when it is not done, or was forgotten."""
-        key = self.keys.once
-        kept = await command(self.port, (b"GET", key), key, give_up_at)
+        key = result_key(self.keys)
+        kept = await self.port.read((b"GET", key), key, give_up_at)
         return None if kept is None else parsed(kept)
 
-    async def running(self) -> RunningOnce | None:
-        """Return the run that is under way, or None; raises like ``ask``."""
+    async def running(self) -> HolderStatus | None:
+        """Return who is at the run, or None; raises like ``ask``."""
         from fencelock._core.look.show import Looker  # noqa: PLC0415 - few ask for it
 
-        info = await Looker(self.port, self.keys.prefix).show(self.keys, 0)
-        if info.holder is None:
-            return None
-        return RunningOnce(info.fence, info.holder.since, f"{info.holder.host}:{info.holder.pid}")
+        return (await Looker(self.port, self.keys.prefix).show(self.keys, 0)).holder
 
-    async def run_by(self) -> RunningOnce | None:
-        """Return the run that is under way; None also when the server does not answer.
+    async def run_by(self) -> HolderStatus | None:
+        """Return the same; None also when the server does not answer.
 
         For a caller that knows already that it may not run: this only adds which process does.
         """
@@ -190,7 +180,7 @@ class Runs(NamedTuple):
         done = await self.read()
         if done is None:
             return False
-        await ask(self.port, ONCE_FORGET, (self.keys.once,), (b"%d" % done.fence,))
+        await self.port.ask(ONCE_FORGET, (result_key(self.keys),), (b"%d" % done.fence,))
         return True
 
 

@@ -19,16 +19,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from math import inf
+from typing import TYPE_CHECKING, Final
 
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import REVOKED_MS, LockKeys, slot
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, lose
 from fencelock._core.lock.terms import REDISSON, Terms, milliseconds
-from fencelock._core.retry import ask, command, persist
 from fencelock._core.types import Call
-from fencelock.options import Cohort
+from fencelock.options import Cohort, LeaseOptions
 from fencelock.scripts import (
     REDISSON_ACQUIRE,
     REDISSON_COUNT,
@@ -98,13 +98,18 @@ class RedissonTerms(Terms):
     def __init__(
         self,
         *,
-        client: Callable[[], object],
+        keys: RedissonKeys,
+        options: LeaseOptions,
+        client_channel: bytes,
+        ttl: float,
+        ends: float = inf,
+        client: Callable[[], str],
         numbers: Iterator[int],
         publishes: bytes,
-        **given: Any,
     ) -> None:
-        super().__init__(**given)
-        keys: RedissonKeys = self.keys  # type: ignore[assignment]  # the handle made them
+        super().__init__(
+            keys=keys, options=options, client_channel=client_channel, ttl=ttl, ends=ends
+        )
         self.batch = REDISSON
         self._client, self._numbers = client, numbers
         self.topic = keys.topic
@@ -161,7 +166,7 @@ def tell_count(port: Engine, hold: Hold) -> None:
 @describes_errors
 async def fields_of(port: Engine, keys: LockKeys) -> list[bytes]:
     """Return the fields of the hash: that of the holder, or none."""
-    fields: list[bytes] = await command(port, (b"HKEYS", keys.lock), keys.lock)
+    fields: list[bytes] = await port.read((b"HKEYS", keys.lock), keys.lock)
     return fields
 
 
@@ -186,7 +191,7 @@ async def force_unlock(port: Engine, keys: RedissonKeys, reason: str = "by force
     for field in fields:  # release its lock, and remember why
         until = port.now() + port.server_timeout
         said = (b"SET", keys.revoked, b"%b %b" % (field, reason.encode()), b"PX", REVOKED_MS)
-        await persist(port, partial(port.command, said, keys.lock, until), until)
+        await port.persist(partial(port.command, said, keys.lock, until), until)
         args = (field, b"0", port.publishes)
-        await ask(port, REDISSON_COUNT, (keys.lock, keys.topic, keys.revoked), args, until)
+        await port.ask(REDISSON_COUNT, (keys.lock, keys.topic, keys.revoked), args, until)
     return bool(fields)

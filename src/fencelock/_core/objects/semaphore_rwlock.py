@@ -12,7 +12,8 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from fencelock._core.error_messages import describes_errors
@@ -21,11 +22,10 @@ from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold, lose
 from fencelock._core.lock.release import judge, release, settled
 from fencelock._core.lock.terms import SHARES, Terms
-from fencelock._core.retry import ask
 from fencelock._core.seat import Seat
 from fencelock._core.types import Call, Reply
 from fencelock.errors import FencelockError, LeaseLost, ServerUnsuitable
-from fencelock.options import PERMITS_MAX
+from fencelock.options import PERMITS_MAX, LeaseOptions
 from fencelock.scripts import (
     SHARES_ABANDON,
     SHARES_ACQUIRE,
@@ -58,8 +58,26 @@ class ShareTerms(Terms):
     alive = SHARES_HEARTBEAT
     most_at_once = HANDOFF_TTL_SECONDS  # these scripts know only one ttl
 
-    def __init__(self, *, kind: bytes, limit: int, permits: int, **given: Any) -> None:
-        super().__init__(share=b"p%d" % permits, **given)
+    def __init__(
+        self,
+        *,
+        keys: LockKeys,
+        options: LeaseOptions,
+        client_channel: bytes,
+        ttl: float,
+        ends: float = inf,
+        kind: bytes,
+        limit: int,
+        permits: int,
+    ) -> None:
+        super().__init__(
+            keys=keys,
+            options=options,
+            client_channel=client_channel,
+            ttl=ttl,
+            ends=ends,
+            share=b"p%d" % permits,
+        )
         self.kind: bytes = kind
         self.limit: int = limit
         self.permits: int = permits
@@ -144,7 +162,7 @@ async def release_part(port: Engine, hold: Hold, keep: int) -> None:
     hold.check()
     log = Seat()
     try:
-        reply = await ask(port, *keeping(hold, keep), asked=log)
+        reply = await port.ask(*keeping(hold, keep), asked=log)
     except FencelockError as error:
         if not settled(error):
             left = hold.count if hold.open else 0
@@ -154,7 +172,7 @@ async def release_part(port: Engine, hold: Hold, keep: int) -> None:
         judge(port, hold, reply, repeated=hold.released)
 
 
-async def release_permits(port: Engine, take: Callable[[list[tuple[Hold, int]]], object]) -> None:
+async def release_permits(port: Engine, take: Callable[[list[tuple[Hold, int]]], None]) -> None:
     """Release the permits that ``take`` takes out: parts of holds, each with what it keeps.
 
     All are released, even if the first fails; then its error is raised. After a cancellation the
@@ -184,13 +202,13 @@ async def release_permits(port: Engine, take: Callable[[list[tuple[Hold, int]]],
 @describes_errors
 async def state(port: Engine, keys: LockKeys, kind: bytes, limit: int) -> PermitCount:
     """Return the state of a name, for a caller with this kind and limit; see ``described``."""
-    return described(kind, limit, await ask(port, SHARES_SHOW, keys.grant, (), reads=True))
+    return described(kind, limit, await port.ask(SHARES_SHOW, keys.grant, (), reads=True))
 
 
 @describes_errors
 async def held_of(port: Engine, keys: LockKeys, holders: tuple[bytes, ...]) -> int:
     """Return how many of these holder ids are holders."""
-    return sum((await ask(port, SHARES_SHOW, keys.grant, holders, reads=True))[4:])
+    return sum((await port.ask(SHARES_SHOW, keys.grant, holders, reads=True))[4:])
 
 
 @describes_errors
@@ -200,5 +218,5 @@ async def set_limit(port: Engine, terms: ShareTerms, limit: int) -> int:
     Returns the limit that the users of the name agreed on: they continue to name that one.
     """
     args = (terms.kind, terms.limit, limit, terms.client_channel, port.new_id())
-    _, agreed = await ask(port, SHARES_LIMIT, terms.keys.grant, args)
+    _, agreed = await port.ask(SHARES_LIMIT, terms.keys.grant, args)
     return int(agreed)

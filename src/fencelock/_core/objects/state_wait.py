@@ -14,26 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
+from fencelock._core.keys import SignalKeys
 from fencelock._core.lock.waiting import Line
-from fencelock._core.retry import again, answer_by, persist
 from fencelock._core.seat import Seat, Stray
 from fencelock._core.types import Call, NoReply, Reply
 from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
 
 if TYPE_CHECKING:
     from fencelock._core.engine import Engine
-    from fencelock._core.objects.barrier import BarrierSpec
-    from fencelock._core.objects.event_latch import EventSpec
-
-Spec = TypeVar("Spec", bound="EventSpec | BarrierSpec")
-Verdict = TypeVar("Verdict")
 
 # A timed-out wait may take this much longer to ask one last time: I13 allows 100 ms.
 LEAVING_SECONDS = 0.08
-FOR_EVER = float("inf")
 # How many waiters of one client one command asks about; the others follow when they are first. If
 # a heartbeat counts only for the waiters that it names, several commands are sent.
 WAITERS_PER_CHECK = 1000
@@ -41,13 +36,23 @@ WAITERS_PER_CHECK = 1000
 HEARD_MAX = 16
 
 
-class StateWait(Seat, Generic[Spec, Verdict]):
+class StateSpec(NamedTuple):
+    """A state that many wait for, as one handle names it: of an event, a latch or a barrier."""
+
+    keys: SignalKeys
+    kind: bytes
+    idle_ttl: float
+    of: int = 0  # the count with which a latch begins, or the parties of a barrier
+    acts: bool = False  # the last of these runs an action
+
+
+class StateWait(Seat):
     """One wait for a state. ``verdict`` is how it ended."""
 
     lists_channels = True  # its list has channels, and a heartbeat counts for all waiters of one:
     # else it has the waiters, and a heartbeat counts for those that it names
 
-    verdict: Verdict | None = None
+    verdict: str | None = None
     trip: float = 0.0  # how long its last answer took
     # Those of its seat, which type checkers want to see again where they are set.
     id: bytes
@@ -56,9 +61,9 @@ class StateWait(Seat, Generic[Spec, Verdict]):
     news: bool
     gen: bytes = b""  # the generation whose end it waits for
 
-    def __init__(self, port: Engine, spec: Spec) -> None:
+    def __init__(self, port: Engine, spec: StateSpec) -> None:
         self.port = port
-        self.spec: Spec = spec
+        self.spec: StateSpec = spec
         self.id = port.new_id()
         self.key = spec.keys.state
         self.heard: dict[bytes, bytes] = {}
@@ -117,14 +122,14 @@ class StateWait(Seat, Generic[Spec, Verdict]):
 
     # -- the wait -----------------------------------------------------------------------------
 
-    async def outcome(self, timeout: float | None) -> Verdict | None:
+    async def outcome(self, timeout: float | None) -> str | None:
         """Wait for the state and return the verdict; None when it did not come about in time.
 
         A timeout of 0 asks once, None waits for ever. Raises ServerUnreachable when no server
         answers, and a ServerError when the server refuses.
         """
         port = self.port
-        give_up_at = FOR_EVER if timeout is None else port.now() + timeout
+        give_up_at = inf if timeout is None else port.now() + timeout
         self.listens = timeout is None or timeout > 0
         try:
             with port.mutex:
@@ -176,20 +181,19 @@ class StateWait(Seat, Generic[Spec, Verdict]):
         def first() -> Call:
             return self.first(1 + int((port.now() - began_at) * 1e6) if self.sent else 0)
 
-        (reply,) = await self._answer(answer_by(port, began_at, give_up_at), first)
+        (reply,) = await self._answer(port.answer_by(began_at, give_up_at), first)
         self._learn(reply)
 
-    async def _look(self, watch: Line, give_up_at: float) -> None:
+    async def _look(self, watch: Line[StateWait], give_up_at: float) -> None:
         """Ask for every waiter of this state that knows its generation; others ask themselves."""
         self.news, port = False, self.port
         with port.mutex:
-            others: list[Self] = [each for each in watch.waiters if each.gen and each is not self]
+            alike = [each for each in watch.waiters if isinstance(each, type(self))]  # all are
             watch.heartbeat_at = port.now() + HEARTBEAT_SECONDS
-        others = [each for each in others if each.verdict is None]
+        others = [each for each in alike if each.gen and not (each is self or each.verdict)]
         size = WAITERS_PER_CHECK - 1
         for start in range(0, max(1, len(others)), size):
             some = others[start : start + size]
-            asked: list[StateWait[Spec, Verdict]] = [self, *some]
             ends = give_up_at + LEAVING_SECONDS / 2
             until = min(port.now() + port.server_timeout, ends)
             try:
@@ -197,7 +201,7 @@ class StateWait(Seat, Generic[Spec, Verdict]):
             except ServerError:
                 watch.heartbeat_at = 0.0  # the others are refused by their own questions, and soon
                 raise
-            for each, reply in zip(asked, replies, strict=True):
+            for each, reply in zip([self, *some], replies, strict=True):
                 each._learn(reply)  # noqa: SLF001 - another of ours
                 if each is not self and (each.verdict is not None or each.news):
                     each.news = True
@@ -246,7 +250,7 @@ class StateWait(Seat, Generic[Spec, Verdict]):
             return await port.call(*question, until, self)
 
         try:
-            (reply,) = await persist(port, once, until, asked)
+            (reply,) = await port.persist(once, until, asked)
         except (OutcomeUnknown, ServerUnreachable) as silence:
             if self.trip > LEAVING_SECONDS / 2:  # far away: the answer may be on its way
                 port.run_in_background(*question, asked.undo_connection)
@@ -293,6 +297,6 @@ async def ask_listening(
             asked_at = port.now()
             return asked_at, await port.call(*question(), until, seat)
         except (NoReply, ServerError) as trouble:
-            await again(port, trouble, max(until, ends), seat)
+            await port.again(trouble, max(until, ends), seat)
             if port.now() >= until:  # the server is unreachable, and there is time left
                 until = min(ends, port.now() + port.server_timeout)

@@ -31,7 +31,6 @@ from fencelock._core.lock.waiting import EXPIRY_SLACK
 from fencelock._core.quorum.broadcast import Ballot, Ballots, granted
 from fencelock._core.quorum.lease import Majority, longest_of, part_terms
 from fencelock._core.quorum.membership import SUSPECT_SECONDS, order, proved_until
-from fencelock._core.retry import answer_by
 from fencelock._core.types import closed
 from fencelock._runtime.records import record
 from fencelock._runtime.typed import TYPE_CHECKING
@@ -111,7 +110,7 @@ class QuorumAttempt:
         while True:
             failed: FencelockError | None = None
             try:
-                await port.refresh(self.attempt, answer_by(port, port.now(), give_up_at))
+                await port.refresh(self.attempt, port.answer_by(port.now(), give_up_at))
             except QuorumNotReached as error:
                 failed = error
             if self.rounds:
@@ -224,7 +223,7 @@ class QuorumAttempt:
         port, grants, now = self.port, {self.node: grant}, self.port.now()
         self.grants = grants
         self.vote = vote = self._asked()
-        latest = answer_by(port, now, self.attempt.give_up_at)
+        latest = port.answer_by(now, self.attempt.give_up_at)
         well = [node for node in self.candidates() if node != self.node]
         ill: list[int] = []  # asked only if votes are missing
         if port.suspect:

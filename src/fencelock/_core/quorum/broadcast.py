@@ -18,7 +18,7 @@ from math import inf
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.quorum.membership import SUSPECT_SECONDS, decided
 from fencelock._core.seat import Question
-from fencelock._core.types import Call, NoReply, Reply, closed
+from fencelock._core.types import Call, Carrier, NoReply, Reply, closed
 from fencelock._runtime.typed import TYPE_CHECKING
 from fencelock.errors import ClientClosed, FencelockError, ServerUnreachable
 
@@ -40,6 +40,7 @@ class Ballot(Question):
     undone = False
     followed = False  # an undo or a repetition was sent behind it, on its connection
 
+    node: int
     about: Attempt
 
     def __init__(
@@ -64,9 +65,9 @@ class Ballot(Question):
         super().fail(error)
         self.ends.append(False)
 
-    def follow(self) -> object:
+    def follow(self) -> Carrier | None:
         """Return the connection on which to send what must run after it; once, None later."""
-        path = None if self.followed else self.undo_connection or self.connection
+        path = None if self.followed else self.path
         self.followed = True
         return path
 

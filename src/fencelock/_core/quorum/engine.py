@@ -24,7 +24,6 @@ from fencelock._core.quorum.broadcast import Ballot, Ballots
 from fencelock._core.quorum.lease import Majority, longest_of, majority_of, part_terms
 from fencelock._core.quorum.membership import (
     CLAIMED_TTLS,
-    FIRST_FACTOR,
     KEPT_SECONDS,
     LONG_SECONDS,
     UNDECIDED_FACTOR,
@@ -157,7 +156,7 @@ class QuorumEngine(Engine):
         for node in range(len(parts)):
             part = parts[node] = Hold(part_terms(hold.terms), hold.holder_id, hold.info)
             part.start_lease(self, 0, self.now() + ttl)
-            part.observer, part.port = parts, None  # nothing renews it
+            part.majority, part.port = parts, None  # nothing renews it
         with self.mutex:
             parts.settle()
 
@@ -388,11 +387,6 @@ class QuorumEngine(Engine):
     def undecided_timeout(self) -> float:
         """Return how long votes are awaited that may decide."""
         return self.trips.within(self._node_timeout * UNDECIDED_FACTOR, CALL_TRIPS)
-
-    @property
-    def first_seconds(self) -> float:
-        """Return how long the first node may take to answer a request for a lock."""
-        return self.node_timeout * FIRST_FACTOR
 
     def far(self) -> RoundTrips:
         """Return the round trips that decide: of the slowest node of the quickest majority."""

@@ -26,7 +26,7 @@ from fencelock._core import events
 from fencelock._core.deadlines import renewal_delay, validity
 from fencelock._core.lock.acquire import ROUNDING_SECONDS, revoked_before
 from fencelock._core.lock.attempt import Attempt, Grant
-from fencelock._core.lock.hold import Hold, Observer, first_due, lose
+from fencelock._core.lock.hold import Hold, first_due, lose
 from fencelock._core.lock.maintain import Renewer, renewal_request
 from fencelock._core.lock.release import leaving, lost_as
 from fencelock._core.lock.renew import check_tended, length_of
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from fencelock._core.quorum.engine import QuorumEngine
 
 
-class Majority(list[Hold | None], Observer):
+class Majority(list[Hold | None]):
     """The leases of single nodes, by node, that form one lease.
 
-    It observes them, and moves the common deadline when one of theirs moves. ``first`` is the node
+    It hears of each, and moves the common deadline when one of theirs moves. ``first`` is the node
     in whose line the caller was.
     """
 
@@ -87,7 +87,7 @@ class Majority(list[Hold | None], Observer):
                 else:
                     part, lasts = Hold(vote.terms, vote.id, vote.info), vote.ttl
                 part.start_lease(at, fence, grant.deadline)
-                part.granted_at, part.observer, deadline = granted_at, self, part.deadline
+                part.granted_at, part.majority, deadline = granted_at, self, part.deadline
                 self[node] = part
                 if grant.lease < lasts - ROUNDING_SECONDS:
                     part.short = True
@@ -166,7 +166,7 @@ class Majority(list[Hold | None], Observer):
 
     # -- what moves the deadline of the whole ---------------------------------------------------
 
-    def deadline_moved(self, hold: Hold) -> None:  # noqa: ARG002 - whichever it was
+    def deadline_moved(self) -> None:
         """Move the common deadline, unless the majority was not proved for a moment."""
         self.check_gap(self.port.now())
         with self.port.mutex:
@@ -174,7 +174,7 @@ class Majority(list[Hold | None], Observer):
 
     def claim_renewed(self) -> None:
         """Move the deadline, if only the claim limited it."""
-        self.deadline_moved(self.hold)
+        self.deadline_moved()
 
     def settle(self) -> None:
         """Set the deadline that a majority of the parts proves. Under the port's mutex."""
@@ -189,8 +189,9 @@ class Majority(list[Hold | None], Observer):
             if part and (part.loss is None or part.loss.since >= part.deadline)
         ]
         proved = proved_until(ends, self.port.needed)
-        claimed = inf if self._claims is None else self._claims.claim_until
-        hold.move_deadline(min(proved, claimed))
+        if self._claims is not None:
+            proved = min(proved, self._claims.claim_until)
+        hold.move_deadline(proved)
 
     def check_gap(self, now: float) -> None:
         """Lose a lease whose majority was not proved for a moment, before it is renewed."""
@@ -397,7 +398,7 @@ def part_terms(terms: Terms) -> Terms:
             ttl=terms.ttl,
             ends=terms.ends,
         )
-        made.steady = 0.0  # each part is observed
+        made.steady = 0.0  # each part tells of its deadline
     return made
 
 
