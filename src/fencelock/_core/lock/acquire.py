@@ -90,9 +90,9 @@ def enter(port: Engine, attempt: Hold) -> None:
 
 
 def answered(port: Engine, attempt: Hold, answer: Reply | Exception) -> bool:
-    """Begin the lease if its first question was granted; else keep the answer for the flow.
+    """Begin the lease if its first question was granted; else the flow goes on from the answer.
 
-    The answer may be an error, or None: it was not asked yet.
+    That is a place in line, or kept for it: an error, or None, as it was not asked yet.
     """
     if type(answer) is bytes:
         attempt.asking = False
@@ -102,8 +102,18 @@ def answered(port: Engine, attempt: Hold, answer: Reply | Exception) -> bool:
             if attempt.event is not None:
                 attempt.event.granted(attempt)
             return True
-    attempt.answer = answer
+    if type(answer) is list and attempt.channel:
+        attempt.asking = False
+        stand(port, attempt, answer)
+    else:
+        attempt.answer = answer
     return False
+
+
+def stand(port: Engine, asks: Attempt, reply: Reply) -> None:
+    """Note the place in line that a question was answered with."""
+    with port.mutex:
+        port.lines.enter(asks, reply, port.now(), port.jitter())
 
 
 def has_turn(port: Engine, attempt: Hold) -> bool:

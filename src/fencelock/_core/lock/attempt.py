@@ -27,6 +27,7 @@ Rules of this file (I9):
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, handoff_deadline
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from fencelock._core.lock.hold import Hold, Registry
     from fencelock._core.lock.tenure import Tenure
     from fencelock._core.quorum.acquire import QuorumAttempt
+
+
+RECALLABLE = 2  # of acquire.lua
 
 
 class Grant(NamedTuple):
@@ -112,7 +116,7 @@ class Attempt(Seat, BaseLease):
     asked_at: float = 0.0  # local instant before the last request that put it in line
     answered_us: int = 0  # the server's time in that answer
     trip: float = 0.0  # how long that answer took
-    seen: HeldBy | None = None  # who held it in that answer, or a later one
+    said_of: Sequence[Any] = ()  # that answer, or a later one: the server's time, and who has it
     ahead: int | None = None  # how many others were in line before it, in that answer
     abandoned: bool = False  # its undo was sent: no other attempt continues it
     placed: bool = False  # it is in line, as far as is known: it need not ask
@@ -215,6 +219,20 @@ class Attempt(Seat, BaseLease):
     def has_it(self, now: float) -> HeldBy | None:  # noqa: ARG002 - as Hold
         """Return who has the lock for which this asks, as the server said last."""
         return (self.asks or self).seen
+
+    @property
+    def seen(self) -> HeldBy | None:
+        """Return who had the lock in the last answer that named someone."""
+        return HeldBy.of(self.said_of[0], self.said_of[-1]) if self.said_of else None
+
+    def hear_of(self, said: Sequence[Any]) -> None:
+        """Note another answer, if it names who has the lock."""
+        if said[-1]:
+            self.said_of = said
+
+    def refused_by(self, reply: Reply) -> None:
+        """Note who has the lock, in an answer that is no grant, and whether that may be idle."""
+        self.said_of, self.recalls = reply, reply[3] == RECALLABLE
 
     def saw(self, holder: HeldBy | None) -> None:
         """Note who had the lock in the last answer about it."""

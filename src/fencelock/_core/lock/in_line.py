@@ -25,9 +25,8 @@ from collections.abc import Sequence
 from math import inf
 
 from fencelock._core.deadlock.unit_waits import entered, waits_for_itself
-from fencelock._core.description import HeldBy
 from fencelock._core.lock.acknowledge import confirm
-from fencelock._core.lock.acquire import begin
+from fencelock._core.lock.acquire import begin, stand
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.long_waits import first_line_at, tell
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
 LEAVING_SECONDS = 0.06
 # A recalled lease may be waited for so much longer than the timeout: leaving takes its part.
 RECALL_GRACE_SECONDS = 0.03
-RECALLABLE = 2  # of acquire.lua
 NO_GRANT = b"0"  # of once_start.lua: it is done
 # After this many grants that arrive already expired, raise: the ttl is shorter than the round trip.
 LATE_GRANTS_MAX = 3
@@ -96,9 +94,14 @@ async def line_up(
             port.close(asks)
         if granted:
             return asks.grant_of(reply)
-        asks.recalls = reply[3] == RECALLABLE
-        asks.seen = HeldBy.of(reply[0], reply[4])
-        return await _lined_up(port, asks, reply, give_up_at) if listen else None
+        if not listen:
+            asks.refused_by(reply)
+            return None
+        if asks.channel:
+            stand(port, asks, reply)
+            return None
+        asks.eager = True  # it asked without a channel, so it got no place: it asks again
+        return await line_up(port, asks, give_up_at)
 
 
 def counts(reply: Reply) -> bool:
@@ -123,16 +126,6 @@ async def _once_more(
     text = "%r: still waiting, although the server does not answer: %s"
     log.info(text, asks.keys.name, trouble)
     return answer_by(port, now, give_up_at)
-
-
-async def _lined_up(port: Engine, asks: Attempt, reply: Reply, give_up_at: float) -> Grant | None:
-    """Note the place in line; an attempt that asked without a channel got none, and asks again."""
-    if not asks.channel:
-        asks.eager = True
-        return await line_up(port, asks, give_up_at)
-    with port.mutex:
-        port.lines.enter(asks, reply, port.now(), port.jitter())
-    return None
 
 
 async def try_once(port: Engine, attempt: Hold) -> Grant | None:
@@ -183,7 +176,8 @@ class InLine:
                 grant = await line_up(port, asks, attempt.give_up_at)
             if grant is None:
                 grant = await self._wait()
-                attempt.saw(asks.seen)
+                if attempt.event is not None:
+                    attempt.saw(asks.seen)
                 if grant is not None and port.replicas is not None:
                     grant = await self._counted(grant)
             now = port.now()
@@ -197,6 +191,7 @@ class InLine:
                 raise too_late(asks.ttl)
             asks.forget()
             grant = None
+        attempt.saw(asks.seen)
         if not attempt.leaves(asks):
             await self._leave()
             attempt.saw(asks.seen)
@@ -227,8 +222,8 @@ class InLine:
     async def _wait(self) -> Grant | None:
         """Wait in line; None when the place must be asked for again, or time is up."""
         port, attempt, asks = self.port, self.attempt, self.asks
-        attempt.saw(asks.seen)
         if attempt.event is not None:
+            attempt.saw(asks.seen)
             attempt.event.must_wait(attempt.held_by, asks.ahead)
         line = port.lines.by_key.get(asks.terms.keys.lock)
         if line is None or asks not in line.waiters:  # an interrupt kept it out
@@ -301,9 +296,8 @@ class InLine:
             if not isinstance(answer, Exception):
                 for (line, waiters), row in zip(dues, answer[1:], strict=True):
                     self._learn(line, waiters, row, asked_at)
-                    seen = HeldBy.of(answer[0], row[1])
                     for each in waiters:
-                        each.seen = seen or each.seen
+                        each.hear_of((answer[0], row[1]))
             elif isinstance(answer, ServerError) and not passes(answer):
                 for line, _ in dues:
                     line.heartbeat_at, line.pause = asked_at, ALONE
@@ -369,7 +363,7 @@ class InLine:
                 asks.undo_connection = None
                 reply = await once()
             if not asks.terms.plain:
-                asks.seen = HeldBy.of(*reply[2:]) or asks.seen
+                asks.hear_of(reply[2:])
         except NoReply as broken:
             if asks.trip <= LEAVING_SECONDS / 2:
                 raise OutcomeUnknown(

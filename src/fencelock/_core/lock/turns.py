@@ -50,7 +50,9 @@ async def take(port: Engine, attempt: Hold) -> Hold | None:
     if attempt.asks is None:
         alone = attempt.tenure is None
         return await (_try(port, attempt) if alone else InLine(port, attempt).begin_turn())
-    grant = await line_up(port, attempt, attempt.give_up_at, listen=not attempt.terms.topic)
+    grant = None
+    if not attempt.placed:  # else its first answer was a place in line
+        grant = await line_up(port, attempt, attempt.give_up_at, listen=not attempt.terms.topic)
     if grant is None or grant.deadline <= port.now():
         grant = await InLine(port, attempt).queue(grant)
     if grant is None:
