@@ -20,7 +20,15 @@ from itertools import count
 from math import inf
 from weakref import ref
 
-from fencelock._core.lock.acquire import acquire, answered, enter, failed, has_turn, start
+from fencelock._core.lock.acquire import (
+    acquire,
+    answered,
+    enter,
+    failed,
+    has_grant,
+    has_turn,
+    start,
+)
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.maintain import Renewer
@@ -148,7 +156,7 @@ class BlockingPort(ProcessPort):
                 except (NoReply, ServerError) as trouble:
                     attempt.answer = trouble
                 else:
-                    if answered(self, attempt, answer):
+                    if answered(self, attempt, answer) or self._grant_comes(attempt):
                         return attempt
         except BaseException as error:
             failed(self, attempt, error)
@@ -173,6 +181,18 @@ class BlockingPort(ProcessPort):
         give_up_at = attempt.give_up_at
         self._wait_for_bell(attempt, until if until < give_up_at else give_up_at)  # noqa: FURB136 - quicker
         return has_turn(self, attempt)
+
+    def _grant_comes(self, attempt: Hold) -> bool:
+        """Wait a moment for a grant in line, and begin the lease; False if none came.
+
+        For what a longer wait needs see ``_turn_comes``. One who holds something may wait for it.
+        """
+        line = self.lines.by_key.get(attempt.terms.keys.lock) if attempt.placed else None
+        if line is None or attempt.event is not None or self.renewals.busy:
+            return False
+        moment = attempt.arrived_at + MOMENT_SECONDS
+        self._wait(attempt, min(moment, attempt.give_up_at, line.bound(attempt)))
+        return has_grant(self, attempt)
 
     def release(self, handle: object, take: Take, *of: object) -> int | None:
         """Release for a thread; see ``take_and_release`` of the core, which goes on if need be."""

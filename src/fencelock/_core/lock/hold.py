@@ -109,7 +109,7 @@ class Hold(Attempt):
 
     __slots__ = (
         *("bucket", "clock", "deadline", "granted_at", "kind", "open", "parts", "port"),
-        *("released", "renewals", "reported", "server", "steady"),
+        *("released", "renewals", "reported", "steady"),
     )
 
     # Of its attempt, which type checkers want to see again where they are set.
@@ -149,7 +149,6 @@ class Hold(Attempt):
             deadline = terms.ends
         self.deadline: float = deadline
         self.port: Engine | None = port  # that renews it; None once it was given back
-        self.server: str = port.label  # as a person calls it
         self.clock: Callable[[], float] = (now := port.now)
         self.granted_at: float = now()
         self.released: bool = False  # it is given back, or is being given back
@@ -178,6 +177,11 @@ class Hold(Attempt):
     def name(self) -> str:
         """Return the lock's name, without the prefix."""
         return self.terms.keys.name
+
+    @property
+    def server(self) -> str:
+        """Return the server, as a person calls it."""
+        return self.terms.options.server
 
     @property
     def holder(self) -> str:

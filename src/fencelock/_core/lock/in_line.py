@@ -30,7 +30,7 @@ from fencelock._core.lock.acquire import begin, stand
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.long_waits import first_line_at, tell
-from fencelock._core.lock.tenure import Tenure, in_time, left_behind
+from fencelock._core.lock.tenure import Tenure, left_behind
 from fencelock._core.lock.terms import TRIES, too_late
 from fencelock._core.lock.waiting import ALONE, RECALL_SECONDS, Due, Line
 from fencelock._core.retry import again, answer_by, give_up, passes
@@ -94,14 +94,17 @@ async def line_up(
             port.close(asks)
         if granted:
             return asks.grant_of(reply)
-        if not listen:
-            asks.refused_by(reply)
-            return None
-        if asks.channel:
-            stand(port, asks, reply)
-            return None
-        asks.eager = True  # it asked without a channel, so it got no place: it asks again
+        asks.refused_by(reply)
+        return await _lined_up(port, asks, reply, give_up_at) if listen else None
+
+
+async def _lined_up(port: Engine, asks: Attempt, reply: Reply, give_up_at: float) -> Grant | None:
+    """Note the place in line; an attempt that asked without a channel got none, and asks again."""
+    if not asks.channel:
+        asks.eager = True
         return await line_up(port, asks, give_up_at)
+    stand(port, asks, reply)
+    return None
 
 
 def counts(reply: Reply) -> bool:
@@ -390,7 +393,7 @@ class InLine:
                 tenure.succeed(attempt)
                 return None
         spare = tenure.spare
-        if spare is not None and not in_time(spare.turn, port.now()):
+        if spare is not None and spare.turn.deadline <= port.now():
             port.run_in_background(*spare.release)
             tenure.spare = tenure.asks = spare = None  # as a grant that has expired
         if spare is not None:

@@ -219,7 +219,6 @@ class Lines:
     def enter(self, asks: Attempt, reply: Reply, now: float, jitter: float) -> None:
         """Note the place that a question was answered with; call under the mutex."""
         now_us, pttl_ms, asks.ahead, foreign, _ = reply
-        asks.refused_by(reply)
         asked_at = asks.sent_at
         if asks.outlasts:
             asks.latest = inf  # a later answer has its own time
