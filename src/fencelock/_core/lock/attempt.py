@@ -130,7 +130,7 @@ class Attempt(Seat, BaseLease):
     eager: bool = False  # most locks are free, and a channel may cost a command
     refused: bool = False  # that lease is in use: a try ends
     pushed: tuple[int, int, int] | None = None  # fence, granted us, lease ms
-    _own_info: bytes = b""  # its own description, once ``info`` is that of another's question
+    _own_info: bytes | None = None  # its own, once ``info`` is that of another's question
 
     def __init__(
         self,
@@ -180,11 +180,18 @@ class Attempt(Seat, BaseLease):
     @property
     def own_info(self) -> bytes:
         """Return the description of its own thread or task."""
-        return self._own_info or self.info
+        own = self.info if self._own_info is None else self._own_info
+        return own or self.registry.describe(self.unit)  # type: ignore[union-attr]  # its handle's
+
+    def introduce(self, port: Engine) -> None:
+        """Draw an id that no other has had; one that takes a lease that is kept needs none."""
+        if not self.id:
+            self.id = self.holder_id = self.terms.mark + port.new_id()
+            self.info = self.own_info
 
     def anew(self, own_id: bytes, others: int = 0) -> Attempt:
         """Return a question with another id, for this attempt and ``others`` of its cohort."""
-        return Attempt(self.terms, self.terms.mark + own_id, counting(self.info, others))
+        return Attempt(self.terms, self.terms.mark + own_id, counting(self.own_info, others))
 
     def rename(self, own_id: bytes = b"") -> None:
         """Continue with another id, once the old one was given up."""

@@ -97,6 +97,9 @@ class Registry(Protocol):
     def remove(self, hold: Hold) -> bool:
         """Remove a hold; False when it was not kept."""
 
+    def describe(self, caller: Any, /) -> bytes:
+        """Return the description of a thread or task that uses the handle."""
+
     def keeps(self, hold: Hold) -> bool:
         """Return False if a hold was removed: another thread or task releases it."""
 
@@ -166,7 +169,7 @@ class Hold(Attempt):
 
     def continues(self, source: Attempt) -> None:
         """Go on under the ids of another of its client, by which the server knows its lease."""
-        if not self._own_info:
+        if self._own_info is None:
             self._own_info = self.info
         self.id, self.holder_id, self.info = source.id, source.holder_id, source.info
         self.owed = source.owed

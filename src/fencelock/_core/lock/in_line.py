@@ -402,6 +402,7 @@ class InLine:
             grant = None
         else:
             left = tenure.asks
+            attempt.introduce(port)  # unless it was: a lease that was kept has ended just now
             attempt.began_at = port.now()
             attempt.asks = self.asks = attempt if left is None else self._continued(left)
             attempt.local, attempt.news, attempt.connection = False, False, None

@@ -149,6 +149,10 @@ class Tenure:
         Call it under the mutex.
         """
         attempt.tenure = self
+        if self.front is None and self.take_kept(attempt):
+            return None
+        if self.linger:
+            attempt.introduce(self._port)
         if self.front is not None:
             attempt.local, attempt.eager = True, True
             attempt.waits_since = 0.0 if attempt.terms.topic else attempt.arrived_at
@@ -156,8 +160,6 @@ class Tenure:
             if self.waiting is NO_ONE:
                 self.waiting = deque()
             self.waiting.append(attempt)
-            return None
-        if self.take_kept(attempt):
             return None
         spent, self.front = self.spare, attempt
         self.spare = None

@@ -75,6 +75,7 @@ async def _try(port: Engine, attempt: Hold) -> Hold | None:
             if hold is not None:
                 return hold
         attempt.tenure = None
+        attempt.introduce(port)
     grant = await (poll if terms.plain else try_once)(port, attempt)
     if grant is None:
         return None
