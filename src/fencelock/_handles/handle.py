@@ -255,7 +255,7 @@ class Holds:
             self._now()
             terms = self.new_terms(Terms, port, owned=chosen.owner is not None)
             self._terms = terms if chosen.instant is None else None  # then each lasts otherwise
-        if terms.linger and not events.tracers:  # perhaps a lease is kept: see ``Attempt.introduce``
+        if terms.linger and not events.tracers:  # see ``Attempt.introduce``
             own_id = info = b""
         else:
             own_id, info = terms.mark + port.new_id(), describe(caller, chosen.label)
