@@ -56,7 +56,7 @@ from fencelock._runtime.typed import Any
 from fencelock.errors import NotRenewable, ServerError
 from fencelock.scripts import Script
 
-# Most turns of one client are over sooner.
+# Most turns of one client are over sooner, and most leases for which threads stand in line.
 MOMENT_SECONDS = 0.1
 
 
@@ -185,7 +185,7 @@ class BlockingPort(ProcessPort):
     def _grant_comes(self, attempt: Hold) -> bool:
         """Wait a moment for a grant in line, and begin the lease; False if none came.
 
-        For what a longer wait needs see ``_turn_comes``. One who holds something may wait for it.
+        As ``_turn_comes``. Not where something is held: it may be what the thread waits for.
         """
         line = self.lines.by_key.get(attempt.terms.keys.lock) if attempt.placed else None
         if line is None or attempt.event is not None or self.renewals.busy:
