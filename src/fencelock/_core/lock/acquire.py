@@ -81,13 +81,11 @@ def enter(port: Engine, attempt: Hold) -> None:
     terms = attempt.terms
     if terms.plain or attempt.at_once or attempt.nested_in is not None:
         return
-    stands: object = attempt  # in its client's table, unless another of its cohort does
-    if terms.linger:
-        stands = None
-    elif terms.cohort is not None:
+    alone = terms.cohort is None
+    if not (alone or terms.linger):
         with port.mutex:
-            stands = port.lines.cohorts.setdefault(terms.cohort, attempt)
-    if stands is attempt:
+            alone = port.lines.cohorts.setdefault(terms.cohort, attempt) is attempt
+    if alone:
         attempt.asks = attempt
         return
     if put_off_work:  # perhaps what stands there was not undone

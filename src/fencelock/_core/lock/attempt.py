@@ -116,7 +116,7 @@ class Attempt(Seat, BaseLease):
     asked_at: float = 0.0  # local instant before the last request that put it in line
     answered_us: int = 0  # the server's time in that answer
     trip: float = 0.0  # how long that answer took
-    said_of: Sequence[Any] = ()  # that answer, or a later one: the server's time, and who has it
+    said_of: Sequence[Reply] = ()  # that answer, or a later one: the server's time, and who has it
     ahead: int | None = None  # how many others were in line before it, in that answer
     abandoned: bool = False  # its undo was sent: no other attempt continues it
     placed: bool = False  # it is in line, as far as is known: it need not ask
@@ -232,7 +232,7 @@ class Attempt(Seat, BaseLease):
         """Return who had the lock in the last answer that named someone."""
         return HeldBy.of(self.said_of[0], self.said_of[-1]) if self.said_of else None
 
-    def hear_of(self, said: Sequence[Any]) -> None:
+    def hear_of(self, said: Sequence[Reply]) -> None:
         """Note another answer, if it names who has the lock."""
         if said[-1]:
             self.said_of = said

@@ -25,7 +25,7 @@ from fencelock._core.deadlines import (
 )
 from fencelock._core.description import HeldBy
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.types import Carrier
+from fencelock._core.types import Carrier, UnitId
 from fencelock._runtime import process
 from fencelock._runtime.records import NamedTuple
 from fencelock._runtime.typed import TYPE_CHECKING, Any, Protocol
@@ -97,7 +97,7 @@ class Registry(Protocol):
     def remove(self, hold: Hold) -> bool:
         """Remove a hold; False when it was not kept."""
 
-    def describe(self, caller: Any, /) -> bytes:
+    def describe(self, caller: UnitId, /) -> bytes:
         """Return the description of a thread or task that uses the handle."""
 
     def keeps(self, hold: Hold) -> bool:

@@ -145,9 +145,10 @@ async def try_once(port: Engine, attempt: Hold) -> Grant | None:
 
 
 async def queue(port: Engine, attempt: Hold) -> Grant | None:
-    """Ask, and stand in line until granted; None when the attempt gives up."""
-    attempt.asks = attempt
-    grant = await line_up(port, attempt, attempt.give_up_at)
+    """Ask, unless a place in line was answered, and stand there; None when the attempt gives up."""
+    attempt.asks, grant = attempt, None
+    if not attempt.placed:
+        grant = await line_up(port, attempt, attempt.give_up_at, listen=not attempt.terms.topic)
     if grant is None or grant.deadline <= port.now():
         grant = await InLine(port, attempt).queue(grant)
     return grant
