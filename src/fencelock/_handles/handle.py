@@ -252,7 +252,6 @@ class Holds:
             process.notice()
         terms, chosen = self._terms, self.options
         if terms is None or terms.client_channel is not port.client_channel:
-            self._now()
             terms = self.new_terms(Terms, port, owned=chosen.owner is not None)
             self._terms = terms if chosen.instant is None else None  # then each lasts otherwise
         if terms.linger and not events.tracers:  # see ``Attempt.introduce``
@@ -267,7 +266,6 @@ class Holds:
 
     def attempt_on(self, terms: Terms, port: Engine, caller: Caller, info: bytes = b"") -> Hold:
         """Return a fresh attempt on other terms than the handle's usual ones."""
-        self._now()
         info = info or self.describe(caller)
         return self.hold_type(terms, port.new_id(), info, registry=self, unit=caller)
 
@@ -341,7 +339,9 @@ class Holds:
         return AcquireTimeout(text, **about)
 
     def add(self, hold: Hold) -> None:
-        """Keep a hold, which an attempt of this process has become."""
+        """Keep a hold."""
+        if self._generation != process.mark[0]:
+            self._now()
         self.held.append(hold)
 
     def of(self, unit: object) -> Hold | None:
