@@ -218,7 +218,7 @@ class UnitWait:
 
     def _step(self, arrived_us: int = 0) -> Step:
         """Return it as a step of a path; what the next client knows is left empty."""
-        return Step(_text(self.id), arrived_us, self.asks.keys.name, _text(self.attempt.own_info))
+        return Step(_text(self.id), arrived_us, self.asks.keys.name, _text(self.attempt.info))
 
     # -- its end ------------------------------------------------------------------------------
 

@@ -191,7 +191,7 @@ class Attempt(Seat, BaseLease):
 
     def anew(self, own_id: bytes, others: int = 0) -> Attempt:
         """Return a question with another id, for this attempt and ``others`` of its cohort."""
-        return Attempt(self.terms, self.terms.mark + own_id, counting(self.own_info, others))
+        return Attempt(self.terms, self.terms.mark + own_id, counting(self.info, others))
 
     def rename(self, own_id: bytes = b"") -> None:
         """Continue with another id, once the old one was given up."""
