@@ -10,6 +10,7 @@ import pytest
 from fencelock import Poll
 from fencelock._core.lock import in_line
 from fencelock._core.lock.waiting import PAUSE_SECONDS
+from fencelock._io.process_ports import ProcessPort
 from fencelock.scripts import BREAK
 from tests.conformance.leftovers import activities
 from tests.conformance.world import needs_no_server
@@ -106,6 +107,17 @@ async def test_taking_a_kept_lease_again_costs_no_command(world):
                     fences.append(lease.fence)
         assert sent.scripts == 0
         assert fences == list(range(fences[0], fences[0] + 5))
+
+    await while_kept(world, taken_again)
+
+
+async def test_taking_it_again_draws_no_id_and_knows_who_takes_it(world, monkeypatch):
+    async def taken_again(lock, holder):
+        with monkeypatch.context() as patch:
+            patch.setattr(ProcessPort, "new_id", None)
+            async with lock as lease:
+                assert lease.holder == holder
+                assert b'"unit":' in lease.own_info
 
     await while_kept(world, taken_again)
 

@@ -55,7 +55,6 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "tenure.give_up": "_core.lock.attempt:Attempt.undo",
     "tenure.give_up_kept": "_core.lock.tenure:give_up_all",
     "tenure.heir": "_core.lock.tenure:Tenure._heir",
-    "tenure.in_time": "_core.lock.tenure:in_time",
     "tenure.leave_to_next": "_core.lock.attempt:Attempt.leaves",
     "tenure.left": "_core.lock.tenure:left_behind",
     "tenure.may_grow": "_core.lock.tenure:Tenure._may_grow",
@@ -70,7 +69,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "tenure.succeed": "_core.lock.tenure:Tenure.succeed",
     "tenure.take_kept": "_core.lock.tenure:Tenure.take_kept",
     "tenure.until": "_core.lock.tenure:Tenure._until",
-    "tenure.undisturbed": "_core.lock.tenure:Tenure._is_undisturbed",
+    "tenure.retain": "_core.lock.tenure:Tenure.retain",
     # This client's places in the lines of servers.
     "line.bound": "_core.lock.waiting:Line.bound",
     "line.remember_revoked": "_core.lock.waiting:Lines.remember_revoked",

@@ -12,7 +12,7 @@ import fencelock
 from fencelock import LeaseLost, NotHeld
 from fencelock._core.lock import turns
 from fencelock._core.lock.hold import Hold
-from fencelock._io import renewal_thread
+from fencelock._io import port_blocking, renewal_thread
 from fencelock._io.connection_blocking import Connection
 from fencelock._runtime import process
 from fencelock.compat import redisson
@@ -282,6 +282,25 @@ def test_a_later_thread_with_the_same_ident_owns_nothing(client):
     assert outcomes == [False]
     lock._holds.newest().unit = process.here.unit  # take it over, to give it back
     lock.release()
+
+
+def test_a_lease_that_comes_within_a_moment_is_begun_without_a_flow(
+    client, server, prefix, monkeypatch
+):
+    begun, flow = [], port_blocking.acquire
+    monkeypatch.setattr(port_blocking, "acquire", lambda *of: begun.append(of) or flow(*of))
+    lock = client.lock("a")
+
+    def handed_over():
+        begun.clear()
+        with other.lock("a"):
+            waiter = thread(lambda: (lock.acquire(), lock.release()))
+            until(lambda: waiting(server, prefix) == 1, "the waiter in line")
+        ended(waiter)
+        return not begun
+
+    with fencelock.Client(server.url, key_prefix=prefix) as other:
+        until(handed_over, "a grant within the moment")
 
 
 def test_who_is_forced_out_while_its_acquire_is_answered_is_told_at_once(client, monkeypatch):

@@ -56,6 +56,10 @@ class _Watch:
     def __init__(self, actor: Actor) -> None:
         self.actor = actor
 
+    def describe(self, _caller: object, /) -> bytes:
+        """Return nothing: each request is described as it is made."""
+        return b"{}"
+
     def add(self, hold: Hold) -> None:
         """Show it."""
         self.actor.world.monitor.holds_now(self.actor.client, hold)

@@ -185,7 +185,7 @@ class Acquisition(Subject):
         self.template: str = options.template
         self.server: str = port.label
         self.client: bytes = port.client_channel
-        self.info: bytes = attempt.info
+        self.info: bytes = attempt.own_info
         self.unit: UnitId = attempt.unit
         self.number: int = next(_numbers)  # of this process
         # The number of the first one of a multi, which has none to give; else 0.

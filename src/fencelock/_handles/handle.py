@@ -254,13 +254,19 @@ class Holds:
         if terms is None or terms.client_channel is not port.client_channel:
             terms = self.new_terms(Terms, port, owned=chosen.owner is not None)
             self._terms = terms if chosen.instant is None else None  # then each lasts otherwise
-        own_id = terms.mark + port.new_id()
-        info = describe(caller, chosen.label)
+        if terms.linger and not events.tracers:  # see ``Attempt.introduce``
+            own_id = info = b""
+        else:
+            own_id, info = terms.mark + port.new_id(), describe(caller, chosen.label)
         return self.hold_type(terms, own_id, info, chosen.owner, registry=self, unit=caller)
+
+    def describe(self, caller: Caller) -> bytes:
+        """Return the description of a thread or task that uses the handle."""
+        return describe(caller, self.options.label)
 
     def attempt_on(self, terms: Terms, port: Engine, caller: Caller, info: bytes = b"") -> Hold:
         """Return a fresh attempt on other terms than the handle's usual ones."""
-        info = info or describe(caller, self.options.label)
+        info = info or self.describe(caller)
         return self.hold_type(terms, port.new_id(), info, registry=self, unit=caller)
 
     def new_terms(self, made: Callable[..., AnyTerms], port: Engine, /, **given: Any) -> AnyTerms:

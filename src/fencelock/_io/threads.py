@@ -25,13 +25,21 @@ WAITING = frozenset(
 
 def is_free() -> bool:
     """Return True if a call may block here, and nothing else is to be done first."""
-    if not mark[0] or put_off_work or mutexes.owned():
-        return False
+    return not (not mark[0] or put_off_work or mutexes.owned()) and _running_loop() is None
+
+
+def _look_for_asyncio() -> object:
+    """Return the loop that runs here, if any; from the import of asyncio on, it is asked itself."""
+    global _running_loop  # noqa: PLW0603 - until another function takes its place
     events = sys.modules.get("asyncio.events")  # it is not imported for that
-    try:
-        return events is None or events._get_running_loop() is None  # noqa: SLF001 - its public twin raises when there is none
-    except AttributeError:  # another thread is importing it
-        return True
+    asked = getattr(events, "_get_running_loop", None)  # its public twin raises when there is none
+    if asked is None:  # also while another thread imports it
+        return None
+    _running_loop = asked
+    return _running_loop()
+
+
+_running_loop: Callable[[], object] = _look_for_asyncio
 
 
 def run_blocking(flow: Coroutine[Any, Any, T], releases: object = None, _port: object = None) -> T:

@@ -35,6 +35,7 @@ Whose a message is that is pushed:
 from __future__ import annotations
 
 from binascii import crc_hqx
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from math import inf
@@ -106,12 +107,12 @@ class MasterCheck:
 
     def __init__(self, now: Callable[[], float] = now) -> None:
         self._now = now
-        self._at: dict[NodeAddress, float] = {}
+        self._at: defaultdict[NodeAddress, float] = defaultdict(lambda: -inf)
         self._silent: dict[NodeAddress, float] = {}  # when they did not say
 
     def covers(self, node: NodeAddress, said_at: float) -> bool:
         """Return True if a node's answer of this instant counts."""
-        return said_at - self._at.get(node, -inf) <= SURE_SECONDS
+        return said_at - self._at[node] <= SURE_SECONDS
 
     def note(self, node: NodeAddress, at: float) -> None:
         """Note that a node was alive and a master at an instant."""
@@ -121,7 +122,7 @@ class MasterCheck:
         """Return True if the answer that has just come counts; then the next one may, too."""
         if self._now() - asked_at > PROMPT_SECONDS:
             return False
-        if asked_at - self._at.get(node, -inf) > SURE_SECONDS:  # as ``covers``
+        if asked_at - self._at[node] > SURE_SECONDS:  # as ``covers``
             return False
         self._at[node] = asked_at
         return True

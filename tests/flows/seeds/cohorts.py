@@ -9,7 +9,6 @@ from tests.flows.sowing import (
     Statement,
     Without,
     always,
-    changed,
     given,
     nothing,
     script,
@@ -18,12 +17,6 @@ from tests.flows.worlds import cohorts as worlds
 
 ENOUGH = "hold.deadline - now >= validity(length) * part"
 NOT_THE_HOLDER = "if redis.pcall('GET', KEYS[1]) ~= holder then"
-
-
-def without_copies(real, hold):
-    """Look at everything but copies of its request."""
-    with changed(hold, owed=()):
-        return real(hold)
 
 
 def as_if_it_had_asked(real, waits, asks):
@@ -60,7 +53,7 @@ SEEDS = (
     ),
     seed(
         "a turn while a copy of the request may still come",
-        Fault("tenure.undisturbed", without_copies),
+        Statement("tenure.retain", "hold.owed", "False"),
         worlds.STRAY.under(late=1, cut=1),
         "I1 I3 I9",
     ),
@@ -103,7 +96,7 @@ SEEDS = (
     ),
     seed(
         "a turn that begins when its lease is over",
-        Fault("tenure.in_time", always),
+        Statement("tenure.begin_turn", "spare.turn.deadline <= port.now()", "False"),
         worlds.TWO.under(pause=1),
         "I4",
     ),

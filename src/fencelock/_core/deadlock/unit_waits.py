@@ -5,9 +5,9 @@ Rules of this file:
 - A *unit* is a thread or a task. It waits for one lock at a time; a wait is one call of acquire,
   from its first pause to its end, and has an id that no other wait has.
 - The table is of the process, not of a client: one unit may use several clients.
-- A unit is entered when it begins to wait; a thread that waits for others of its client, once the
-  first moment has not brought its turn. An interrupt may leave an entry behind, so an entry counts
-  only while its waiter still stands in a line.
+- A unit is entered when it begins to wait; a thread whose client holds nothing, or has the lock
+  already, once the first moment has brought no grant or turn. An interrupt may leave an entry
+  behind, so an entry counts only while its waiter still stands in a line.
 
 Deadlocks are found by probes from each wait to what it waits for (Chandy, Misra and Haas, 1983).
 A wait that lasts sends a probe to the client that holds its lock. If the thread or task that made

@@ -18,7 +18,7 @@ from fencelock._core.deadlines import BATCHES
 from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold, first_due, lose_revoked
-from fencelock._core.lock.tenure import Spare, in_time, is_alone, join
+from fencelock._core.lock.tenure import Spare, join
 from fencelock._core.types import Reply, closed
 from fencelock._runtime.mutex import catch_up, put_off_work, undo
 from fencelock._runtime.typed import TYPE_CHECKING
@@ -80,18 +80,22 @@ def enter(port: Engine, attempt: Hold) -> None:
     terms = attempt.terms
     if terms.plain or attempt.at_once or attempt.nested_in is not None:
         return
-    if terms.cohort is None or (not terms.linger and is_alone(port, attempt)):
+    alone = terms.cohort is None
+    if not (alone or terms.linger):
+        with port.mutex:
+            alone = port.lines.cohorts.setdefault(terms.cohort, attempt) is attempt
+    if alone:
         attempt.asks = attempt
-    else:
-        if put_off_work:  # perhaps what stands there was not undone
-            catch_up()
-        join(port, attempt)
+        return
+    if put_off_work:  # perhaps what stands there was not undone
+        catch_up()
+    join(port, attempt)
 
 
 def answered(port: Engine, attempt: Hold, answer: Reply | Exception) -> bool:
-    """Begin the lease if its first question was granted; else keep the answer for the flow.
+    """Begin the lease if its first question was granted; else the flow goes on from the answer.
 
-    The answer may be an error, or None: it was not asked yet.
+    That is a place in line, or kept for it: an error, or None, as it was not asked yet.
     """
     if type(answer) is bytes:
         attempt.asking = False
@@ -101,8 +105,19 @@ def answered(port: Engine, attempt: Hold, answer: Reply | Exception) -> bool:
             if attempt.event is not None:
                 attempt.event.granted(attempt)
             return True
-    attempt.answer = answer
+    if type(answer) is list and attempt.channel:
+        attempt.asking = False
+        attempt.refused_by(answer)
+        stand(port, attempt, answer)
+    else:
+        attempt.answer = answer
     return False
+
+
+def stand(port: Engine, asks: Attempt, reply: Reply) -> None:
+    """Note the place in line that a question was answered with."""
+    with port.mutex:
+        port.lines.enter(asks, reply, port.now(), port.jitter())
 
 
 def has_turn(port: Engine, attempt: Hold) -> bool:
@@ -111,11 +126,22 @@ def has_turn(port: Engine, attempt: Hold) -> bool:
     if tenure is None or tenure.front is not attempt:
         return False
     spare = tenure.spare
-    if spare is None or not in_time(spare.turn, port.now()):
+    if spare is None or spare.turn.deadline <= port.now():
         return False
     begin(port, attempt, spare.turn, spare)
     if attempt.event is not None:
         attempt.event.granted(attempt)
+    return True
+
+
+def has_grant(port: Engine, attempt: Hold) -> bool:
+    """Begin the lease that was pushed to one in line; False if it is to wait, or to ask again."""
+    now = port.now()
+    grant = attempt.granted(now)
+    if grant is None or grant.deadline <= now or attempt.terms.ends <= now:
+        return False
+    attempt.depart(port)
+    begin(port, attempt, grant)
     return True
 
 

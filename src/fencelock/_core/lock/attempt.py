@@ -27,6 +27,7 @@ Rules of this file (I9):
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, handoff_deadline
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from fencelock._core.lock.hold import Hold, Registry
     from fencelock._core.lock.tenure import Tenure
     from fencelock._core.quorum.acquire import QuorumAttempt
+
+
+RECALLABLE = 2  # of acquire.lua
 
 
 class Grant(NamedTuple):
@@ -112,7 +116,7 @@ class Attempt(Seat, BaseLease):
     asked_at: float = 0.0  # local instant before the last request that put it in line
     answered_us: int = 0  # the server's time in that answer
     trip: float = 0.0  # how long that answer took
-    seen: HeldBy | None = None  # who held it in that answer, or a later one
+    said_of: Sequence[Reply] = ()  # that answer, or a later one: the server's time, and who has it
     ahead: int | None = None  # how many others were in line before it, in that answer
     abandoned: bool = False  # its undo was sent: no other attempt continues it
     placed: bool = False  # it is in line, as far as is known: it need not ask
@@ -126,7 +130,7 @@ class Attempt(Seat, BaseLease):
     eager: bool = False  # most locks are free, and a channel may cost a command
     refused: bool = False  # that lease is in use: a try ends
     pushed: tuple[int, int, int] | None = None  # fence, granted us, lease ms
-    _own_info: bytes = b""  # its own description, once ``info`` is that of another's question
+    _own_info: bytes | None = None  # its own, once ``info`` is that of another's question
 
     def __init__(
         self,
@@ -176,7 +180,14 @@ class Attempt(Seat, BaseLease):
     @property
     def own_info(self) -> bytes:
         """Return the description of its own thread or task."""
-        return self._own_info or self.info
+        own = self.info if self._own_info is None else self._own_info
+        return own or self.registry.describe(self.unit)  # type: ignore[union-attr]  # its handle's
+
+    def introduce(self, port: Engine) -> None:
+        """Draw an id that no other has had; one that takes a lease that is kept needs none."""
+        if not self.id:
+            self.id = self.holder_id = self.terms.mark + port.new_id()
+            self.info = self.own_info
 
     def anew(self, own_id: bytes, others: int = 0) -> Attempt:
         """Return a question with another id, for this attempt and ``others`` of its cohort."""
@@ -215,6 +226,20 @@ class Attempt(Seat, BaseLease):
     def has_it(self, now: float) -> HeldBy | None:  # noqa: ARG002 - as Hold
         """Return who has the lock for which this asks, as the server said last."""
         return (self.asks or self).seen
+
+    @property
+    def seen(self) -> HeldBy | None:
+        """Return who had the lock in the last answer that named someone."""
+        return HeldBy.of(self.said_of[0], self.said_of[-1]) if self.said_of else None
+
+    def hear_of(self, said: Sequence[Reply]) -> None:
+        """Note another answer, if it names who has the lock."""
+        if said[-1]:
+            self.said_of = said
+
+    def refused_by(self, reply: Reply) -> None:
+        """Note who has the lock, in an answer that is no grant, and whether that may be idle."""
+        self.said_of, self.recalls = reply, reply[3] == RECALLABLE
 
     def saw(self, holder: HeldBy | None) -> None:
         """Note who had the lock in the last answer about it."""

@@ -25,7 +25,7 @@ from fencelock._core.deadlines import (
 )
 from fencelock._core.description import HeldBy
 from fencelock._core.lock.attempt import Attempt
-from fencelock._core.types import Carrier
+from fencelock._core.types import Carrier, UnitId
 from fencelock._runtime import process
 from fencelock._runtime.records import NamedTuple
 from fencelock._runtime.typed import TYPE_CHECKING, Any, Protocol
@@ -85,6 +85,9 @@ class Registry(Protocol):
     def remove(self, hold: Hold) -> bool:
         """Remove a hold; False when it was not kept."""
 
+    def describe(self, caller: UnitId, /) -> bytes:
+        """Return the description of a thread or task that uses the handle."""
+
     def keeps(self, hold: Hold) -> bool:
         """Return False if a hold was removed: another thread or task releases it."""
 
@@ -97,7 +100,7 @@ class Hold(Attempt):
 
     __slots__ = (
         *("bucket", "clock", "deadline", "granted_at", "kind", "open", "parts", "port"),
-        *("released", "renewals", "reported", "server", "steady"),
+        *("released", "renewals", "reported", "steady"),
     )
 
     # Of its attempt, which type checkers want to see again where they are set.
@@ -139,7 +142,6 @@ class Hold(Attempt):
             deadline = terms.ends
         self.deadline: float = deadline
         self.port: Engine | None = port  # that renews it; None once it was given back
-        self.server: str = port.label  # as a person calls it
         self.clock: Callable[[], float] = (now := port.now)
         self.granted_at: float = now()
         self.released: bool = False  # it is given back, or is being given back
@@ -157,7 +159,7 @@ class Hold(Attempt):
 
     def continues(self, source: Attempt) -> None:
         """Go on under the ids of another of its client, by which the server knows its lease."""
-        if not self._own_info:
+        if self._own_info is None:
             self._own_info = self.info
         self.id, self.holder_id, self.info = source.id, source.holder_id, source.info
         self.owed = source.owed
@@ -168,6 +170,11 @@ class Hold(Attempt):
     def name(self) -> str:
         """Return the lock's name, without the prefix."""
         return self.terms.keys.name
+
+    @property
+    def server(self) -> str:
+        """Return the server, as a person calls it."""
+        return self.terms.options.server
 
     @property
     def holder(self) -> str:

@@ -25,13 +25,12 @@ from collections.abc import Sequence
 from math import inf
 
 from fencelock._core.deadlock.unit_waits import entered, waits_for_itself
-from fencelock._core.description import HeldBy
 from fencelock._core.lock.acknowledge import confirm
-from fencelock._core.lock.acquire import begin
+from fencelock._core.lock.acquire import begin, stand
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.long_waits import first_line_at, tell
-from fencelock._core.lock.tenure import Tenure, in_time, left_behind
+from fencelock._core.lock.tenure import Tenure, left_behind
 from fencelock._core.lock.terms import TRIES, too_late
 from fencelock._core.lock.waiting import ALONE, RECALL_SECONDS, Due, Line
 from fencelock._core.retry import give_up, passes
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
 LEAVING_SECONDS = 0.06
 # A recalled lease may be waited for so much longer than the timeout: leaving takes its part.
 RECALL_GRACE_SECONDS = 0.03
-RECALLABLE = 2  # of acquire.lua
 NO_GRANT = b"0"  # of once_start.lua: it is done
 # After this many grants that arrive already expired, raise: the ttl is shorter than the round trip.
 LATE_GRANTS_MAX = 3
@@ -96,9 +94,17 @@ async def line_up(
             port.close(asks)
         if granted:
             return asks.grant_of(reply)
-        asks.recalls = reply[3] == RECALLABLE
-        asks.seen = HeldBy.of(reply[0], reply[4])
+        asks.refused_by(reply)
         return await _lined_up(port, asks, reply, give_up_at) if listen else None
+
+
+async def _lined_up(port: Engine, asks: Attempt, reply: Reply, give_up_at: float) -> Grant | None:
+    """Note the place in line; an attempt that asked without a channel got none, and asks again."""
+    if not asks.channel:
+        asks.eager = True
+        return await line_up(port, asks, give_up_at)
+    stand(port, asks, reply)
+    return None
 
 
 def counts(reply: Reply) -> bool:
@@ -125,16 +131,6 @@ async def _once_more(
     return port.answer_by(now, give_up_at)
 
 
-async def _lined_up(port: Engine, asks: Attempt, reply: Reply, give_up_at: float) -> Grant | None:
-    """Note the place in line; an attempt that asked without a channel got none, and asks again."""
-    if not asks.channel:
-        asks.eager = True
-        return await line_up(port, asks, give_up_at)
-    with port.mutex:
-        port.lines.enter(asks, reply, port.now(), port.jitter())
-    return None
-
-
 async def try_once(port: Engine, attempt: Hold) -> Grant | None:
     """Ask once, without a place in line; None when the lock is held or others come first."""
     began = port.now()
@@ -149,9 +145,10 @@ async def try_once(port: Engine, attempt: Hold) -> Grant | None:
 
 
 async def queue(port: Engine, attempt: Hold) -> Grant | None:
-    """Ask, and stand in line until granted; None when the attempt gives up."""
-    attempt.asks = attempt
-    grant = await line_up(port, attempt, attempt.give_up_at)
+    """Ask, unless a place in line was answered, and stand there; None when the attempt gives up."""
+    attempt.asks, grant = attempt, None
+    if not attempt.placed:
+        grant = await line_up(port, attempt, attempt.give_up_at, listen=not attempt.terms.topic)
     if grant is None or grant.deadline <= port.now():
         grant = await InLine(port, attempt).queue(grant)
     return grant
@@ -183,7 +180,8 @@ class InLine:
                 grant = await line_up(port, asks, attempt.give_up_at)
             if grant is None:
                 grant = await self._wait()
-                attempt.saw(asks.seen)
+                if attempt.event is not None:
+                    attempt.saw(asks.seen)
                 if grant is not None and port.replicas is not None:
                     grant = await self._counted(grant)
             now = port.now()
@@ -197,6 +195,7 @@ class InLine:
                 raise too_late(asks.ttl)
             asks.forget()
             grant = None
+        attempt.saw(asks.seen)
         if not attempt.leaves(asks):
             await self._leave()
             attempt.saw(asks.seen)
@@ -227,8 +226,8 @@ class InLine:
     async def _wait(self) -> Grant | None:
         """Wait in line; None when the place must be asked for again, or time is up."""
         port, attempt, asks = self.port, self.attempt, self.asks
-        attempt.saw(asks.seen)
         if attempt.event is not None:
+            attempt.saw(asks.seen)
             attempt.event.must_wait(attempt.held_by, asks.ahead)
         line = port.lines.by_key.get(asks.terms.keys.lock)
         if line is None or asks not in line.waiters:  # an interrupt kept it out
@@ -301,9 +300,8 @@ class InLine:
             if not isinstance(answer, Exception):
                 for (line, waiters), row in zip(dues, answer[1:], strict=True):
                     self._learn(line, waiters, row, asked_at)
-                    seen = HeldBy.of(answer[0], row[1])
                     for each in waiters:
-                        each.seen = seen or each.seen
+                        each.hear_of((answer[0], row[1]))
             elif isinstance(answer, ServerError) and not passes(answer):
                 for line, _ in dues:
                     line.heartbeat_at, line.pause = asked_at, ALONE
@@ -370,7 +368,7 @@ class InLine:
                 asks.undo_connection = None
                 reply = await once()
             if not asks.terms.plain:
-                asks.seen = HeldBy.of(*reply[2:]) or asks.seen
+                asks.hear_of(reply[2:])
         except NoReply as broken:
             if asks.trip <= LEAVING_SECONDS / 2:
                 raise OutcomeUnknown(
@@ -397,7 +395,7 @@ class InLine:
                 tenure.succeed(attempt)
                 return None
         spare = tenure.spare
-        if spare is not None and not in_time(spare.turn, port.now()):
+        if spare is not None and spare.turn.deadline <= port.now():
             port.run_in_background(*spare.release)
             tenure.spare = tenure.asks = spare = None  # as a grant that has expired
         if spare is not None:
@@ -406,6 +404,7 @@ class InLine:
             grant = None
         else:
             left = tenure.asks
+            attempt.introduce(port)  # unless it was: a lease that was kept has ended just now
             attempt.began_at = port.now()
             attempt.asks = self.asks = attempt if left is None else self._continued(left)
             attempt.local, attempt.news, attempt.connection = False, False, None

@@ -149,6 +149,10 @@ class Tenure:
         Call it under the mutex.
         """
         attempt.tenure = self
+        if self.front is None and self.take_kept(attempt):
+            return None
+        if self.linger:
+            attempt.introduce(self._port)
         if self.front is not None:
             attempt.local, attempt.eager = True, True
             attempt.waits_since = 0.0 if attempt.terms.topic else attempt.arrived_at
@@ -156,8 +160,6 @@ class Tenure:
             if self.waiting is NO_ONE:
                 self.waiting = deque()
             self.waiting.append(attempt)
-            return None
-        if self.take_kept(attempt):
             return None
         spent, self.front = self.spare, attempt
         self.spare = None
@@ -276,8 +278,8 @@ class Tenure:
             return False
         port = self._port
         with port.mutex:
-            if self.front is not hold or not self._is_undisturbed(hold):
-                return False
+            if self.front is not hold or hold.last or hold.owed or hold.loss is not None:
+                return False  # something has ended the lease, or may leave it longer than its turns
             now, watched = port.now(), self.watched
             length = self.lease if hold.short else hold.ttl  # as the server granted or renewed it
             if self.waiting:
@@ -377,11 +379,6 @@ class Tenure:
         """Return True if a renewal of this lease may still run: an idle one must stay short."""
         return self.may_grow or hold.may_grow or self._port.renewals.is_under_way(hold)
 
-    @staticmethod
-    def _is_undisturbed(hold: Hold) -> bool:
-        """Return True if nothing has ended the lease, or may leave it longer than its turns."""
-        return not (hold.last or hold.owed) and hold.loss is None
-
     def _watch(self, when: float) -> None:
         self.watched = True
         self._port.renewals.watch(self, when)
@@ -424,21 +421,9 @@ class Tenure:
         return self.give_up()
 
 
-def in_time(turn: Grant, now: float) -> bool:
-    """Return True if a turn can begin: its lease is not over."""
-    return turn.deadline > now
-
-
 def next_fence(fence: int) -> int:
     """Return the fence of the turn after the one with this fence (I3)."""
     return fence + 1
-
-
-def is_alone(port: Engine, attempt: Hold) -> bool:
-    """Have an attempt stand in its client's table itself; False if another of its cohort does."""
-    with port.mutex:
-        stands = port.lines.cohorts.setdefault(attempt.terms.cohort, attempt)
-    return stands is attempt
 
 
 def join(port: Engine, attempt: Hold) -> None:

@@ -117,9 +117,9 @@ class Terms:
         self._ask: bytes = b"" if question is None else head(*question, 5)
         self._ttl = _ttl_words(self.lease)
         self._vote = self._ttl_ms = b""  # packed when they are first needed
-        # The last question: its channel, description, ttl and length of its id, and what its id
-        # stands between; and the last release: the length of its id, what is before, what after.
-        self._asked: Between = b"", b"", b"", 0, ()
+        # The last question: its channel, description and length of its id, and what its id stands
+        # between; and the last release: the length of its id, what is before, what after.
+        self._asked: Between = NOT_ASKED
         self._freed: tuple[int, bytes, bytes] = 0, b"", b""
         self._far: tuple[int, Self] | None = None  # those with longer handoffs, and how long
         # The length and end of a lease, and when those that are granted until an instant, and end
@@ -141,7 +141,7 @@ class Terms:
         if known is not None and known[0] == handoff_ms:
             return known[1]
         far: Self = copy(self)
-        far._asked, far._far = (b"", b"", b"", 0, ()), None
+        far._asked, far._far = NOT_ASKED, None
         far.words = written("options", **{**words, "handoff_ttl": b"%d" % handoff_ms})
         self._far = handoff_ms, far
         return far
@@ -158,22 +158,23 @@ class Terms:
         left.ttl = max(LEAST_SECONDS, min(self.options.first_ttl(), self.ends - now))
         left.lease = min(left.ttl, self.most_at_once)
         left.valid = min(validity(left.lease), self.ends - now)
+        left._asked = NOT_ASKED  # noqa: SLF001 - as in far
         left._ttl, left._ttl_ms = _ttl_words(left.ttl), b"%d" % milliseconds(left.ttl)  # noqa: SLF001 - as in far
         return left
 
     def acquire(self, one: Attempt, channel: bytes) -> bytes:
         """Return a call of ``acquire.lua``; the channel is empty for a try."""
-        own_id, info, ttl = one.id, one.info, self._ttl
-        for_channel, of, lasts, length, parts = self._asked
-        if for_channel is channel and of is info and lasts is ttl and length == len(own_id):
+        own_id, info = one.id, one.info
+        for_channel, of, length, parts = self._asked
+        if for_channel is channel and of is info and length == len(own_id):
             return (self._ask or self._begun(keeps=length)) + own_id.join(parts)
         asks = self._ask or self._begun(keeps=length or self.owned)
         if self.owned:
             place = b"%b %b %b " % (own_id, one.holder_id, channel) if channel else b""
-            words = bulk(one.holder_id) + bulk(place) + ttl + bulk(self.words + info)
+            words = bulk(one.holder_id) + bulk(place) + self._ttl + bulk(self.words + info)
             return asks + words + bulk(own_id)
         # Another thread may keep what it asks meanwhile: this one sends its own.
-        self._asked = asked = _between(channel, info, ttl, len(own_id), self.words)
+        self._asked = asked = _between(channel, info, self._ttl, len(own_id), self.words)
         return asks + own_id.join(asked[-1])
 
     def _begun(self, *, keeps: int) -> bytes:
@@ -268,7 +269,8 @@ def _as_text(options: Hashable) -> bytes:
 
 
 # What the id of a question stands between, after all that it depends on.
-Between = tuple[bytes, bytes, bytes, int, Sequence[bytes]]
+Between = tuple[bytes, bytes, int, Sequence[bytes]]
+NOT_ASKED: Between = b"", b"", 0, ()
 
 
 @lru_cache(maxsize=256)
@@ -276,9 +278,9 @@ def _between(channel: bytes, info: bytes, ttl: bytes, length: int, words: bytes)
     """Return what an id of this length stands between, as one object for all handles."""
     first, rest = b"$%d\r\n" % length, ttl + bulk(words + info)
     if not channel:
-        return channel, info, ttl, length, (first, b"\r\n$0\r\n\r\n" + rest)
+        return channel, info, length, (first, b"\r\n$0\r\n\r\n" + rest)
     place = b"\r\n$%d\r\n" % (2 * length + len(channel) + 3)  # two ids, a channel, spaces after
-    return channel, info, ttl, length, (first, place, b" ", b" %b \r\n%b" % (channel, rest))
+    return channel, info, length, (first, place, b" ", b" %b \r\n%b" % (channel, rest))
 
 
 _valid = lru_cache(maxsize=256)(validity)

@@ -26,7 +26,7 @@ from fencelock._core.lock.acknowledge import confirm
 from fencelock._core.lock.acquire import begin, enter
 from fencelock._core.lock.attempt import Attempt, Grant
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.in_line import InLine, line_up, try_once
+from fencelock._core.lock.in_line import InLine, line_up, queue, try_once
 from fencelock._core.lock.long_waits import first_line_at, tell
 from fencelock._core.lock.release import ELSEWHERE, end_lease, judge, release_for_owner, verdict_of
 from fencelock._core.lock.tenure import Spare, Tenure, found, try_kept
@@ -51,9 +51,7 @@ async def take(port: Engine, attempt: Hold) -> Hold | None:
     if attempt.asks is None:
         alone = attempt.tenure is None
         return await (_try(port, attempt) if alone else InLine(port, attempt).begin_turn())
-    grant = await line_up(port, attempt, attempt.give_up_at, listen=not attempt.terms.topic)
-    if grant is None or grant.deadline <= port.now():
-        grant = await InLine(port, attempt).queue(grant)
+    grant = await queue(port, attempt)
     if grant is None:
         attempt.step_down(port)
         return None
@@ -74,6 +72,7 @@ async def _try(port: Engine, attempt: Hold) -> Hold | None:
             if hold is not None:
                 return hold
         attempt.tenure = None
+        attempt.introduce(port)
     grant = await (poll if terms.plain else try_once)(port, attempt)
     if grant is None:
         return None

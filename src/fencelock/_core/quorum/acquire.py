@@ -214,7 +214,7 @@ class QuorumAttempt:
         try:
             return await (try_once if whole.at_once else queue)(node, attempt)
         finally:
-            for seen in attempt.held_by:
+            for seen in (*attempt.held_by, attempt.seen):
                 whole.saw(seen)
             if attempt.wait is not None:
                 attempt.wait.end()
