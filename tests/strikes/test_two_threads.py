@@ -520,7 +520,10 @@ with port.mutex:
 return hold.lose(reason, since, detail)
 """
 LATE = Statement("keeper.lose", RECORDED, RECORDED_LATE)
-UNBOUND = Fault("quorum.next_due", lambda _real, self: min(self.hold.deadline, self.reacquire_at))
+UNBOUND = Fault(
+    "_core.quorum.lease:Majority.next_due",
+    lambda _real, self: min(self.hold.deadline, self.reacquire_at),
+)
 TWO_HOLD, NO_RENEWALS = "what is proved is true", "a thread failed"
 # As found: the thread that renews knew of the loss, and had not recorded it; two held. Or a lease
 # had no end when its renewal was planned, and the thread could plan no lease's any more.

@@ -70,7 +70,7 @@ def test_the_end_of_a_lost_body_leaves_the_next_one_alone(client, kind):
     client.revoke("a", reason="as the test asked")
     until(lambda: lost.lost)
     if kind == "multi":
-        client.revoke("b", reason="as the test asked")
+        client.revoke("a-b", reason="as the test asked")
     second = dependency(handle)
     lease = in_thread(next, second)
     assert isinstance(in_thread(next, first, None), LeaseLost)
