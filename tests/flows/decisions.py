@@ -85,6 +85,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "keeper.renew_batches": "_core.lock.maintain:Renewer.renew_batches",
     "keeper.renew_batch": "_core.lock.maintain:Renewer._renew",
     "keeper.retire": "_core.lock.hold:Hold.retire",
+    "keeper.discard": "_core.lock.renewal_schedule:RenewalSchedule.discard",
     "keeper.settle": "_core.lock.renewal_schedule:RenewalSchedule._settle",
     "keeper.watch": "_core.lock.renewal_schedule:RenewalSchedule.watch",
     # Acquire, release and close.

@@ -207,4 +207,18 @@ SOWN = (
         "::test_a_turn_that_is_given_to_a_waiter_while_it_gives_up_is_given_back",
         "I9",
     ),
+    Sown(
+        "a lease whose entry into the schedule was interrupted is kept after its release",
+        Statement(
+            "keeper.discard",
+            """
+            self._drop(self._filling, hold)
+            self._forget_holder(hold)
+            """,
+            "self._drop(self._filling, hold)",
+        ),
+        "tests/strikes/test_every_point.py"
+        "::test_a_renewal_that_is_struck_shortens_nothing[threads]",
+        "I10",
+    ),
 )
