@@ -82,7 +82,7 @@ FAST = (
 # Most tests wait for something. So they run in several processes, each with servers of its own, a
 # file in one of them; what takes long comes first, so that no process ends up alone with it.
 SPREAD = ("--dist=loadfile", "--no-loadscope-reorder")
-LONG, LONGEST = "tests/threads", "tests/integrations"  # with files of minutes
+LONG, LONGEST = "tests/strikes", "tests/integrations"  # with files of minutes
 COMPUTES = "tests/flows"  # never waits; its last file begins when so much of all has begun
 EARLY = 0.7
 # Tests of deadlines and failovers want a machine that is not busy.

@@ -6,13 +6,8 @@ import pytest
 
 from tests.cli.shell import eventually
 from tests.cli.test_doctor import checks, found
+from tests.cli.test_doctor_beside import url_of  # noqa: F401 - pytest finds the fixture here
 from tests.servers import Server, binaries
-
-
-@pytest.fixture
-def url_of():
-    """Lend the quickest way to a server."""
-    return lambda server: server.url
 
 
 def test_missing_rights(shell, own_server):

@@ -188,7 +188,7 @@ def _size(table: Any) -> int:
         values = list(table.values())
         if values and all(isinstance(each, TABLES) for each in values):
             return sum(len(each) for each in values)
-    return len(table)
+    return len([*table])  # a weak one counts what is gone, if an interrupt came as it went
 
 
 def _activity(value: Any) -> str | None:

@@ -10,13 +10,9 @@ import pytest
 from fencelock import ClientClosed, Poll
 from tests.conformance.leftovers import leftovers
 from tests.conformance.test_kept import port_of
+from tests.kinds import MADE
 
-HANDLES = {
-    "lock": lambda client: client.lock("a"),
-    "try": lambda client: client.lock("a"),
-    "semaphore": lambda client: client.semaphore("a", 1),
-    "multi": lambda client: client.multi(["a"]),
-}
+HANDLES = MADE | {"try": MADE["lock"]}
 KINDS = [
     "lock",
     pytest.param("try", marks=pytest.mark.nightly),

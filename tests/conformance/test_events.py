@@ -12,6 +12,7 @@ import pytest
 from fencelock import AcquireTimeout, LeaseLost, Poll
 from fencelock._core import events
 from fencelock.instrumentation import LockEvent, get_hooks, set_hooks
+from tests.kinds import MADE
 
 ENDS = (events.RELEASED, events.LOST)
 ENDS_OF_REQUESTS = (
@@ -268,17 +269,10 @@ lock = client.lock("a")
     assert (ran.returncode, ran.stderr) == (0, b"")
 
 
-KINDS = {
-    "lock": lambda client: client.lock("a", label="ann", timeout=0.3),
-    "semaphore": lambda client: client.semaphore("a", 1, label="ann", timeout=0.3),
-    "writer": lambda client: client.rwlock("a", label="ann", timeout=0.3).write,
-}
-
-
 @pytest.mark.one_server
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["lock", "semaphore", "write"])
 async def test_a_timeout_names_the_holder(world, kind):
-    holder, late = (KINDS[kind](world.client()) for _ in range(2))
+    holder, late = (MADE[kind](world.client(), label="ann", timeout=0.3) for _ in range(2))
     async with holder as lease:
         with pytest.raises(AcquireTimeout, match=r"held by \S+:\d+ \(.+, ann\) for \d") as error:
             async with late:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fencelock import AcquireTimeout, LeaseLost, NotAcquired, NotHeld, Poll
+from tests.kinds import FREE_TO_ALL, HELD, MADE
 
 # A refusal is the same however the lock is asked for.
 ASKED = {
@@ -290,31 +291,13 @@ async def test_a_ttl_is_an_instant(world):
             assert lease.expires_at() < instant.timestamp() + 0.1
 
 
-def made_until(client, kind, instant=None):
-    """Return a handle of a lock, of a semaphore of one, or of a multi, whose lease ends then."""
-    options = {} if instant is None else {"ttl": instant}
-    if kind == "semaphore":
-        return client.semaphore("a", 1, **options)
-    return client.multi(["a"], **options) if kind == "multi" else client.lock("a", **options)
-
-
-UNTIL_KINDS = pytest.mark.parametrize(
-    "kind",
-    [
-        "lock",
-        pytest.param("semaphore", marks=pytest.mark.no_quorum),
-        pytest.param("multi", marks=pytest.mark.no_quorum),
-    ],
-)
-
-
-@UNTIL_KINDS
+@FREE_TO_ALL
 async def test_an_instant_is_kept_by_a_lease_that_was_waited_for(world, kind):
     """The time in line is not added, and a lease that is handed over lasts until then."""
-    first = made_until(world.client(), kind)
+    first = MADE[kind](world.client())
     assert await first.acquire()
     instant = datetime.now(UTC) + timedelta(seconds=20)
-    handle = made_until(world.client(), kind, instant)
+    handle = MADE[kind](world.client(), ttl=instant)
     job = world.start(handle.acquire())
     await world.in_line("a", 1)
     await world.until(lambda: datetime.now(UTC) > instant - timedelta(seconds=19.6), "a while")
@@ -338,23 +321,23 @@ async def test_an_instant_is_kept_by_a_lease_behind_a_waiter_that_is_gone(world,
     """As found, the server kept the key for 2 s, and the lease was proved for longer."""
     dead = "dead dead nobody:1.1 3000 2000 0 nobody:1 {}"
     world.server.command("ZADD", world.keys("a").grant[2], "1", dead)
-    handle = made_until(world.client(), kind, datetime.now(UTC) + timedelta(seconds=9))
+    handle = MADE[kind](world.client(), ttl=datetime.now(UTC) + timedelta(seconds=9))
     assert await handle.acquire()
     left = world.pttl("a")
     assert handle.lease.remaining() * 1000 <= left
     await handle.release()
 
 
-@UNTIL_KINDS
+@FREE_TO_ALL
 async def test_nothing_is_granted_after_its_instant(world, kind):
     """A waiter that is still in line then ends without it, and leaves nothing behind."""
-    first = made_until(world.client(), kind)
+    first = MADE[kind](world.client())
     assert await first.acquire()
     soon = datetime.now(UTC) + timedelta(seconds=1.2)
     entering = None
     if kind == "lock":
-        entering = world.start(made_until(world.client(), kind, soon).__aenter__())
-    assert await made_until(world.client(), kind, soon).acquire() is False
+        entering = world.start(MADE[kind](world.client(), ttl=soon).__aenter__())
+    assert await MADE[kind](world.client(), ttl=soon).acquire() is False
     assert datetime.now(UTC) >= soon
     if entering is not None:
         with pytest.raises(AcquireTimeout, match="before its lease was to end"):
@@ -432,28 +415,18 @@ async def test_a_body_that_outlived_its_lease_is_told(world):
     await world.until(lambda: world.holder("a") is None)
 
 
-TRIED = {
-    "lock": lambda client: client.lock("a", ttl=9),
-    "rlock": lambda client: client.rlock("a", ttl=9),
-    "of an owner": lambda client: client.rlock("a", owner="me", ttl=9),
-    "kept": lambda client: client.lock("a", ttl=9, linger=0.05),
-    "poll": lambda client: client.lock("a", ttl=9, wait=Poll()),
-    "semaphore": lambda client: client.semaphore("a", 1, ttl=9),
-    "read": lambda client: client.rwlock("a").read,
-    "write": lambda client: client.rwlock("a").write,
-    "multi": lambda client: client.multi(["a", "b"], ttl=9),
-}
+TRIED = ("lock", "rlock", "owner", "kept", "poll", "semaphore", "read", "write", "multi")
 
 
 @pytest.mark.no_quorum  # which has few of these kinds
 @pytest.mark.parametrize("kind", TRIED)
 async def test_what_is_free_is_granted_within_any_timeout(world, kind):
     """A caller may pass what is left of a deadline: "no" would say that another client holds."""
-    handle = TRIED[kind](world.client())
+    handle = HELD[kind](world.client())
     for timeout in (1e-12, 1e-9, 1e-6, 1e-5) * 3:
         assert await handle.acquire(timeout=timeout) is True
         await handle.release()
-    if kind not in {"of an owner", "read"}:
+    if kind not in {"owner", "read"}:
         await handle.acquire()
-        assert await TRIED[kind](world.client()).acquire(timeout=1e-9) is False
+        assert await HELD[kind](world.client()).acquire(timeout=1e-9) is False
         await handle.release()

@@ -4,21 +4,12 @@ import time
 
 import pytest
 
-import fencelock
 from fencelock import ClientClosed, LeaseLost, NotHeld
 from tests.conformance.test_kept import kept, port_of
+from tests.kinds import RIVALS
 from tests.waiting import stalls
 
-OBJECTS = {
-    "lock": lambda client: client.lock("a"),
-    "rlock": lambda client: client.rlock("a"),
-    "owner": lambda client: client.rlock("a", owner="me"),
-    "fixed": lambda client: client.lock("a", renew=False),
-    "semaphore": lambda client: client.semaphore("a", 1),
-    "write": lambda client: client.rwlock("a").write,
-    "multi": lambda client: client.multi(["a"]),
-    "poll": lambda client: client.lock("a", wait=fencelock.Poll()),
-}
+HELD = RIVALS | {"fixed": lambda client: client.lock("a", renew=False)}
 NOT_ON_QUORUM = [
     pytest.param(each, marks=pytest.mark.no_quorum)
     for each in ("owner", "semaphore", "write", "multi", "poll")
@@ -36,7 +27,7 @@ async def is_free(client, name):
 async def test_what_is_held_is_given_back(world, kind):
     """The next client has it at once, and the holder knows that it lost it."""
     client, other = world.client(), world.client()
-    handle = OBJECTS[kind](client)
+    handle = HELD[kind](client)
     assert await handle.acquire()
     lease = handle.lease
 
@@ -45,7 +36,7 @@ async def test_what_is_held_is_given_back(world, kind):
     assert lease.lost
     with pytest.raises(LeaseLost, match="closed"):
         lease.check()
-    again = OBJECTS[kind](other)
+    again = HELD[kind](other)
     assert await again.acquire(blocking=False)
     await again.release()
     with pytest.raises((LeaseLost, NotHeld)):

@@ -309,13 +309,13 @@ class World:
 
     # questions to the server
 
-    def holder(self, name: str) -> str | None:
+    def holder(self, name: str = "a") -> str | None:
         return self.server.command("GET", self.key(name))
 
     def pttl(self, name: str) -> int:
         return self.server.command("PTTL", self.key(name))
 
-    def waiting(self, name: str) -> int:
+    def waiting(self, name: str = "a") -> int:
         """How many stand in line, or wait for others of their client that do."""
         keys = self.keys(name)
         return self.server.command("ZCARD", keys.grant[2]) + waiting_locally(keys.lock)

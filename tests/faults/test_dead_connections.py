@@ -8,9 +8,10 @@ import threading
 
 import pytest
 
-from fencelock import OutcomeUnknown, Poll, ServerUnreachable
+from fencelock import OutcomeUnknown, ServerUnreachable
 from fencelock._runtime.clock import now
 from tests.faults.world import Threads, held, outcome, spawn, wait_until
+from tests.kinds import RIVALS
 from tests.waiting import machine_seconds
 
 pytestmark = pytest.mark.one_face
@@ -29,20 +30,11 @@ def used(connect, url, **options):
     return client
 
 
-WAYS = {
-    "a lock": lambda client, name: client.lock(name, ttl=60),
-    "an owner": lambda client, name: client.rlock(name, ttl=60, owner="me"),
-    "the plain form": lambda client, name: client.lock(name, ttl=60, wait=Poll()),
-    "permits": lambda client, name: client.semaphore(name, limit=1, ttl=60),
-    "several": lambda client, name: client.multi([name], ttl=60),
-}
-
-
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("kind", ["lock", "owner", "poll", "semaphore", "multi"])
 @pytest.mark.parametrize("how", [{"timeout": 60}, {"blocking": False}], ids=["waits", "tries"])
-def test_a_dead_connection_is_replaced(connect, proxy, view, way, how):
+def test_a_dead_connection_is_replaced(connect, proxy, view, kind, how):
     """One second, not all of server_timeout and then OutcomeUnknown."""
-    lock = way(used(connect, proxy.url, server_timeout=30), view.name)
+    lock = RIVALS[kind](used(connect, proxy.url, server_timeout=30), view.name, ttl=60)
     proxy.drop_all("blackhole")
     result, took = outcome(lock.acquire, **how)
     assert result is True

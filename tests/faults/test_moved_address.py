@@ -5,19 +5,15 @@ The old master becomes a replica, and closes no connection: only its refusals te
 
 import pytest
 
-from fencelock import Poll, ServerReadOnly
+from fencelock import ServerReadOnly
 from tests.faults.world import Threads, View, outcome, spawn, wait_until
+from tests.kinds import HELD
 from tests.topologies.moving import Moving
 
 pytestmark = pytest.mark.one_face
 
 NAME, TTL = "lock", 3.0
-WAYS = {
-    "a lock": lambda client, name: client.lock(name, ttl=60),
-    "the plain form": lambda client, name: client.lock(name, ttl=60, wait=Poll()),
-    "permits": lambda client, name: client.semaphore(name, limit=1, ttl=60),
-    "several": lambda client, name: client.multi([name, f"{name}-2"], ttl=60),
-}
+KINDS = ("lock", "poll", "semaphore", "multi")
 
 
 @pytest.fixture
@@ -34,7 +30,7 @@ def heard(moving, client):
 
 def test_calls_and_renewals_go_on_at_the_new_master(connect, moving):
     client = connect(moving.url)
-    held = {each: way(client, each.replace(" ", "-")) for each, way in WAYS.items()}
+    held = {kind: HELD[kind](client, f"a-{kind}", ttl=60) for kind in KINDS}
     for lock in held.values():
         assert lock.acquire()
     kept = client.lock(NAME, ttl=TTL)
@@ -66,17 +62,17 @@ def test_a_revocation_is_heard_after_the_next_renewal(connect, moving):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_a_waiter_goes_on_at_the_new_master(connect, moving, way):
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_waiter_goes_on_at_the_new_master(connect, moving, kind):
     """Its next heartbeat finds out; it was in line there, too."""
-    holder, client = way(connect(moving.url), NAME), connect(moving.url)
-    waiter = way(client, NAME)
+    client = connect(moving.url)
+    holder, waiter = (HELD[kind](each, NAME, ttl=60) for each in (connect(moving.url), client))
     assert holder.acquire()
     waits = spawn(waiter.acquire, timeout=60)
-    if way is not WAYS["the plain form"]:
+    if kind != "poll":
         View(moving.master, NAME).until_waiting(1)
     moving.move()
-    if way is not WAYS["the plain form"]:
+    if kind != "poll":
         wait_until(lambda: heard(moving, client), 8, "it listens there")
     holder.release()
     assert waits.result(20) is True

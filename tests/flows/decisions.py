@@ -84,6 +84,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "keeper.renew_batches": "_core.lock.maintain:Renewer.renew_batches",
     "keeper.renew_batch": "_core.lock.maintain:Renewer._renew",
     "keeper.retire": "_core.lock.hold:Hold.retire",
+    "keeper.discard": "_core.lock.renewal_schedule:RenewalSchedule.discard",
     "keeper.settle": "_core.lock.renewal_schedule:RenewalSchedule._settle",
     "keeper.watch": "_core.lock.renewal_schedule:RenewalSchedule.watch",
     # Acquire, release and close.
@@ -188,7 +189,6 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "port.after_fork": "_io.port_blocking:BlockingPort.after_fork",
     "port.wait": "_io.port_blocking:BlockingPort._wait",
     "push.revoked": "_core.pushes:revoked",
-    "quorum.next_due": "_core.quorum.lease:Majority.next_due",
     "renewal_thread.ends": "_io.renewal_thread:RenewalThread._ends",
     "semaphore.release_part": "_core.objects.semaphore_rwlock:release_part",
     "semaphore.take": "_handles.semaphore:SemaphoreHolds.take_permits",

@@ -1,4 +1,4 @@
-"""Each test once for asyncio's own loop and, but for ``SAME``, once for uvloop's; see world.py."""
+"""Each test once for asyncio's own loop, and once for uvloop's; see world.py."""
 
 from __future__ import annotations
 
@@ -18,14 +18,9 @@ def server():
         yield running
 
 
-# What strikes at each await: a loop changes none of them.
-SAME = frozenset({"test_points", "test_once_election"})
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "world" in metafunc.fixturenames:
-        same = metafunc.module.__name__.rpartition(".")[2] in SAME
-        metafunc.parametrize("world", ["asyncio"] if same else LOOPS, indirect=True)
+        metafunc.parametrize("world", LOOPS, indirect=True)
 
 
 @pytest.fixture
@@ -34,4 +29,5 @@ def world(request, server):
     lent = World(request.param, server)
     lent.strict = request.node.get_closest_marker("strict") is not None
     yield lent
+    lent.server = server
     until(lambda: not lent.connections(), "closed clients have no connection")

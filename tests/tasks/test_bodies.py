@@ -6,13 +6,7 @@ import contextlib
 import pytest
 
 from fencelock import NotHeld
-
-SHARED = {
-    "semaphore": lambda client: client.semaphore("a", 5),
-    "permits": lambda client: client.semaphore("a", 9).permits(2),
-    "read": lambda client: client.rwlock("a").read,
-    "multi": lambda client: client.multi([client.semaphore("a", 5)]),
-}
+from tests.kinds import SHARED
 
 
 async def dependency(handle):

@@ -11,34 +11,11 @@ import pytest
 
 import fencelock
 from fencelock import NotHeld
+from tests.kinds import MADE
 
-
-def lock(client):
-    return client.lock("a", strict=True)
-
-
-def rlock(client):
-    return client.rlock("a")
-
-
-def permits(client):
-    return client.semaphore("a", 2)
-
-
-def read(client):
-    return client.rwlock("a").read
-
-
-def write(client):
-    return client.rwlock("a", reentrant=True).write
-
-
-def multi(client):
-    return client.multi(["a", "b"])
-
-
-MAKES = (lock, rlock, permits, read, write, multi)
-every = pytest.mark.parametrize("make", MAKES, ids=lambda make: make.__name__)
+BY_TASK = ("rlock", "read", "write")  # another task can release none
+every = pytest.mark.parametrize("kind", ["lock", *BY_TASK, "semaphore", "multi"])
+OPTIONS = {"lock": {"strict": True}, "write": {"reentrant": True}}
 AWAITED = {
     "wait_for": lambda call: asyncio.wait_for(call, 5),
     "create_task": asyncio.create_task,
@@ -47,11 +24,15 @@ AWAITED = {
 awaited = pytest.mark.parametrize("how", AWAITED.values(), ids=list(AWAITED))
 
 
+def made(client, kind):
+    return MADE[kind](client, **OPTIONS.get(kind, {}))
+
+
 @every
 @awaited
-async def test_what_was_acquired_is_released(world, make, how):
+async def test_what_was_acquired_is_released(world, kind, how):
     """I9: also when the acquire ran in a task of its own; nothing is left."""
-    handle = make(world.client())
+    handle = made(world.client(), kind)
     assert await how(handle.acquire()) in (True, [True])
     lease = handle.lease
     assert lease is not None
@@ -59,54 +40,54 @@ async def test_what_was_acquired_is_released(world, make, how):
     assert handle.lease is None
     assert await handle.acquire(timeout=1), "a second time"
     await handle.release()
-    await freed(world)
+    await world.nothing_left()
 
 
 @every
-async def test_wait_for_changes_nothing(world, make):
+async def test_wait_for_changes_nothing(world, kind):
     """Its task is no other one: what waits in it holds, enters again, and releases."""
-    handle = make(world.client())
+    handle = made(world.client(), kind)
     for _ in range(2):
         assert await asyncio.wait_for(asyncio.wait_for(handle.acquire(timeout=2), 5), 5) is True
         lease = handle.lease
-        if make in (rlock, read, write):
+        if kind in BY_TASK:
             assert await asyncio.wait_for(handle.acquire(timeout=2), 5) is True
             assert await asyncio.wait_for(handle.release(), 5) == 1
         assert handle.lease is lease
         await asyncio.wait_for(handle.release(), 5)
-    await freed(world)
+    await world.nothing_left()
 
 
 @every
-async def test_another_task_is_another_caller(world, make):
+async def test_another_task_is_another_caller(world, kind):
     """While it lives, what it holds is its own."""
-    handle, entered, leave = make(world.client()), asyncio.Event(), asyncio.Event()
+    handle, entered, leave = made(world.client(), kind), asyncio.Event(), asyncio.Event()
 
     async def hold():
         await asyncio.wait_for(handle.acquire(), 5)
         entered.set()
         await leave.wait()
-        if make in (rlock, read, write):
+        if kind in BY_TASK:
             await asyncio.wait_for(handle.release(), 5)
 
     holding = asyncio.create_task(hold())
     await entered.wait()
-    if make in (rlock, read, write):
+    if kind in BY_TASK:
         with pytest.raises(NotHeld):
             await handle.release()
     else:
         await handle.release()
     leave.set()
     await holding
-    await freed(world)
+    await world.nothing_left()
 
 
 @every
-async def test_a_cancelled_wait_for_leaves_nothing(world, make):
+async def test_a_cancelled_wait_for_leaves_nothing(world, kind):
     """I9: cancelled at any turn of the loop, the lock is free or its caller has it."""
     client = world.client()
     for turns in range(1, 80, 3):
-        handle = make(client)
+        handle = made(client, kind)
         call = asyncio.ensure_future(asyncio.wait_for(handle.acquire(), 5))
         for _ in range(turns):
             await asyncio.sleep(0)
@@ -115,7 +96,7 @@ async def test_a_cancelled_wait_for_leaves_nothing(world, make):
         if result is True:
             await handle.release()
         assert isinstance(result, asyncio.CancelledError) or result is True
-        await freed(world)
+        await world.nothing_left()
 
 
 async def test_calls_look_like_coroutine_functions(world):
@@ -128,13 +109,6 @@ async def test_calls_look_like_coroutine_functions(world):
         handle.acquire(True, 1, 2)
     with pytest.raises(NotHeld):
         await handle.release()
-
-
-async def freed(world):
-    """Wait until nobody holds or waits."""
-    await world.until(
-        lambda: not world.server.command("EXISTS", world.prefix + "a") and not world.waiting()
-    )
 
 
 def test_a_call_from_outside_of_a_loop(server):

@@ -1,43 +1,14 @@
 """A coroutine that the garbage collector closes while its thread changes a table."""
 
 import asyncio
-import threading
 
 import pytest
 
-from fencelock._runtime import mutex
-
-HELD = {
-    "lock": lambda client: client.lock("mine"),
-    "semaphore": lambda client: client.semaphore("mine", 2),
-    "multi": lambda client: client.multi(["mine", "also"]),
-}
+from tests.kinds import MADE
+from tests.strikes.sections import Interrupted
 
 
-class Interrupted:
-    """The mutex, which calls ``strike`` inside its next section once ``armed``."""
-
-    def __init__(self, strike):
-        self._lock = threading.RLock()
-        self._strike = strike
-        self.armed = False
-
-    def put_in(self, monkeypatch):
-        """Have all clients of this test use it."""
-        monkeypatch.setattr(mutex, "_lock", self)
-        monkeypatch.setattr(mutex, "owned", self._lock._is_owned)
-
-    def __enter__(self):
-        self._lock.acquire()
-        if self.armed:
-            self.armed = False
-            self._strike()
-
-    def __exit__(self, *_):
-        self._lock.release()
-
-
-@pytest.mark.parametrize("held", HELD)
+@pytest.mark.parametrize("held", ["lock", "semaphore", "multi"])
 def test_the_release_waits_for_the_unlock(monkeypatch, world, caplog, held):
     """It is carried out, and changes no table that is half changed; its handle lives until then."""
 
@@ -47,16 +18,16 @@ def test_the_release_waits_for_the_unlock(monkeypatch, world, caplog, held):
         client, inside = world.client(), asyncio.Event()
 
         async def holding():
-            async with HELD[held](client):
+            async with MADE[held](client, "mine"):
                 inside.set()
                 await asyncio.Event().wait()
 
         body = holding()
         task = asyncio.create_task(body)
         await inside.wait()
-        meddled.armed = True
+        before = meddled.arm(1)
         async with client.lock("a"):
-            assert not meddled.armed  # it struck
+            assert meddled.disarm() > before  # it struck
         other = client.lock("mine")
         await world.until(lambda: world.server.command("EXISTS", f"{world.prefix}mine") == 0)
         assert await other.acquire(timeout=5)

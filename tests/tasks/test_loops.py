@@ -18,8 +18,8 @@ from fencelock import ClientClosed, LeaseLost
 from fencelock._runtime.clock import now
 from fencelock.instrumentation import set_hooks
 from tests.patience import PATIENT
-from tests.tasks.world import LOOPS, SOON
-from tests.waiting import until
+from tests.tasks.world import LOOPS
+from tests.waiting import SOON, until
 
 FORKS = (
     f"""
@@ -309,14 +309,14 @@ def test_ctrl_c_in_a_loop_leaves_nothing(world):
         client = fencelock.AsyncClient(world.server.url, key_prefix=world.prefix)
         async with client.lock("a", ttl=20):
             waiter = asyncio.create_task(turn(client, close=False))
-            await world.in_line(1)
+            await world.in_line("a", 1)
             os.kill(os.getpid(), signal.SIGINT)
             await asyncio.wait({waiter})
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         with (
-            asyncio.Runner(loop_factory=LOOPS[world.loop]) as runner,
+            asyncio.Runner(loop_factory=LOOPS[world.face]) as runner,
             pytest.raises(KeyboardInterrupt),
         ):
             runner.run(work())
@@ -412,7 +412,7 @@ def test_a_lease_is_renewed_and_released_in_another_loop(world, elsewhere, cohor
             lock, waiting = (client.lock(f"l{number}", ttl=30) for _ in range(2))
             await lock.acquire()
             job = asyncio.ensure_future(waiting.acquire())
-            await world.in_line(1, f"l{number}")
+            await world.in_line(f"l{number}", 1)
             await elsewhere(lock.lease.renew(ttl=60))
             assert lock.lease.remaining() > 40
             await elsewhere(lock.release())

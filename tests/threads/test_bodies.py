@@ -8,23 +8,11 @@ import pytest
 
 import fencelock
 from fencelock import FencelockError, LeaseLost, NotHeld
+from tests.kinds import HELD, SHARED
 from tests.threads.state import ended, thread
 from tests.waiting import until
 
-# Of these several can be held by one handle at a time.
-SHARED = {
-    "semaphore": lambda client: client.semaphore("a", 5),
-    "permits": lambda client: client.semaphore("a", 9).permits(2),
-    "read": lambda client: client.rwlock("a").read,
-}
-MADE = SHARED | {
-    "lock": lambda client: client.lock("a"),
-    "write": lambda client: client.rwlock("a").write,
-    "multi": lambda client: client.multi(["a", "b"]),
-    "multi of permits": lambda client: client.multi([client.semaphore("a", 5)]),
-    "election": lambda client: client.election("a"),
-}
-SEVERAL = [*SHARED, "multi of permits"]
+KINDS = HELD | SHARED | {"election": lambda client: client.election("a")}
 
 
 def dependency(handle):
@@ -56,14 +44,14 @@ def fine(lease):
     return not isinstance(lease, Exception) and lease.remaining() > 0
 
 
-@pytest.mark.parametrize("kind", SEVERAL)
+@pytest.mark.parametrize("kind", SHARED)
 @pytest.mark.parametrize("order", ["first", "last"])
 @pytest.mark.parametrize("apart", [False, True], ids=["one thread", "threads"])
 def test_a_generator_that_ends_elsewhere_releases_its_own(client, kind, order, apart):
     """As found: 31 of 60 requests of a framework lost their permit to another one's end."""
     if kind == "read" and not apart:
         pytest.skip("a thread that reads enters the same lease once more")
-    handle = MADE[kind](client)
+    handle = KINDS[kind](client)
     bodies = [dependency(handle) for _ in range(3)]
     leases = [in_thread(next, body) if apart else next(body) for body in bodies]
     for body in list(bodies) if order == "first" else list(reversed(bodies)):
@@ -76,13 +64,13 @@ def test_a_generator_that_ends_elsewhere_releases_its_own(client, kind, order, a
 @pytest.mark.parametrize("kind", ["lock", "write", "multi", "election"])
 def test_the_end_of_a_lost_body_leaves_the_next_one_alone(client, kind):
     """Its lease was revoked meanwhile, and another body began with the same handle."""
-    handle = MADE[kind](client)
+    handle = KINDS[kind](client)
     first = dependency(handle)
     lost = in_thread(next, first)
     client.revoke("a", reason="as the test asked")
     until(lambda: lost.lost)
     if kind == "multi":
-        client.revoke("b", reason="as the test asked")
+        client.revoke("a-b", reason="as the test asked")
     second = dependency(handle)
     lease = in_thread(next, second)
     assert isinstance(in_thread(next, first, None), LeaseLost)
@@ -91,11 +79,11 @@ def test_the_end_of_a_lost_body_leaves_the_next_one_alone(client, kind):
     assert not fine(lease)
 
 
-@pytest.mark.parametrize("kind", SEVERAL)
+@pytest.mark.parametrize("kind", SHARED)
 @pytest.mark.refcounts
 def test_an_abandoned_generator_releases_its_own(client, kind):
     """The collector ends it, in whichever thread that is."""
-    handle = MADE[kind](client)
+    handle = KINDS[kind](client)
     bodies = [dependency(handle) for _ in range(3)]
     leases = [in_thread(next, body) for body in bodies]
     del bodies[0]
@@ -105,9 +93,9 @@ def test_an_abandoned_generator_releases_its_own(client, kind):
         ends(body)
 
 
-@pytest.mark.parametrize("kind", SEVERAL)
+@pytest.mark.parametrize("kind", SHARED)
 def test_an_exit_stack_releases_its_own_among_bodies_that_run(client, kind):
-    handle = MADE[kind](client)
+    handle = KINDS[kind](client)
     suspended = dependency(handle)
     with contextlib.ExitStack() as stack:
         entered = stack.enter_context(handle)
@@ -120,10 +108,10 @@ def test_an_exit_stack_releases_its_own_among_bodies_that_run(client, kind):
     assert not fine(kept)
 
 
-@pytest.mark.parametrize("kind", SEVERAL)
+@pytest.mark.parametrize("kind", SHARED)
 def test_an_end_that_may_be_of_several_bodies_is_an_error_and_releases_nothing(client, kind):
     """No frame and no thread tells them apart: the newest may be somebody else's."""
-    handle = MADE[kind](client)
+    handle = KINDS[kind](client)
     stacks = [contextlib.ExitStack() for _ in range(2)]
     leases = [stack.enter_context(handle) for stack in stacks]
     refused = in_thread(stacks[0].close)

@@ -12,6 +12,8 @@ import pytest
 
 import fencelock
 from fencelock._runtime import mutex
+from tests.kinds import MADE
+from tests.strikes.sections import Interrupted
 from tests.threads.state import ended, program, thread, waiting
 from tests.waiting import until
 
@@ -24,63 +26,23 @@ def _nothing_is_left_behind(caplog):
     assert [text for text in said if "was dropped while it held" in text] == []
 
 
-class Interrupted:
-    """The mutex, which calls ``strike`` inside a section once it is armed for that one."""
+def entering(kind):
+    """Return a story in which one handle is entered."""
 
-    def __init__(self, strike):
-        self._lock = threading.RLock()
-        self._strike, self._at = strike, 0
-        self.sections = 0
+    def entered(client, server, prefix):
+        with MADE[kind](client):
+            pass
 
-    def put_in(self, monkeypatch):
-        """Have all clients of this test use it."""
-        monkeypatch.setattr(mutex, "_lock", self)
-        monkeypatch.setattr(mutex, "owned", self._lock._is_owned)
-
-    def arm(self, number):
-        """Strike in the section so many from here, of any thread; return how many there were.
-
-        Under the mutex: the renewal thread may begin a section at any moment.
-        """
-        with self._lock:
-            self._at = self.sections + number
-            return self.sections
-
-    def disarm(self):
-        """Strike no more; return how many sections there were."""
-        with self._lock:
-            self._at = 0
-            return self.sections
-
-    def __enter__(self):
-        self._lock.acquire()
-        self.sections += 1
-        if self.sections == self._at:
-            self._strike()
-
-    def __exit__(self, *_):
-        self._lock.release()
+    return entered
 
 
-def one_lock(client, server, prefix):
-    with client.lock("a"):
-        pass
+one_lock = entering("lock")
 
 
 def permits(client, server, prefix):
     semaphore = client.semaphore("a", 3)
     assert semaphore.acquire(permits=2)
     semaphore.release(2)
-
-
-def several(client, server, prefix):
-    with client.multi(["a", "b"]):
-        pass
-
-
-def reading(client, server, prefix):
-    with client.rwlock("a").read:
-        pass
 
 
 def in_line(client, server, prefix):
@@ -119,12 +81,12 @@ def an_event(client, server, prefix):
     ended(waiter)
 
 
-STORIES = [one_lock, permits, several, reading, in_line, given_up, renewed, lost, an_event]
-HELD = {
-    "lock": lambda client: client.lock("mine"),
-    "semaphore": lambda client: client.semaphore("mine", 2),
-    "multi": lambda client: client.multi(["mine", "also"]),
+STORIES = [permits, in_line, given_up, renewed, lost, an_event]
+STORIES = {each.__name__: each for each in STORIES} | {
+    each: entering(each) for each in ("lock", "multi", "read")
 }
+HELD = ("lock", "semaphore", "multi")
+ALSO = ("permits", "read")
 
 
 def holding(block):
@@ -139,7 +101,7 @@ def play(monkeypatch, server, prefix, story, at, *, held="lock"):
     meddled = Interrupted(lambda: closing.pop().close())
     meddled.put_in(monkeypatch)
     with fencelock.Client(server.url, key_prefix=prefix) as client:
-        closing.append(holding(HELD[held](client)))
+        closing.append(holding(MADE[held](client, "mine")))
         next(closing[0])
         before = meddled.arm(at)
         story(client, server, prefix)
@@ -159,7 +121,7 @@ def play(monkeypatch, server, prefix, story, at, *, held="lock"):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
 def test_a_generator_is_closed_inside_any_section(monkeypatch, server, prefix, story):
     """No deadlock, and the release is carried out."""
     at, sections = 1, 1
@@ -176,16 +138,10 @@ def test_whatever_the_generator_holds(monkeypatch, server, prefix, held):
         play(monkeypatch, server, f"{prefix}{at}:", one_lock, at, held=held)
 
 
-ALSO = {
-    "permits": lambda client: client.semaphore("mine", 2).permits(2),
-    "read": lambda client: client.rwlock("mine").read,
-}
-
-
-@pytest.mark.parametrize("held", HELD | ALSO)
+@pytest.mark.parametrize("held", HELD + ALSO)
 def test_a_finalizer_of_the_handle_comes_before_that_of_the_generator(client, held):
     """A collector that frees both may call them in any order: the release comes all the same."""
-    block = (HELD | ALSO)[held](client)
+    block = MADE[held](client, "mine")
     generator = holding(block)
     next(generator)
     getattr(block, "_semaphore", block).__del__()
@@ -194,10 +150,10 @@ def test_a_finalizer_of_the_handle_comes_before_that_of_the_generator(client, he
     until(lambda: client._port.renewals.holds == 0, "the generator's lock is free")
 
 
-@pytest.mark.parametrize("idle", HELD | ALSO)
+@pytest.mark.parametrize("idle", HELD + ALSO)
 def test_the_end_of_a_handle_that_holds_nothing_calls_nothing(client, idle):
     """Python drops what a signal handler raises in a finalizer, and looks for one at each call."""
-    block, called = (HELD | ALSO)[idle](client), []
+    block, called = MADE[idle](client, "mine"), []
     ends = getattr(block, "_semaphore", block).__del__
     sys.setprofile(lambda frame, event, _: called.append((event, frame.f_code.co_name)))
     ends()

@@ -6,10 +6,13 @@ import signal
 import pytest
 
 import fencelock
+from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from fencelock._core.keys import SignalKeys
 from fencelock._core.lock.attempt import Attempt
 from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.tenure import Tenure
 from fencelock._io.port_blocking import BlockingPort
+from tests.kinds import LONG
 from tests.patience import PATIENT
 from tests.threads.state import program, waiting
 from tests.waiting import until
@@ -146,6 +149,51 @@ def test_a_second_ctrl_c_in_the_undo_of_a_release_releases(client, monkeypatch):
         lock.release()
     until(lambda: not lock.locked())
     assert client._port.renewals.holds == 0
+
+
+@pytest.fixture
+def rival(server, prefix):
+    """Lend the same lock of another client, which gets it at the end."""
+    with fencelock.Client(server.url, key_prefix=prefix) as other:
+        lock = other.lock("a")
+        yield lock
+        assert lock.acquire(timeout=HANDOFF_TTL_SECONDS / 2)
+        lock.release()
+
+
+def test_a_lease_that_was_about_to_be_kept_is_given_back(client, rival, monkeypatch):
+    """As found: it stayed until its ttl, as nothing knew of it any more."""
+    handle, end_turn = client.lock("a", linger=0.02), Tenure._end_turn
+
+    def interrupted(tenure, hold, length):
+        end_turn(tenure, hold, length)
+        raise KeyboardInterrupt
+
+    while not client._port.hears:
+        with handle:
+            pass
+    handle.acquire()
+    monkeypatch.setattr(Tenure, "_end_turn", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        handle.release()
+
+
+def test_a_turn_that_is_given_to_a_waiter_while_it_gives_up_is_given_back(
+    client, rival, monkeypatch
+):
+    """As found: a waiter read what it had been given, and was given a turn before it left."""
+    first, leave = client.lock("a", cohort=LONG), Tenure.leave
+
+    def late(line, waiter):
+        monkeypatch.setattr(Tenure, "leave", leave)
+        first.release()  # as the thread that holds it may do at this moment
+        return leave(line, waiter)
+
+    first.acquire()
+    struck(monkeypatch, client._port, "_wait_for_bell")
+    monkeypatch.setattr(Tenure, "leave", late)
+    with pytest.raises(KeyboardInterrupt):
+        client.lock("a", cohort=LONG).acquire()
 
 
 FREEZE = "os.kill(int(sys.argv[3]), signal.SIGSTOP)"

@@ -203,15 +203,22 @@ SOWN = (
                     self.asks = tenure.asks
             """,
         ),
-        "tests/threads/test_cohort_interrupts.py"
+        "tests/threads/test_interrupts.py"
         "::test_a_turn_that_is_given_to_a_waiter_while_it_gives_up_is_given_back",
         "I9",
     ),
     Sown(
-        "a quorum's lease is begun though its parts were lost before they formed it",
-        Fault("quorum.next_due", lambda _real, self: min(self.hold.deadline, self.reacquire_at)),
-        "tests/threads/test_two_threads.py"
-        "::test_two_calls_meet_at_more_lines[free: turn x majority lost, quorum]",
-        "I9",
+        "a lease whose entry into the schedule was interrupted is kept after its release",
+        Statement(
+            "keeper.discard",
+            """
+            self._drop(self._filling, hold)
+            self._forget_holder(hold)
+            """,
+            "self._drop(self._filling, hold)",
+        ),
+        "tests/strikes/test_every_point.py"
+        "::test_a_renewal_that_is_struck_shortens_nothing[threads]",
+        "I10",
     ),
 )

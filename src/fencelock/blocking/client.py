@@ -257,6 +257,8 @@ class Client(Factories):
                     if began or on_busy != "skip":
                         raise
                     return None
+                finally:
+                    mark.clear()  # again: Ctrl-C may have come just before it was cleared
 
             return plan.dress(guarded)
 

@@ -1,6 +1,5 @@
 """What is explored of barriers: who comes, who aborts, who runs an action."""
 
-import contextlib
 from dataclasses import replace
 
 from fencelock._core.keys import SignalKeys
@@ -8,7 +7,7 @@ from fencelock._core.objects.barrier import change
 from fencelock._core.objects.state_wait import StateSpec
 from fencelock.errors import OutcomeUnknown, ServerError
 from tests.flows.worlds.locks import Scenario, single
-from verification.simulator.actors import GAVE_UP, Actor
+from tests.flows.worlds.signals import FAULTS, fellows
 from verification.simulator.barriers import CrossingMonitor
 from verification.simulator.monitor import Violation
 
@@ -33,21 +32,6 @@ def party(spec=TWO, timeout=PATIENCE, rounds=1, after=0.0, server_timeout=5.0):
                 return
 
     return single(waits, server_timeout=server_timeout)
-
-
-def fellows(spec, *timeouts):
-    """A process of which several tasks wait at the barrier."""
-
-    async def waits(actor, timeout):
-        with contextlib.suppress(*GAVE_UP):
-            await actor.world.monitor.waits(actor.client, spec, timeout)
-
-    def role(scenario, world):
-        client = world.client(shared=scenario.shared)
-        for timeout in timeouts:
-            world.start(client, waits(Actor(world, client, scenario.flows), timeout))
-
-    return role
 
 
 def operator(*changes, after=0.0):
@@ -157,10 +141,6 @@ ALL = (
     FULL,
     ABORTED,
     RESET,
-)
-FAULTS = (
-    *("lost", "zombie", "cut", "silent", "late", "wake", "twice", "noise"),
-    *("crash", "pause", "cancel", "restart", "reboot"),
 )
 
 

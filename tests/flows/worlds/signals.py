@@ -31,7 +31,7 @@ def waiter(spec, timeout=PATIENCE, rounds=1):
 
 
 def fellows(spec, *timeouts):
-    """A process whose tasks wait, each for as long as it likes."""
+    """A process whose tasks wait, each for as long as it likes: at a barrier, too."""
 
     async def waits(actor, timeout):
         with contextlib.suppress(*GAVE_UP):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import fencelock
 from tests import waiting
 from tests.integrations.fences.databases import directory, owner, postgresql, program, running
 
@@ -163,3 +164,10 @@ def alias(request, project, server):
 
     Account.objects.using(request.param).all().delete()
     return request.param
+
+
+@pytest.fixture
+def elsewhere(server):
+    """Lend a client of another program."""
+    with fencelock.Client(server.tcp_url) as made:
+        yield made

@@ -14,7 +14,6 @@ from django.core.management import CommandError, call_command
 from django.core.management.base import BaseCommand
 from django.test import override_settings
 
-import fencelock
 from fencelock.contrib.django import aclient, alock, django_command_lock, lock
 
 SOON = 20.0
@@ -25,13 +24,6 @@ pytestmark = pytest.mark.usefixtures("project")
 def setting(server):
     with override_settings(FENCELOCK={"source": server.tcp_url, "ttl": 20}):
         yield
-
-
-@pytest.fixture
-def elsewhere(server):
-    """A client of another program."""
-    with fencelock.Client(server.tcp_url) as made:
-        yield made
 
 
 # --- coroutines -----------------------------------------------------------------------------------

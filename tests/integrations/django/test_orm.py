@@ -11,7 +11,6 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connections, transaction
 from django.test import TestCase, override_settings
 
-import fencelock
 from fencelock.contrib.django import ReleasedInTransaction, client, lock
 from fencelock.errors import Stale
 
@@ -21,13 +20,6 @@ def accounts(alias):
     from tests.integrations.django.shop.models import Account  # noqa: PLC0415  # after the set-up
 
     return Account.objects.using(alias)
-
-
-@pytest.fixture
-def elsewhere(server):
-    """A client of another program."""
-    with fencelock.Client(server.tcp_url) as made:
-        yield made
 
 
 # --- fences ---------------------------------------------------------------------------------------

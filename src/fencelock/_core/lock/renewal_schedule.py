@@ -279,6 +279,7 @@ class RenewalSchedule:
         self.unplaced.pop(hold, None)
         if self._filling is not None and hold in self._filling:
             self._drop(self._filling, hold)  # an interrupt left it in both
+            self._forget_holder(hold)
         if hold.bucket is not None:
             self._drop(hold.bucket, hold)
             self._forget_holder(hold)

@@ -1,22 +1,23 @@
-"""The points at which Python runs signal handlers: one is struck in each run.
+"""What strikes a call: Ctrl-C at a point, or a cancellation at a suspension; one in each run.
 
 Python looks for signals after a call, at the start of a function and at the end of a loop's turn.
 Whoever watches each instruction can raise right there, as a handler would. It raises also after
 calls of Python functions, where only some versions look: no code should depend on that.
 
 A point is an instruction and the calls that led there. Runs differ a little, as answers come sooner
-or later, and so a number of points would miss some.
+or later, and so a number of points would miss some. A suspension is known by its number.
 """
 
 from __future__ import annotations
 
+import asyncio
 import dis
 import gc
 import itertools
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Coroutine, Generator, Iterator
 from types import CodeType, FrameType
 from typing import Any
 
@@ -58,7 +59,7 @@ def _calls(frame: FrameType) -> Calls:
     return tuple(calls)
 
 
-class Strike:
+class Signal:
     """Raises KeyboardInterrupt once, at the first point inside the block that is not in ``tried``.
 
     It adds the point there.
@@ -131,17 +132,77 @@ class Strike:
             sys.settrace(None)  # Python 3.11 may crash where the error ends the tracing
         raise KeyboardInterrupt
 
+    async def over(self, call: Coroutine[Any, Any, Any]) -> Any:
+        """Await a call that is struck."""
+        with self:
+            return await call
 
-def at_every_point(play: Callable[[int, set[Point]], str], least: int) -> None:
-    """Play a story until its plays were struck at each of its points.
 
-    A play gets its number and what was tried, and returns where it was struck. One in which another
-    thread came too early has no point left, so the last one is played again. What a machine cannot
-    play in a minute is left out.
+class Suspension:
+    """Cancels the task that awaits a call, at the call's n-th suspension.
+
+    ``late``: when what the call awaits there is there, and the call goes on next.
     """
-    tried: set[Point] = set()
-    numbers, end = itertools.count(), time.monotonic() + STORY_SECONDS
-    while play(next(numbers), tried) or play(next(numbers), tried):
-        if time.monotonic() > end:
-            return
-    assert len(tried) > least, f"the story has fewer points than it seems: {len(tried)}"
+
+    def __init__(self, nth: int, *, late: bool) -> None:
+        self._nth = nth
+        self._late = late
+        self._call: Coroutine[Any, Any, Any]
+        self.where = ""  # what was struck; nothing when there was no such suspension
+
+    async def over(self, call: Coroutine[Any, Any, Any]) -> Any:
+        """Await a call that is struck."""
+        self._call = call
+        try:
+            return await self
+        finally:
+            if self.where and (task := asyncio.current_task()):
+                task.uncancel()
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        inner, error = self._call.__await__(), None
+        for number in itertools.count(1):
+            try:
+                future = inner.send(None) if error is None else inner.throw(error)
+            except StopIteration as stop:
+                return stop.value
+            error = None
+            try:
+                self._strikes(number, late=False)
+                yield future
+                if self._strikes(number, late=True):
+                    yield None  # where it is raised
+            except BaseException as raised:  # noqa: BLE001 - whatever it is, it is for the call
+                error = raised
+
+    def _strikes(self, number: int, *, late: bool) -> bool:
+        """Cancel the task if this is the suspension."""
+        task = asyncio.current_task()
+        if task is None or (number, late) != (self._nth, self._late):
+            return False
+        self.where = f"suspension {number}, late: {late}"
+        return task.cancel()
+
+
+Strike = Signal | Suspension
+
+
+def signals() -> Iterator[Signal]:
+    """Yield what strikes a story at each of its points, until there is no other.
+
+    A play in which another thread came too early has no point left, so the last one is played
+    again. What a machine cannot play in a minute is left out.
+    """
+    tried, end, left = set[Point](), time.monotonic() + STORY_SECONDS, 2
+    while left and time.monotonic() < end:
+        yield (strike := Signal(tried))
+        left = 2 if strike.where else left - 1
+
+
+def suspensions() -> Iterator[Suspension]:
+    """Yield what strikes a story at each suspension of its call, early and late."""
+    for late in (False, True):
+        for nth in itertools.count(1):
+            yield (strike := Suspension(nth, late=late))
+            if not strike.where:
+                break

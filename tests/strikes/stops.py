@@ -10,7 +10,7 @@ import functools
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -89,10 +89,12 @@ class Stop:
     def _until(self, news: threading.Event) -> bool:
         if self._expected:
             until(lambda: self._ident is not None or self._over.is_set(), "the call begins")
-        watched = Watched(lambda: self._ident)
-        end = time.monotonic() + STOPPED_SECONDS
+        seen, looks, end = None, 0, time.monotonic() + STOPPED_SECONDS
         while not news.wait(LOOK_SECONDS):
-            if watched.still() or time.monotonic() > end:
+            frame = sys._current_frames().get(self._ident or 0)
+            there = frame and (id(frame), frame.f_code, frame.f_lasti)
+            looks, seen = looks + 1 if there == seen else 0, there
+            if looks > STILL or time.monotonic() > end:
                 return False
         return True
 
@@ -114,20 +116,3 @@ class Stop:
                 sys.settrace(None)
                 return None
         return self._came
-
-
-class Watched:
-    """Another thread, seen from outside."""
-
-    def __init__(self, ident: Callable[[], int | None]) -> None:
-        self._ident = ident
-        self._seen: object = None
-        self._looks = 0
-
-    def still(self) -> bool:
-        """Look, and return True once the thread has not moved for many looks."""
-        frame = sys._current_frames().get(self._ident() or 0)
-        seen = frame and (id(frame), frame.f_code, frame.f_lasti)
-        self._looks = self._looks + 1 if seen == self._seen else 0
-        self._seen = seen
-        return self._looks > STILL
