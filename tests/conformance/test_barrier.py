@@ -307,7 +307,6 @@ async def test_a_party_outlives_its_connection(world):
 
 
 @pytest.mark.one_server
-@pytest.mark.slow
 async def test_a_restart_that_forgets_breaks_it(world):
     server = world.alone()
     barrier = world.client().barrier("a", 2)

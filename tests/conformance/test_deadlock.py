@@ -49,21 +49,18 @@ async def test_one_of_two_clients_is_refused(world):
     assert world.waiting("a") == world.waiting("b") == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"cohort": None}], ids=["in turns", "in line"])
 async def test_one_of_two_units_of_a_client_is_refused(world, options):
     a, b = locks(world, "a", "b", **options)
     assert len(await in_circle(world, (a, b), (b, a))) == 1
 
 
-@pytest.mark.slow
 async def test_a_wait_with_a_timeout_is_refused_before_it(world):
     """Waiting longer cannot help it, and the other one would wait as long."""
     pairs = [locks(world, *names, timeout=60) for names in ("ab", "ba")]
     assert len(await in_circle(world, *pairs)) == 1
 
 
-@pytest.mark.slow
 async def test_one_of_three_is_refused(world):
     circle = [locks(world, *pair) for pair in ("ab", "bc", "ca")]
     error, *others = await in_circle(world, *circle)
@@ -71,14 +68,12 @@ async def test_one_of_three_is_refused(world):
     assert [step.name for step in error.cycle] in (list("abc"), list("bca"), list("cab"))
 
 
-@pytest.mark.slow
 async def test_a_unit_may_use_several_clients(world):
     a, _ = locks(world, "a", "x")
     b, _ = locks(world, "b", "x")
     assert len(await in_circle(world, (a, b), (b, a))) == 1
 
 
-@pytest.mark.slow
 @pytest.mark.no_quorum  # it has no multis
 async def test_a_multi_holds_what_its_body_has(world):
     client = world.client(deadlock_after=SOON)
@@ -105,7 +100,6 @@ async def acquired_in_circle(world, a, b):
     return [world.start(take(a, b)), world.start(take(b, a))], refused
 
 
-@pytest.mark.slow
 async def test_reentrant_locks_that_no_body_holds_make_a_circle_too(world):
     """Only the thread or task that acquired can release them."""
     client = world.client(deadlock_after=SOON)
@@ -115,7 +109,6 @@ async def test_reentrant_locks_that_no_body_holds_make_a_circle_too(world):
     assert len(refused) == 1
 
 
-@pytest.mark.slow
 async def test_locks_that_no_body_holds_are_reported_and_left_alone(world, caplog):
     """As found: the first hand-over of a lock that another unit releases was a Deadlock."""
     seen = []
@@ -138,7 +131,6 @@ async def test_locks_that_no_body_holds_are_reported_and_left_alone(world, caplo
         assert event.reason == "uncertain"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("timeout", [None, 60])
 async def test_a_unit_that_waits_for_what_it_acquired_is_told(world, caplog, timeout):
     lock = world.client(deadlock_after=SOON).lock("a")
@@ -165,7 +157,6 @@ async def test_a_unit_may_enter_again_right_after_a_revocation(world):
                 again.check()
 
 
-@pytest.mark.slow
 @pytest.mark.no_quorum  # it has no semaphores
 async def test_writers_readers_and_permits_take_part(world):
     client = world.client(deadlock_after=SOON)
@@ -175,7 +166,6 @@ async def test_writers_readers_and_permits_take_part(world):
     assert len(await in_circle(world, (write, one), (one, read))) == 1
 
 
-@pytest.mark.slow
 @pytest.mark.no_quorum  # it has no semaphores
 async def test_what_is_no_certain_edge_is_left_to_end_by_itself(world):
     """A waiter for a permit waits for both holders, and one of them is in no cycle."""
@@ -188,7 +178,6 @@ async def test_what_is_no_certain_edge_is_left_to_end_by_itself(world):
     assert await circle.result() == []
 
 
-@pytest.mark.slow
 @pytest.mark.no_quorum  # it has no semaphores
 async def test_a_permit_that_no_body_holds_is_no_edge(world):
     """Others often release it: that is what semaphores are for."""
@@ -271,7 +260,6 @@ async def test_a_unit_that_waits_for_itself_with_a_timeout_waits_for_that(world)
             await same.__aenter__()
 
 
-@pytest.mark.slow
 async def test_a_unit_that_waits_for_itself_by_another_client_is_found(world):
     (a,), (same,) = locks(world, "a"), locks(world, "a")
     async with a:
@@ -279,7 +267,6 @@ async def test_a_unit_that_waits_for_itself_by_another_client_is_found(world):
             await same.acquire()
 
 
-@pytest.mark.slow
 async def test_a_handle_can_stay_out_of_it(world):
     """Its waits end by their timeouts, as before there was a search."""
     a, b = locks(world, "a", "b", deadlock_after=None, timeout=3 * SOON)
@@ -308,7 +295,6 @@ async def test_an_option_that_cannot_work_is_refused(world, wrong):
         world.client().lock("a", deadlock_after=wrong)
 
 
-@pytest.mark.slow
 async def test_it_is_reported_to_hooks(world):
     seen = []
     instrumentation.set_hooks([seen.append])

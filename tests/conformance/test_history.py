@@ -38,7 +38,6 @@ def stream(world):
     return world.server.command("XRANGE", f"{world.prefix}~history", "-", "+")
 
 
-@pytest.mark.slow
 async def test_a_long_wait_is_kept_with_who_waited(world):
     world.strict = True
     client = world.client(history=KEEPING, label="ann")
@@ -59,7 +58,6 @@ async def test_a_long_wait_is_kept_with_who_waited(world):
     await client.aclose()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("same", [True, False], ids=["of its client", "of another"])
 async def test_whom_it_waited_for_is_kept(world, same):
     client, label = world.client(history=KEEPING), "ann"
@@ -80,7 +78,6 @@ async def test_whom_it_waited_for_is_kept(world, same):
     assert entry.first_held_by is None, "it was the same"
 
 
-@pytest.mark.slow
 @pytest.mark.one_server
 async def test_those_who_had_it_in_the_first_and_in_the_last_answer_are_kept(world):
     client = world.client(history=KEEPING, label="bob")
@@ -98,7 +95,6 @@ async def test_those_who_had_it_in_the_first_and_in_the_last_answer_are_kept(wor
     assert (entry.first_held_by.label, entry.held_by.label) == ("ann", "cid")
 
 
-@pytest.mark.slow
 @pytest.mark.one_server
 async def test_a_waiter_behind_one_of_its_client_that_waits_itself_waited_for_the_holder(world):
     """Not for the one that stands in line for both."""
@@ -116,7 +112,6 @@ async def test_a_waiter_behind_one_of_its_client_that_waits_itself_waited_for_th
     assert waits == {"bob": "ann", "cid": "ann"}
 
 
-@pytest.mark.slow
 async def test_a_short_wait_is_not_kept(world):
     client = world.client(history=History(threshold=60))
     async with client.lock("a"):
@@ -125,7 +120,6 @@ async def test_a_short_wait_is_not_kept(world):
     assert await world.client().history() == []
 
 
-@pytest.mark.slow
 async def test_a_revocation_is_kept_by_its_holder_and_by_its_operator(world):
     client, operator = world.client(history=True), world.client()
     lock = client.lock("a", label="ann")
@@ -262,7 +256,6 @@ async def test_options_that_cannot_work_are_refused(world):
             await attempt()
 
 
-@pytest.mark.slow
 @pytest.mark.no_quorum
 async def test_a_deadlock_is_kept_with_its_cycle(world):
     client, held = world.client(history=True, deadlock_after=0.3), []

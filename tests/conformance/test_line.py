@@ -156,7 +156,6 @@ async def test_a_waiter_outlives_its_connection(world):
 
 
 @pytest.mark.one_server
-@pytest.mark.slow
 async def test_a_waiter_survives_a_restart_that_forgets(world):
     """I6: the line is gone, but not those who stood in it."""
     server = world.alone()
@@ -203,7 +202,6 @@ async def test_giving_up_in_line_lets_the_next_one_up(world):
     await following.release()
 
 
-@pytest.mark.slow
 async def test_a_handed_over_lease_grows_to_its_ttl(world):
     """I7: it may start short, so that a frozen waiter cannot stop the line; then it is renewed."""
     holder, waiter = world.client().lock("a", ttl=30), world.client().lock("a", ttl=30)
@@ -218,7 +216,6 @@ async def test_a_handed_over_lease_grows_to_its_ttl(world):
     await waiter.release()
 
 
-@pytest.mark.slow
 @pytest.mark.no_quorum  # each node logs for itself
 async def test_a_wait_that_lasts_is_one_line_of_the_log(world, caplog):
     caplog.set_level("INFO", "fencelock")

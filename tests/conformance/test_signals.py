@@ -115,7 +115,6 @@ async def test_a_waiter_outlives_its_connection(world):
 
 
 @pytest.mark.one_server
-@pytest.mark.slow
 async def test_a_waiter_survives_a_restart_that_forgets(world):
     server = world.alone()
     job = world.start(world.client().event("a").wait())

@@ -102,6 +102,7 @@ def test_a_look_moves_a_line_whose_holder_is_gone(space):
     space.wait(2)
     reply = alive(space, *((name, [entry(b"x"), entry(b"y")]) for name in (A, B)))
     assert reply == [space.now] + [[b"x", whose(space), 9000, 0, [-1, 0]]] * 2
+    assert all({b"n x 2", b"n y 2"} < {*space.line(name[3])} for name in (A, B))
     assert [channel for channel, _ in space.heard] == [b"c-x", b"c-x"]
 
 
