@@ -12,6 +12,7 @@ import pytest
 from fencelock import AcquireTimeout, LeaseLost, Poll
 from fencelock._core import events
 from fencelock.instrumentation import LockEvent, get_hooks, set_hooks
+from fencelock.instrumentation.metrics import GAUGE, MetricsHook, Sink
 
 ENDS = (events.RELEASED, events.LOST)
 ENDS_OF_REQUESTS = (
@@ -20,12 +21,31 @@ ENDS_OF_REQUESTS = (
 )
 
 
-class Seen:
-    """A hook that keeps the events of one test."""
+class Measured(Sink):
+    """Counts the spans and losses of each outcome, and what gauges came to."""
 
-    def __init__(self, prefix):
-        self.all = []
-        self.prefix = prefix
+    def __init__(self):
+        super().__init__(self.adder_of)
+        self.counts, self.gauges = Counter(), Counter()
+
+    def adder_of(self, measure, labels):
+        *_, outcome = labels
+
+        def add(value):
+            if measure.form == GAUGE:
+                self.gauges[measure.name] += value
+                self.counts[measure.name] += value > 0
+            else:
+                self.counts[measure.name, outcome] += 1
+
+        return add
+
+
+class Seen:
+    """A hook that keeps the events of one test; metrics count the same."""
+
+    def __init__(self):
+        self.all, self.measured = [], Measured()
 
     def __call__(self, event):
         assert isinstance(event, LockEvent)
@@ -39,21 +59,34 @@ class Seen:
         return found
 
     def balanced(self):
-        """Each request has ended once, and each grant."""
+        """Each request has ended once, and each grant; metrics say the same."""
         counts = Counter((each.number, each.kind) for each in self.all if each.number)
         for number in {number for number, _ in counts}:
             ended = sum(counts[number, kind] for kind in ENDS_OF_REQUESTS)
             assert (counts[number, "requested"], ended) == (1, 1), self.all
             over = sum(counts[number, kind] for kind in ENDS)
             assert over == counts[number, "granted"], self.all
+        said, counted = Counter(each.kind for each in self.all), self.measured.counts
+        assert not any(self.measured.gauges.values())
+        assert (counted["fencelock.holds"], counted["fencelock.waiters"]) == (
+            said["granted"],
+            said["waiting"],
+        )
+        for span, kinds in (("wait", ENDS_OF_REQUESTS), ("hold", ENDS)):
+            for kind in kinds:
+                assert counted[f"fencelock.{span}.duration", kind] == said[kind]
+        for reason in {each.reason for each in self.all if each.kind == "lost"}:
+            lost = sum((each.kind, each.reason) == ("lost", reason) for each in self.all)
+            assert counted["fencelock.lost", reason] == lost
 
 
 @pytest.fixture
 def seen(world):
-    hook = Seen(world.prefix)
-    set_hooks([hook])
+    hook = Seen()
+    set_hooks([hook, MetricsHook(hook.measured, templates_max=10)])
     yield hook
     set_hooks([])
+    hook.balanced()
 
 
 async def test_a_lock_that_is_free(world, seen):
@@ -71,7 +104,6 @@ async def test_a_lock_that_is_free(world, seen):
     assert granted.number == released.number > 0
     assert granted.unit is not None
     assert granted.unit is released.unit
-    seen.balanced()
 
 
 async def test_a_waiter_is_reported_with_what_it_waits_behind(world, seen):
@@ -87,7 +119,6 @@ async def test_a_waiter_is_reported_with_what_it_waits_behind(world, seen):
     waited = [each.waited for each in seen.all if each.kind == "granted"]
     assert waited[1] > 0
     await other.release()
-    seen.balanced()
 
 
 @pytest.mark.no_quorum
@@ -101,7 +132,6 @@ async def test_a_waiter_of_the_same_client_knows_who_holds(world, seen):
     await lock.release()
     assert await waiter.result()
     await lock.release()
-    seen.balanced()
 
 
 async def test_a_try_that_is_refused_and_a_wait_that_times_out(world, seen):
@@ -115,7 +145,6 @@ async def test_a_try_that_is_refused_and_a_wait_that_times_out(world, seen):
         "requested": 3,
     }
     assert seen.one("timed_out").waited >= 0.05
-    seen.balanced()
 
 
 async def test_what_is_cancelled_gives_up(world, seen):
@@ -128,7 +157,6 @@ async def test_what_is_cancelled_gives_up(world, seen):
     waiter.abandon()
     await world.until(lambda: "gave_up" in seen.kinds())
     await lock.release()
-    seen.balanced()
 
 
 async def test_a_loss_with_its_reason(world, seen):
@@ -158,7 +186,6 @@ async def test_renewals(world, seen):
     assert await lock.acquire()
     await world.until(lambda: seen.kinds().count("renewed") >= 2)
     await lock.release()
-    seen.balanced()
 
 
 OBJECTS = {
@@ -190,8 +217,8 @@ async def test_the_parts_of_a_multi(world, seen):
     assert not await client.multi(["a", "b", "c"]).acquire(timeout=0.05)
     assert not await client.multi(["a", "b", "c"]).acquire(blocking=False)
     await other.release()
-    seen.balanced()
     assert seen.kinds("c") == ["requested", "timed_out", "requested", "refused"]
+    assert {each.name for each in seen.all if each.held_by} == {"b"}
     first = [each for each in seen.all if each.kind == "requested"][:2]
     assert len({each.group for each in first}) == 1
     assert first[0].group > 0
@@ -219,7 +246,6 @@ async def test_the_plain_form(world, seen):
     assert not await client.lock("a", wait=Poll(interval=0.01, max_tries=3)).acquire()
     await lock.release()
     assert Counter(seen.kinds())["refused"] == 1
-    seen.balanced()
 
 
 async def test_a_hook_that_raises_changes_nothing_and_is_logged_once(world, caplog):
@@ -242,7 +268,7 @@ async def test_a_hook_that_raises_changes_nothing_and_is_logged_once(world, capl
 
 @pytest.mark.one_play  # a second play has hooks
 async def test_what_began_without_a_hook_is_not_reported(world):
-    lock, late = world.client().lock("a"), Seen(world.prefix)
+    lock, late = world.client().lock("a"), Seen()
     assert await lock.acquire()
     set_hooks([late])
     try:

@@ -19,6 +19,8 @@ import fencelock
 from fencelock._io.port_blocking import BlockingPort
 from fencelock.compat import redis_py
 
+pytestmark = pytest.mark.daily  # redis-py is always there
+
 
 class Face:
     """One of the two faces, with a client of redis-py for each."""
@@ -171,7 +173,7 @@ def test_nothing_shortens_a_lease(face, server):
         lock.reacquire,
     ):
         assert call() is True
-        assert server.command("PTTL", "report") > 1_100_000
+        assert 1_100_000 < server.command("PTTL", "report") <= 1_200_000
         assert lock.lease.remaining() > 1_000
     for replace in (False, True):
         with pytest.raises(redis.exceptions.LockError, match="release it instead"):
