@@ -27,18 +27,18 @@ class Memory:
     def _etag(self, key):
         return f'"{hashlib.sha1(self.kept[key]).hexdigest()}"' if key in self.kept else None
 
-    def put_object(self, *, Key, Body, IfMatch=None, IfNoneMatch=None, **_):  # noqa: N803 - as S3
+    def put_object(self, *, Key, Body, IfMatch=None, IfNoneMatch=None, **_):  # noqa: N803 - names of S3
         etag = self._etag(Key)
         if (IfNoneMatch and etag) or (IfMatch and IfMatch != etag):
             raise RefusedError("PreconditionFailed")
         self.kept[Key] = Body
 
-    def get_object(self, *, Key, **_):  # noqa: N803 - as S3
+    def get_object(self, *, Key, **_):  # noqa: N803 - names of S3
         if Key not in self.kept:
             raise RefusedError("NoSuchKey")
         return {"Body": io.BytesIO(self.kept[Key]), "ETag": self._etag(Key)}
 
-    def delete_object(self, *, Key, **_):  # noqa: N803 - as S3
+    def delete_object(self, *, Key, **_):  # noqa: N803 - names of S3
         self.kept.pop(Key, None)
 
     def list_objects_v2(self, **_):
