@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from functools import partial
 
 import pytest
 
@@ -49,18 +50,6 @@ async def test_one_of_two_clients_is_refused(world):
     assert world.waiting("a") == world.waiting("b") == 0
 
 
-@pytest.mark.parametrize("options", [{}, {"cohort": None}], ids=["in turns", "in line"])
-async def test_one_of_two_units_of_a_client_is_refused(world, options):
-    a, b = locks(world, "a", "b", **options)
-    assert len(await in_circle(world, (a, b), (b, a))) == 1
-
-
-async def test_a_wait_with_a_timeout_is_refused_before_it(world):
-    """Waiting longer cannot help it, and the other one would wait as long."""
-    pairs = [locks(world, *names, timeout=60) for names in ("ab", "ba")]
-    assert len(await in_circle(world, *pairs)) == 1
-
-
 async def test_one_of_three_is_refused(world):
     circle = [locks(world, *pair) for pair in ("ab", "bc", "ca")]
     error, *others = await in_circle(world, *circle)
@@ -68,17 +57,48 @@ async def test_one_of_three_is_refused(world):
     assert [step.name for step in error.cycle] in (list("abc"), list("bca"), list("cab"))
 
 
-async def test_a_unit_may_use_several_clients(world):
-    a, _ = locks(world, "a", "x")
-    b, _ = locks(world, "b", "x")
-    assert len(await in_circle(world, (a, b), (b, a))) == 1
+def of_a_client(world, **options):
+    a, b = locks(world, "a", "b", **options)
+    return (a, b), (b, a)
 
 
-@pytest.mark.no_quorum  # it has no multis
-async def test_a_multi_holds_what_its_body_has(world):
+def of_several_clients_each(world):
+    (a,), (b,) = locks(world, "a"), locks(world, "b")
+    return (a, b), (b, a)
+
+
+def with_a_multi(world):
     client = world.client(deadlock_after=SOON)
     lock, both = client.lock("a"), client.multi(["b", "c"])
-    assert len(await in_circle(world, (both, lock), (lock, client.lock("b")))) == 1
+    return (both, lock), (lock, client.lock("b"))
+
+
+def with_a(side, other, world):
+    client = world.client(deadlock_after=SOON)
+    rw, one = client.rwlock("rw"), client.semaphore("one", 1)
+    return (getattr(rw, side), one), (one, getattr(rw, other))
+
+
+CIRCLES = {
+    "in turns": of_a_client,
+    "in line": partial(of_a_client, cohort=None),
+    "a timeout, which cannot help it": partial(of_a_client, timeout=60),
+    "several clients": of_several_clients_each,
+}
+NO_QUORUM = {
+    "a multi": with_a_multi,
+    "a reader": partial(with_a, "read", "write"),
+    "a writer": partial(with_a, "write", "read"),
+}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [pytest.param(made, id=kind) for kind, made in CIRCLES.items()]
+    + [pytest.param(NO_QUORUM[kind], marks=pytest.mark.no_quorum, id=kind) for kind in NO_QUORUM],
+)
+async def test_one_of_two_units_is_refused(world, made):
+    assert len(await in_circle(world, *made(world))) == 1
 
 
 async def acquired_in_circle(world, a, b):
@@ -155,15 +175,6 @@ async def test_a_unit_may_enter_again_right_after_a_revocation(world):
             await operator.revoke("a", reason="as the test asked")
             async with lock as again:
                 again.check()
-
-
-@pytest.mark.no_quorum  # it has no semaphores
-async def test_writers_readers_and_permits_take_part(world):
-    client = world.client(deadlock_after=SOON)
-    read, write = client.rwlock("rw").read, client.rwlock("rw").write
-    one = client.semaphore("one", 1)
-    assert len(await in_circle(world, (read, one), (one, write))) == 1
-    assert len(await in_circle(world, (write, one), (one, read))) == 1
 
 
 @pytest.mark.no_quorum  # it has no semaphores

@@ -213,7 +213,11 @@ def test_a_program_that_is_no_client_blocks_too():
 
 
 def test_the_numbers_are_of_all_locks_and_all_programs():
-    locks = [lock("a", ["h1", "h2"], ["w1"]), lock("b", [], ["w2"], held=True), lock("c", kept=True)]
+    locks = [
+        lock("a", ["h1", "h2"], ["w1"]),
+        lock("b", [], ["w2"], held=True),
+        lock("c", kept=True),
+    ]
     samples = Board(Look(locks, [], NOW), {}).samples()
     assert samples["fencelock_server_locks"] == {"state=held": 2, "state=kept": 1, "state=free": 0}
     assert samples["fencelock_server_holders"] == {"": 3}

@@ -38,18 +38,6 @@ def test_waits_holds_and_timeouts(client, registry):
     assert b"order:1" not in prometheus.generate_latest(registry)
 
 
-def test_losses_and_renewals(client, registry):
-    set_hooks([prometheus_hook(registry=registry)])
-    lost = client.lock("a", ttl=0.1, renew=False)
-    assert lost.acquire()
-    kept = client.lock("b", ttl=3)
-    assert kept.acquire()
-    value, labels = registry.get_sample_value, {"template": "lock", "object": "lock"}
-    until(lambda: value("fencelock_lost_total", {**labels, "reason": "expired"}) == 1)
-    until(lambda: value("fencelock_renewal_seconds_count", labels))
-    kept.release()
-
-
 def test_more_templates_than_are_kept_apart(client, registry):
     set_hooks([prometheus_hook(registry=registry, templates_max=2)])
     for number in range(5):
