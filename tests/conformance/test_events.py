@@ -24,9 +24,13 @@ ENDS_OF_REQUESTS = (
 
 # Of these each event is counted, or a gauge rises.
 COUNTED = {
-    events.GRANTED: "holds", events.WAITING: "waiters", events.TIMED_OUT: "timeouts",
-    events.RENEWED: "renewal.duration", events.RENEWAL_FAILED: "renewal.failures",
-    events.RECALLED: "recalls", events.DEADLOCK: "deadlocks",
+    events.GRANTED: "holds",
+    events.WAITING: "waiters",
+    events.TIMED_OUT: "timeouts",
+    events.RENEWED: "renewal.duration",
+    events.RENEWAL_FAILED: "renewal.failures",
+    events.RECALLED: "recalls",
+    events.DEADLOCK: "deadlocks",
 }
 
 
