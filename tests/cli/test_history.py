@@ -42,6 +42,9 @@ def test_history_tells_who_waited_for_what(shell):
     assert (top["name"], top["waits"] >= 1, top["lost"]) == ("orders:42", True, 0)
     assert shell("history", "order?", "--top", "--json").json == []
     assert shell("history", "--until", "1h", "--json").json == []
+    shell("acquire", "x")
+    assert shell("run", "x", "-w", "0.2s", "--", "true").status == 75
+    assert [entry["outcome"] for entry in shell("history", "x", "--json").json] == ["timed_out"]
 
 
 def test_history_of_a_name_that_is_not_there_names_what_was_meant(shell):

@@ -6,7 +6,9 @@ from math import inf
 import pytest
 
 from fencelock import AsyncClient, Client
+from fencelock._core.deadlines import validity
 from fencelock._core.quorum.membership import (
+    CLAIMED_TTLS,
     Membership,
     decided,
     majority,
@@ -81,6 +83,22 @@ def test_a_claim_counts_until_its_leases_can_have_ended():
     membership = restarted(claims=[(90.0, 3600.0), (0.0, 0.0), (0.0, 0.0)])
     assert may(membership, 290.0) == [0, 2]
     assert may(membership, 291.1) == [0, 1, 2]
+
+
+def test_a_claim_that_was_given_up_makes_no_later_one_longer():
+    membership = met(3)
+    for ttl, now in ((3600.0, 100.0), (90.0, 200.0)):
+        number, claimed, until = membership.claim(ttl, now)
+        assert (claimed, until) == (ttl, now + validity(CLAIMED_TTLS * ttl))
+        assert membership.drop_claim() == number + 1
+
+
+@pytest.mark.parametrize(("witnesses", "at"), [((0, 2), 155.0), ((0, 1), 231.0), ((1, 2), 231.0)])
+def test_two_other_nodes_vouch_for_how_long_one_is_up(witnesses, at):
+    membership = restarted()
+    for node in witnesses:
+        membership.read(node, TTL, [b"another 80000"], 200.0)
+    assert [may(membership, at + late) for late in (-5.0, 0.0)] == [[0, 2], [0, 1, 2]]
 
 
 @pytest.mark.parametrize("make", [Client, AsyncClient])

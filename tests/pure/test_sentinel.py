@@ -76,6 +76,14 @@ def test_when_nobody_ever_said_where_the_master_is_the_reason_is_told(words, kin
         known().master(words)
 
 
+@pytest.mark.parametrize("reply", [None, ServerDenied("x", code="NOPERM")])
+def test_the_last_known_master_is_trusted_while_no_sentinel_names_one(reply):
+    found = known(OLD)
+    for outcomes, trusted in (([OLD, None, None], False), ([reply] * 3, True)):
+        found.end_round(100.0, outcomes)
+        assert found.trusts(101.0) is trusted
+
+
 @pytest.mark.parametrize(
     ("text", "passes"),
     [

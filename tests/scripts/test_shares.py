@@ -362,7 +362,8 @@ def test_leases_that_have_ended_are_not_shown(space):
     space.wait(1)
     hold = holds_of(space)[b"y"]
     end = space.command(b"ZSCORE", LOCK, b"y")
-    assert show(space, 9, b"x", b"y") == (1, 1, [hold, end], 0, [], [0, 1])
+    for most in (9, 0):  # one holder is listed in any case
+        assert show(space, most, b"x", b"y") == (1, 1, [hold, end], 0, [], [0, 1])
     space.wait(9)
     assert show(space, 9, b"x", b"y") == (0, 0, [], 0, [], [0, 0])
 

@@ -113,7 +113,12 @@ def test_the_leases_of_a_multi(world, locks):
     for older in ("a", "b"):
         with fencelock.Client(locks.url) as client, client.multi(["a", "b"]) as lease:
             write(world, lease, "both")
+            late = world.pipeline()
+            world.check(late, lease)
+            late.set("document", "late")
             write(world, FencingToken(older, lease.fences[older] + 1), "new")
+            with pytest.raises(redis.WatchError):
+                world.execute(late)
             with pytest.raises(Stale, match=older):
                 write(world, lease, "old")
     assert locks.command("GET", "document") == "new"
