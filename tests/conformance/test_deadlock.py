@@ -228,34 +228,17 @@ async def test_a_unit_that_waits_for_its_own_body_is_refused_at_once(world):
     assert step.name == "a"
 
 
-def by_another_ttl(client):
-    """Return a lock, and another handle of it, whose waits are in no cohort with the first."""
-    return client.lock("a"), client.lock("a", ttl=20)
+ITSELF = {
+    "another ttl, in no cohort with it": lambda of: (of.lock("a"), of.lock("a", ttl=20)),
+    "a multi": lambda of: (of.lock("b"), of.multi(["a", "b", "c"])),
+    "the last permit": lambda of: (of.semaphore("s", 1), of.semaphore("s", 1)),
+}
 
 
-def by_a_multi(client):
-    """Return a lock, and locks among which it is."""
-    return client.lock("b"), client.multi(["a", "b", "c"])
-
-
-def by_the_last_permit(client):
-    """Return the only permit of a semaphore, twice."""
-    return client.semaphore("s", 1), client.semaphore("s", 1)
-
-
-@pytest.mark.nightly
-async def test_a_unit_that_waits_for_itself_on_other_terms_is_refused_at_once(world):
-    await refused_at_once(*by_another_ttl(world.client(deadlock_after=60)))
-
-
-@pytest.mark.nightly
-@pytest.mark.no_quorum  # it has neither
-@pytest.mark.parametrize("kind", [by_a_multi, by_the_last_permit], ids=lambda each: each.__name__)
-async def test_a_unit_that_waits_for_itself_by_another_object_is_refused_at_once(world, kind):
-    await refused_at_once(*kind(world.client(deadlock_after=60)))
-
-
-async def refused_at_once(held, same):
+@pytest.mark.no_quorum  # it has neither multis nor semaphores
+@pytest.mark.parametrize("kind", ITSELF)
+async def test_a_unit_that_waits_for_itself_otherwise_is_refused_at_once(world, kind):
+    held, same = ITSELF[kind](world.client(deadlock_after=60))
     began = time.monotonic()
     async with held:
         with pytest.raises(Deadlock):
