@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import signal
 import threading
 
 import pytest
@@ -269,22 +268,6 @@ async def test_a_party_that_dies_breaks_it(world):
     with pytest.raises(BarrierBroken) as raised:
         await job.result()
     assert raised.value.reason == "dead"
-
-
-@pytest.mark.slow
-@pytest.mark.one_server  # as one that died, which all topologies see, but its connection stays
-async def test_a_party_that_is_frozen_breaks_it(world):
-    barrier = world.client().barrier("a", 3)
-    (job,) = await come(world, barrier, 1)
-    with world.process(PARTY.replace('("a", 2)', '("a", 3)')) as process:
-        assert process.stdout.readline() == b"waits\n"
-        await waiting(world, 2)
-        process.send_signal(signal.SIGSTOP)
-        with pytest.raises(BarrierBroken) as raised:
-            await job.result(12)
-        assert raised.value.reason == "dead"
-        process.send_signal(signal.SIGCONT)
-        assert process.stdout.readline() == b"dead\n"
 
 
 async def test_parties_in_two_processes(world):
