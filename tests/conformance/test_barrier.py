@@ -226,6 +226,7 @@ async def test_a_timeout_bounds_the_whole_wait_at_a_barrier_that_is_full(world, 
         await job.result()
 
 
+@pytest.mark.daily
 @pytest.mark.slow  # a second timeout must stand out from a stall
 async def test_a_timeout_bounds_both_halves_of_a_wait_together(world):
     """A party that came while the barrier was full waits in the next time for what is left."""

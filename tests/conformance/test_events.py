@@ -238,6 +238,19 @@ async def test_the_parts_of_a_multi(world, seen):
     assert {(each.name, each.template) for each in first} == {("a", "a{}"), ("b", "multi")}
 
 
+async def test_more_templates_than_metrics_keep_apart(world):
+    found = set()
+    sink = Sink(lambda _, labels: found.add(labels[0]) or (lambda _: None))
+    set_hooks([MetricsHook(sink, templates_max=2)])
+    try:
+        for number in range(4):
+            async with world.client().lock("a", template=f"t{number}"):
+                pass
+    finally:
+        set_hooks([])
+    assert found == {"t0", "t1", "(other)"}
+
+
 @pytest.mark.no_quorum
 async def test_a_run_once(world, seen):
     once = world.client().once("a", within=60)

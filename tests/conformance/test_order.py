@@ -155,6 +155,9 @@ async def test_readers(world, checker):
     async with b.write:
         pass
     assert len(checker.reports) == 1
+    async with a.read, client.rwlock("a:2", template=A).read:  # two of a class that is written
+        pass
+    assert len(checker.reports) == 2
 
 
 @pytest.mark.one_face

@@ -196,11 +196,13 @@ def test_what_cannot_be_prolonged(face, server, call):
     with pytest.raises(redis.exceptions.LockError, match="without a timeout"):
         getattr(endless, call)(*args)
     endless.release()
-    lock = face.lock(timeout=10)
-    assert lock.acquire()
-    server.command("SET", "report", "another")
-    with pytest.raises(redis.exceptions.LockNotOwnedError):
-        getattr(lock, call)(*args)
+    for instead in (["SET", "report", "another"], ["DEL", "report"]):
+        lock = face.lock(timeout=10)
+        assert lock.acquire()
+        server.command(*instead)
+        with pytest.raises(redis.exceptions.LockNotOwnedError, match="no longer owned"):
+            getattr(lock, call)(*args)
+        server.command("DEL", "report")
 
 
 def test_releasing_what_is_not_held(face, server):
