@@ -2,11 +2,13 @@
 
 from itertools import permutations
 from math import inf
+from types import SimpleNamespace as Made
 
 import pytest
 
 from fencelock import AsyncClient, Client
 from fencelock._core.deadlines import validity
+from fencelock._core.quorum.lease import Majority
 from fencelock._core.quorum.membership import (
     CLAIMED_TTLS,
     Membership,
@@ -16,6 +18,7 @@ from fencelock._core.quorum.membership import (
     proved_until,
 )
 from fencelock._io.sources import resolve
+from fencelock.options import LeaseOptions
 
 URLS = ["redis://a:1/0", "redis://b:1/0", "redis://c:1/0"]
 TTL = 30.0
@@ -91,6 +94,18 @@ def test_a_claim_that_was_given_up_makes_no_later_one_longer():
         number, claimed, until = membership.claim(ttl, now)
         assert (claimed, until) == (ttl, now + validity(CLAIMED_TTLS * ttl))
         assert membership.drop_claim() == number + 1
+
+
+@pytest.mark.parametrize("limit", [None, 5])
+def test_a_node_that_lacks_a_lease_is_asked_by_a_new_id_each_time_unless_renewals_are_counted(
+    limit,
+):
+    options = LeaseOptions(ttl=TTL, renew=True, max_renewals=limit)
+    hold = Made(holder_id=b"h", terms=Made(options=options))
+    lease = Majority(Made(nodes=range(3), jitter=lambda: 0.5), hold, first=0)
+    lease.plan_reacquire(100.0)
+    assert (lease.reacquire_at == inf) is (limit is not None)
+    assert len({lease.another_id() for _ in range(3)}) == 3
 
 
 @pytest.mark.parametrize(("witnesses", "at"), [((0, 2), 155.0), ((0, 1), 231.0), ((1, 2), 231.0)])

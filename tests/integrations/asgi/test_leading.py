@@ -1,6 +1,7 @@
 """``Leading``, which needs no framework: what it refuses, and how its task ends."""
 
 import asyncio
+import contextlib
 import time
 
 import pytest
@@ -13,8 +14,8 @@ pytestmark = pytest.mark.daily
 
 
 @pytest.fixture(autouse=True)
-def _no_server():
-    with inactive():
+def _no_server(request):
+    with contextlib.nullcontext() if "server" in request.fixturenames else inactive():
         yield
 
 
@@ -70,6 +71,23 @@ def test_a_task_that_returns_is_run_once_and_goes_on_leading():
 
     asyncio.run(main())
     assert len(runs) == 1
+
+
+def test_a_worker_that_lost_the_leadership_stands_again_at_once(server):
+    async def main():
+        led = asyncio.Queue()
+
+        async def task(lease):
+            led.put_nowait(lease.fence)
+            await asyncio.Event().wait()
+
+        client = fencelock.AsyncClient(server.url)
+        async with client, asgi.Leading(client, "a", task, pause=3600):
+            first = await led.get()
+            await client.revoke("a", reason="test")
+            assert await asyncio.wait_for(led.get(), 60) > first
+
+    asyncio.run(main())
 
 
 def test_a_task_that_does_not_end_is_named_and_still_leads(caplog):
