@@ -143,7 +143,7 @@ def test(*args: str) -> int:
             return test(*(each for each in args if each != STRESS))
     if args:
         return run("-m", "pytest", *args)
-    chosen = in_order("tests/verification", LONG, without=(LONGEST,))
+    chosen = in_order("tests/verification", LONG, without=(LONGEST,), but="mark.daily")
     return spread(PROCESSES, DAILY, *chosen)
 
 
@@ -282,14 +282,15 @@ def all_cores_busy() -> Iterator[None]:
         yield
 
 
-def in_order(*long: str, without: tuple[str, ...] = ()) -> list[str]:
+def in_order(*long: str, without: tuple[str, ...] = (), but: str = "\0") -> list[str]:
     """Name all files with tests: folders that take long first, and those that compute in between.
 
-    What computes would leave the processor to what waits, and have it idle afterwards.
+    What computes would leave the processor to what waits, and have it idle afterwards. ``without``
+    these folders, but for the files there that have a text.
     """
     found = sorted(path.relative_to(ROOT) for path in ROOT.glob("tests/**/test_*.py"))
     rooms = {path: "/".join(path.parts[:2]) for path in found}
-    chosen = [path for path in found if rooms[path] not in without]
+    chosen = [path for path in found if rooms[path] not in without or but in path.read_text()]
     waits = [path for path in chosen if rooms[path] != COMPUTES]
     waits.sort(key=lambda path: long.index(rooms[path]) if rooms[path] in long else len(long))
     computes = [path for path in chosen if rooms[path] == COMPUTES]

@@ -14,7 +14,7 @@ waits for ``rest``; with two, or marked ``nightly``, for ``nightly``. These are 
 Files in ``EVERYWHERE`` are of what a server or its connections could change: there a topology is
 usual in threads, and asyncio is usual. A mark ``daily`` has a case run daily all the same, as a
 world has in which a fault is sown: nothing quicker finds what it finds. tests/integrations needs
-what only ``rest`` installs.
+what only ``rest`` installs, but for the cases that are marked ``daily``.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def part(item: pytest.Item) -> str:
     """Return which part of the tests a case belongs to."""
     if item.get_closest_marker("nightly"):
         return NIGHTLY
-    if "tests/integrations/" in item.nodeid:
-        return REST
     if item.get_closest_marker("daily"):
         return DAILY
+    if "tests/integrations/" in item.nodeid:
+        return REST
     unusual = sum(_unusual(item))
     return DAILY if not unusual else REST if unusual == 1 else NIGHTLY
 

@@ -75,7 +75,7 @@ def test_restart_stands_again_when_the_command_ends(shell, tmp_path):
 
 def test_a_leader_that_is_revoked_stops_its_command_and_stands_again(shell, tmp_path):
     words, report = shell.reporter(handles="!TERM")
-    process = shell.start("elect", "x", "-q", "--", *words)
+    process = shell.start("elect", "x", "-q", "--restart", "1h", "--", *words)  # no pause for this
     pid = report.up()
     assert shell("revoke", "x", "--yes", "--reason", "test").status == 0
     gone(pid)

@@ -42,9 +42,11 @@ def test_history_tells_who_waited_for_what(shell):
     assert (top["name"], top["waits"] >= 1, top["lost"]) == ("orders:42", True, 0)
     assert shell("history", "order?", "--top", "--json").json == []
     assert shell("history", "--until", "1h", "--json").json == []
+    shell("acquire", "x")
+    assert shell("run", "x", "-w", "0.2s", "--", "true").status == 75
+    assert [entry["outcome"] for entry in shell("history", "x", "--json").json] == ["timed_out"]
 
 
-@pytest.mark.slow
 def test_history_of_a_name_that_is_not_there_names_what_was_meant(shell):
     shell("acquire", "orders:42")
     assert shell("history", "order:42").err == (
@@ -84,7 +86,6 @@ def test_what_was_probably_meant_is_named(shell, words, meant):
     assert f"hint: did you mean {meant}?\n" in result.err
 
 
-@pytest.mark.slow
 def test_a_name_that_is_like_another_is_asked_about(shell):
     shell("acquire", "orders:42")
     assert "did you mean orders:42?" in shell("show", "order:42").err
@@ -96,7 +97,6 @@ def test_a_name_that_is_like_another_is_asked_about(shell):
 # --- completion -----------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_names_are_those_that_begin_with_a_word(shell):
     for name in ("orders:1", "orders:2", "bills", "bad\nname"):
         shell("acquire", name)

@@ -140,6 +140,17 @@ def test_on_lost_warn_tells_and_the_exit_status_stays_the_commands(server, shell
     assert process.end() == 9
 
 
+@pytest.mark.parametrize("kept", [(), ("--at-least", "1h")])
+def test_a_command_that_had_ended_is_told_of_a_loss_that_its_release_finds(server, shell, kept):
+    words = "sh", "-c", "echo up; read line; exit 3"
+    process = shell.start("run", "x", *kept, "--", *words, stdin=subprocess.PIPE)
+    assert process.popen.stdout.readline() == "up\n"
+    server.command("DEL", "fencelock:x")
+    process.close_stdin()
+    assert process.end() == 3
+    assert "sh had ended by itself" in process.err
+
+
 def test_a_loss_is_not_the_exit_status_of_a_command_that_had_ended(own_server, own_shell):
     """The command ended by itself; only the release finds no server. The lease ends by its ttl."""
     process = own_shell.start(

@@ -77,15 +77,16 @@ def test_ls_and_show_tell_who_holds_what(shell, runs):
     shown = shell("show", "x").out
     assert "1 of 3 permits held by" in shown
     assert "(ann)" in shown
-    waiter = shell.start("run", "y", "--exclusive", "--", "true")
-    shell.in_line("y")
+    waiters = [shell.start("run", "y", "--exclusive", "--", "true") for _ in range(2)]
+    shell.in_line("y", 2)
     text = shell("show", "y").out
     assert "read by" in text
-    assert text.splitlines()[-1].split()[-1] == "write"
+    assert [line.split()[-1] for line in text.splitlines()[-2:]] == ["write"] * 2
+    assert " more\n" not in text  # all are listed
     for each in (first, second):
         each.close_stdin()
         assert each.end() == 0
-    assert waiter.end() == 0
+    assert [each.end() for each in waiters] == [0, 0]
     assert shell("ls").out == ""
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import signal
 import threading
 
 import pytest
@@ -227,6 +226,7 @@ async def test_a_timeout_bounds_the_whole_wait_at_a_barrier_that_is_full(world, 
         await job.result()
 
 
+@pytest.mark.daily
 @pytest.mark.slow  # a second timeout must stand out from a stall
 async def test_a_timeout_bounds_both_halves_of_a_wait_together(world):
     """A party that came while the barrier was full waits in the next time for what is left."""
@@ -271,22 +271,6 @@ async def test_a_party_that_dies_breaks_it(world):
     assert raised.value.reason == "dead"
 
 
-@pytest.mark.slow
-@pytest.mark.one_server  # as one that died, which all topologies see, but its connection stays
-async def test_a_party_that_is_frozen_breaks_it(world):
-    barrier = world.client().barrier("a", 3)
-    (job,) = await come(world, barrier, 1)
-    with world.process(PARTY.replace('("a", 2)', '("a", 3)')) as process:
-        assert process.stdout.readline() == b"waits\n"
-        await waiting(world, 2)
-        process.send_signal(signal.SIGSTOP)
-        with pytest.raises(BarrierBroken) as raised:
-            await job.result(12)
-        assert raised.value.reason == "dead"
-        process.send_signal(signal.SIGCONT)
-        assert process.stdout.readline() == b"dead\n"
-
-
 async def test_parties_in_two_processes(world):
     with world.process(PARTY) as process:
         assert process.stdout.readline() == b"waits\n"
@@ -307,7 +291,6 @@ async def test_a_party_outlives_its_connection(world):
 
 
 @pytest.mark.one_server
-@pytest.mark.slow
 async def test_a_restart_that_forgets_breaks_it(world):
     server = world.alone()
     barrier = world.client().barrier("a", 2)

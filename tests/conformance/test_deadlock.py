@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from functools import partial
 
 import pytest
 
@@ -49,21 +50,6 @@ async def test_one_of_two_clients_is_refused(world):
     assert world.waiting("a") == world.waiting("b") == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"cohort": None}], ids=["in turns", "in line"])
-async def test_one_of_two_units_of_a_client_is_refused(world, options):
-    a, b = locks(world, "a", "b", **options)
-    assert len(await in_circle(world, (a, b), (b, a))) == 1
-
-
-@pytest.mark.slow
-async def test_a_wait_with_a_timeout_is_refused_before_it(world):
-    """Waiting longer cannot help it, and the other one would wait as long."""
-    pairs = [locks(world, *names, timeout=60) for names in ("ab", "ba")]
-    assert len(await in_circle(world, *pairs)) == 1
-
-
-@pytest.mark.slow
 async def test_one_of_three_is_refused(world):
     circle = [locks(world, *pair) for pair in ("ab", "bc", "ca")]
     error, *others = await in_circle(world, *circle)
@@ -71,19 +57,48 @@ async def test_one_of_three_is_refused(world):
     assert [step.name for step in error.cycle] in (list("abc"), list("bca"), list("cab"))
 
 
-@pytest.mark.slow
-async def test_a_unit_may_use_several_clients(world):
-    a, _ = locks(world, "a", "x")
-    b, _ = locks(world, "b", "x")
-    assert len(await in_circle(world, (a, b), (b, a))) == 1
+def of_a_client(world, **options):
+    a, b = locks(world, "a", "b", **options)
+    return (a, b), (b, a)
 
 
-@pytest.mark.slow
-@pytest.mark.no_quorum  # it has no multis
-async def test_a_multi_holds_what_its_body_has(world):
+def of_several_clients_each(world):
+    (a,), (b,) = locks(world, "a"), locks(world, "b")
+    return (a, b), (b, a)
+
+
+def with_a_multi(world):
     client = world.client(deadlock_after=SOON)
     lock, both = client.lock("a"), client.multi(["b", "c"])
-    assert len(await in_circle(world, (both, lock), (lock, client.lock("b")))) == 1
+    return (both, lock), (lock, client.lock("b"))
+
+
+def with_a(side, other, world):
+    client = world.client(deadlock_after=SOON)
+    rw, one = client.rwlock("rw"), client.semaphore("one", 1)
+    return (getattr(rw, side), one), (one, getattr(rw, other))
+
+
+CIRCLES = {
+    "in turns": of_a_client,
+    "in line": partial(of_a_client, cohort=None),
+    "a timeout, which cannot help it": partial(of_a_client, timeout=60),
+    "several clients": of_several_clients_each,
+}
+NO_QUORUM = {
+    "a multi": with_a_multi,
+    "a reader": partial(with_a, "read", "write"),
+    "a writer": partial(with_a, "write", "read"),
+}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [pytest.param(made, id=kind) for kind, made in CIRCLES.items()]
+    + [pytest.param(NO_QUORUM[kind], marks=pytest.mark.no_quorum, id=kind) for kind in NO_QUORUM],
+)
+async def test_one_of_two_units_is_refused(world, made):
+    assert len(await in_circle(world, *made(world))) == 1
 
 
 async def acquired_in_circle(world, a, b):
@@ -105,7 +120,6 @@ async def acquired_in_circle(world, a, b):
     return [world.start(take(a, b)), world.start(take(b, a))], refused
 
 
-@pytest.mark.slow
 async def test_reentrant_locks_that_no_body_holds_make_a_circle_too(world):
     """Only the thread or task that acquired can release them."""
     client = world.client(deadlock_after=SOON)
@@ -115,7 +129,6 @@ async def test_reentrant_locks_that_no_body_holds_make_a_circle_too(world):
     assert len(refused) == 1
 
 
-@pytest.mark.slow
 async def test_locks_that_no_body_holds_are_reported_and_left_alone(world, caplog):
     """As found: the first hand-over of a lock that another unit releases was a Deadlock."""
     seen = []
@@ -138,7 +151,6 @@ async def test_locks_that_no_body_holds_are_reported_and_left_alone(world, caplo
         assert event.reason == "uncertain"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("timeout", [None, 60])
 async def test_a_unit_that_waits_for_what_it_acquired_is_told(world, caplog, timeout):
     lock = world.client(deadlock_after=SOON).lock("a")
@@ -165,17 +177,6 @@ async def test_a_unit_may_enter_again_right_after_a_revocation(world):
                 again.check()
 
 
-@pytest.mark.slow
-@pytest.mark.no_quorum  # it has no semaphores
-async def test_writers_readers_and_permits_take_part(world):
-    client = world.client(deadlock_after=SOON)
-    read, write = client.rwlock("rw").read, client.rwlock("rw").write
-    one = client.semaphore("one", 1)
-    assert len(await in_circle(world, (read, one), (one, write))) == 1
-    assert len(await in_circle(world, (write, one), (one, read))) == 1
-
-
-@pytest.mark.slow
 @pytest.mark.no_quorum  # it has no semaphores
 async def test_what_is_no_certain_edge_is_left_to_end_by_itself(world):
     """A waiter for a permit waits for both holders, and one of them is in no cycle."""
@@ -188,7 +189,6 @@ async def test_what_is_no_certain_edge_is_left_to_end_by_itself(world):
     assert await circle.result() == []
 
 
-@pytest.mark.slow
 @pytest.mark.no_quorum  # it has no semaphores
 async def test_a_permit_that_no_body_holds_is_no_edge(world):
     """Others often release it: that is what semaphores are for."""
@@ -228,34 +228,17 @@ async def test_a_unit_that_waits_for_its_own_body_is_refused_at_once(world):
     assert step.name == "a"
 
 
-def by_another_ttl(client):
-    """Return a lock, and another handle of it, whose waits are in no cohort with the first."""
-    return client.lock("a"), client.lock("a", ttl=20)
+ITSELF = {
+    "another ttl, in no cohort with it": lambda of: (of.lock("a"), of.lock("a", ttl=20)),
+    "a multi": lambda of: (of.lock("b"), of.multi(["a", "b", "c"])),
+    "the last permit": lambda of: (of.semaphore("s", 1), of.semaphore("s", 1)),
+}
 
 
-def by_a_multi(client):
-    """Return a lock, and locks among which it is."""
-    return client.lock("b"), client.multi(["a", "b", "c"])
-
-
-def by_the_last_permit(client):
-    """Return the only permit of a semaphore, twice."""
-    return client.semaphore("s", 1), client.semaphore("s", 1)
-
-
-@pytest.mark.nightly
-async def test_a_unit_that_waits_for_itself_on_other_terms_is_refused_at_once(world):
-    await refused_at_once(*by_another_ttl(world.client(deadlock_after=60)))
-
-
-@pytest.mark.nightly
-@pytest.mark.no_quorum  # it has neither
-@pytest.mark.parametrize("kind", [by_a_multi, by_the_last_permit], ids=lambda each: each.__name__)
-async def test_a_unit_that_waits_for_itself_by_another_object_is_refused_at_once(world, kind):
-    await refused_at_once(*kind(world.client(deadlock_after=60)))
-
-
-async def refused_at_once(held, same):
+@pytest.mark.no_quorum  # it has neither multis nor semaphores
+@pytest.mark.parametrize("kind", ITSELF)
+async def test_a_unit_that_waits_for_itself_otherwise_is_refused_at_once(world, kind):
+    held, same = ITSELF[kind](world.client(deadlock_after=60))
     began = time.monotonic()
     async with held:
         with pytest.raises(Deadlock):
@@ -271,7 +254,6 @@ async def test_a_unit_that_waits_for_itself_with_a_timeout_waits_for_that(world)
             await same.__aenter__()
 
 
-@pytest.mark.slow
 async def test_a_unit_that_waits_for_itself_by_another_client_is_found(world):
     (a,), (same,) = locks(world, "a"), locks(world, "a")
     async with a:
@@ -279,7 +261,6 @@ async def test_a_unit_that_waits_for_itself_by_another_client_is_found(world):
             await same.acquire()
 
 
-@pytest.mark.slow
 async def test_a_handle_can_stay_out_of_it(world):
     """Its waits end by their timeouts, as before there was a search."""
     a, b = locks(world, "a", "b", deadlock_after=None, timeout=3 * SOON)
@@ -308,7 +289,6 @@ async def test_an_option_that_cannot_work_is_refused(world, wrong):
         world.client().lock("a", deadlock_after=wrong)
 
 
-@pytest.mark.slow
 async def test_it_is_reported_to_hooks(world):
     seen = []
     instrumentation.set_hooks([seen.append])

@@ -90,7 +90,6 @@ async def test_no_socket_file(world, tmp_path):
 
 
 @pytest.mark.one_server
-@pytest.mark.slow
 async def test_too_many_clients(world):
     """MAXCLIENTS, whose error comes instead of an answer to anything: unreachable, then well."""
     server = world.alone("--maxclients", "4")
@@ -328,7 +327,6 @@ async def test_too_few_replicas(world):
 
 
 @pytest.mark.one_server
-@pytest.mark.slow
 async def test_a_disk_that_fails(world):
     """MISCONF: the master refuses writes as it cannot save."""
     server = world.alone()
@@ -449,7 +447,6 @@ async def test_a_server_that_is_too_old(world, answer, code):
 
 
 @needs_no_server
-@pytest.mark.slow
 async def test_an_error_that_nobody_knows(world):
     """A ServerError with the server's own words."""
     with StandIn(HELLO + b"7.0.0\r\n", b"-FANCY what is this\r\n") as server:
@@ -460,7 +457,6 @@ async def test_an_error_that_nobody_knows(world):
     world.cleans_up = True
 
 
-@pytest.mark.slow
 @needs_no_server
 async def test_something_that_is_no_server_at_all(world):
     """A web server, say: unreachable, not a hang and not a stray exception."""

@@ -6,12 +6,14 @@ import pickle
 import subprocess
 import sys
 from collections import Counter
+from itertools import chain
 
 import pytest
 
 from fencelock import AcquireTimeout, LeaseLost, Poll
 from fencelock._core import events
 from fencelock.instrumentation import LockEvent, get_hooks, set_hooks
+from fencelock.instrumentation.metrics import GAUGE, MetricsHook, Sink
 from tests.kinds import MADE
 
 ENDS = (events.RELEASED, events.LOST)
@@ -21,12 +23,53 @@ ENDS_OF_REQUESTS = (
 )
 
 
-class Seen:
-    """A hook that keeps the events of one test."""
+# Of these each event is counted, or a gauge rises.
+COUNTED = {
+    events.GRANTED: "holds",
+    events.WAITING: "waiters",
+    events.TIMED_OUT: "timeouts",
+    events.RENEWED: "renewal.duration",
+    events.RENEWAL_FAILED: "renewal.failures",
+    events.RECALLED: "recalls",
+    events.DEADLOCK: "deadlocks",
+}
 
-    def __init__(self, prefix):
-        self.all = []
-        self.prefix = prefix
+
+class Measured(Sink):
+    """Counts the measurements of each outcome, and what gauges came to."""
+
+    def __init__(self):
+        super().__init__(self.adder_of)
+        self.counts, self.gauges = Counter(), Counter()
+
+    def adder_of(self, measure, labels):
+        what = measure.name.removeprefix("fencelock."), *labels[2:]
+
+        def add(value):
+            is_gauge = measure.form == GAUGE
+            self.gauges[what] += value if is_gauge else 0
+            self.counts[what] += value > 0 if is_gauge else 1
+
+        return add
+
+    @staticmethod
+    def due(event):
+        """Yield what an event adds to."""
+        if event.kind in ENDS_OF_REQUESTS:
+            yield "wait.duration", event.kind
+        if event.kind in ENDS:
+            yield "hold.duration", event.kind
+        if event.kind == events.LOST:
+            yield "lost", event.reason
+        if event.kind in COUNTED:
+            yield (COUNTED[event.kind],)
+
+
+class Seen:
+    """A hook that keeps the events of one test; metrics count the same."""
+
+    def __init__(self):
+        self.all, self.measured = [], Measured()
 
     def __call__(self, event):
         assert isinstance(event, LockEvent)
@@ -40,21 +83,24 @@ class Seen:
         return found
 
     def balanced(self):
-        """Each request has ended once, and each grant."""
+        """Each request has ended once, and each grant; metrics say the same."""
         counts = Counter((each.number, each.kind) for each in self.all if each.number)
         for number in {number for number, _ in counts}:
             ended = sum(counts[number, kind] for kind in ENDS_OF_REQUESTS)
             assert (counts[number, "requested"], ended) == (1, 1), self.all
             over = sum(counts[number, kind] for kind in ENDS)
             assert over == counts[number, "granted"], self.all
+        assert self.measured.counts == Counter(chain(*map(Measured.due, self.all)))
+        assert not any(self.measured.gauges.values())
 
 
 @pytest.fixture
 def seen(world):
-    hook = Seen(world.prefix)
-    set_hooks([hook])
+    hook = Seen()
+    set_hooks([hook, MetricsHook(hook.measured, templates_max=10)])
     yield hook
     set_hooks([])
+    hook.balanced()
 
 
 async def test_a_lock_that_is_free(world, seen):
@@ -72,7 +118,6 @@ async def test_a_lock_that_is_free(world, seen):
     assert granted.number == released.number > 0
     assert granted.unit is not None
     assert granted.unit is released.unit
-    seen.balanced()
 
 
 async def test_a_waiter_is_reported_with_what_it_waits_behind(world, seen):
@@ -88,7 +133,6 @@ async def test_a_waiter_is_reported_with_what_it_waits_behind(world, seen):
     waited = [each.waited for each in seen.all if each.kind == "granted"]
     assert waited[1] > 0
     await other.release()
-    seen.balanced()
 
 
 @pytest.mark.no_quorum
@@ -102,7 +146,6 @@ async def test_a_waiter_of_the_same_client_knows_who_holds(world, seen):
     await lock.release()
     assert await waiter.result()
     await lock.release()
-    seen.balanced()
 
 
 async def test_a_try_that_is_refused_and_a_wait_that_times_out(world, seen):
@@ -116,7 +159,6 @@ async def test_a_try_that_is_refused_and_a_wait_that_times_out(world, seen):
         "requested": 3,
     }
     assert seen.one("timed_out").waited >= 0.05
-    seen.balanced()
 
 
 async def test_what_is_cancelled_gives_up(world, seen):
@@ -129,7 +171,6 @@ async def test_what_is_cancelled_gives_up(world, seen):
     waiter.abandon()
     await world.until(lambda: "gave_up" in seen.kinds())
     await lock.release()
-    seen.balanced()
 
 
 async def test_a_loss_with_its_reason(world, seen):
@@ -159,7 +200,6 @@ async def test_renewals(world, seen):
     assert await lock.acquire()
     await world.until(lambda: seen.kinds().count("renewed") >= 2)
     await lock.release()
-    seen.balanced()
 
 
 OBJECTS = {
@@ -191,12 +231,25 @@ async def test_the_parts_of_a_multi(world, seen):
     assert not await client.multi(["a", "b", "c"]).acquire(timeout=0.05)
     assert not await client.multi(["a", "b", "c"]).acquire(blocking=False)
     await other.release()
-    seen.balanced()
     assert seen.kinds("c") == ["requested", "timed_out", "requested", "refused"]
+    assert {each.name for each in seen.all if each.held_by} == {"b"}
     first = [each for each in seen.all if each.kind == "requested"][:2]
     assert len({each.group for each in first}) == 1
     assert first[0].group > 0
     assert {(each.name, each.template) for each in first} == {("a", "a{}"), ("b", "multi")}
+
+
+async def test_more_templates_than_metrics_keep_apart(world):
+    found = set()
+    sink = Sink(lambda _, labels: found.add(labels[0]) or (lambda _: None))
+    set_hooks([MetricsHook(sink, templates_max=2)])
+    try:
+        for number in range(4):
+            async with world.client().lock("a", template=f"t{number}"):
+                pass
+    finally:
+        set_hooks([])
+    assert found == {"t0", "t1", "(other)"}
 
 
 @pytest.mark.no_quorum
@@ -220,7 +273,6 @@ async def test_the_plain_form(world, seen):
     assert not await client.lock("a", wait=Poll(interval=0.01, max_tries=3)).acquire()
     await lock.release()
     assert Counter(seen.kinds())["refused"] == 1
-    seen.balanced()
 
 
 async def test_a_hook_that_raises_changes_nothing_and_is_logged_once(world, caplog):
@@ -243,7 +295,7 @@ async def test_a_hook_that_raises_changes_nothing_and_is_logged_once(world, capl
 
 @pytest.mark.one_play  # a second play has hooks
 async def test_what_began_without_a_hook_is_not_reported(world):
-    lock, late = world.client().lock("a"), Seen(world.prefix)
+    lock, late = world.client().lock("a"), Seen()
     assert await lock.acquire()
     set_hooks([late])
     try:

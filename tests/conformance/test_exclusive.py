@@ -125,6 +125,8 @@ async def test_poll_tries_as_often_as_told(world):
             async with lock:
                 raise AssertionError("entered")
         assert not isinstance(raised.value, AcquireTimeout)
+        hourly = client.lock("a", wait=Poll(interval=3600))
+        assert await hourly.acquire(timeout=0.05) is False, "a pause ends with the timeout"
 
 
 @pytest.mark.no_quorum  # it has no plain form

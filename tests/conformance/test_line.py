@@ -156,7 +156,6 @@ async def test_a_waiter_outlives_its_connection(world):
 
 
 @pytest.mark.one_server
-@pytest.mark.slow
 async def test_a_waiter_survives_a_restart_that_forgets(world):
     """I6: the line is gone, but not those who stood in it."""
     server = world.alone()
@@ -172,38 +171,6 @@ async def test_a_waiter_survives_a_restart_that_forgets(world):
         await holder.release()
 
 
-@pytest.mark.slow  # what ends while others line up must outlast a stall
-async def test_an_expired_holder_does_not_hold_up_the_line(world):
-    """I6: waiters know when the lease ends, and ask then."""
-    holder = world.client().lock("a", ttl=5, renew=False)
-    await holder.acquire()
-    jobs, order = await queue_up(world, [world.client()], 2)
-    for job in jobs:
-        await job.result(5 + SOON)
-    assert order == [0, 1]
-    with pytest.raises(LeaseLost):
-        await holder.release()
-
-
-@pytest.mark.slow  # what ends while others line up must outlast a stall
-async def test_giving_up_in_line_lets_the_next_one_up(world):
-    """I9: those behind a waiter that timed out move up; nothing of it is left."""
-    client = world.client()
-    holder = client.lock("a")
-    await holder.acquire()
-    quitter = world.start(client.lock("a").acquire(timeout=5))
-    await world.in_line("a", 1)
-    following = world.client().lock("a")
-    job = world.start(following.acquire())
-    await world.in_line("a", 2)
-    assert await quitter.result(5 + SOON) is False
-    await world.in_line("a", 1)
-    await holder.release()
-    assert await job.result() is True
-    await following.release()
-
-
-@pytest.mark.slow
 async def test_a_handed_over_lease_grows_to_its_ttl(world):
     """I7: it may start short, so that a frozen waiter cannot stop the line; then it is renewed."""
     holder, waiter = world.client().lock("a", ttl=30), world.client().lock("a", ttl=30)
@@ -218,7 +185,6 @@ async def test_a_handed_over_lease_grows_to_its_ttl(world):
     await waiter.release()
 
 
-@pytest.mark.slow
 @pytest.mark.no_quorum  # each node logs for itself
 async def test_a_wait_that_lasts_is_one_line_of_the_log(world, caplog):
     caplog.set_level("INFO", "fencelock")

@@ -62,7 +62,6 @@ async def test_a_client_sees_who_waits_inside_itself(world):
     await end()
 
 
-@pytest.mark.slow
 @pytest.mark.no_quorum  # as above
 async def test_another_client_sees_who_waits_inside_one(world):
     client, other = world.client(), world.client()
@@ -103,7 +102,6 @@ async def test_how_many_wait_in_a_client_that_holds_nothing_is_told_by_its_heart
     assert (await other.status("a")).waiting_units == 0
 
 
-@pytest.mark.slow
 @pytest.mark.no_quorum  # as above
 async def test_the_turn_of_a_client_is_known_by_who_has_it(world):
     """The server knows only who asked it, which had the first turn."""
@@ -137,7 +135,6 @@ async def test_nobody_is_asked_for_a_look_without_waiters(world):
     assert sent["publish"] == 0
 
 
-@pytest.mark.slow
 @pytest.mark.one_server
 async def test_a_look_that_is_repeated_asks_some_clients_and_knows_what_the_others_said(
     world, monkeypatch
@@ -166,7 +163,6 @@ async def test_a_look_that_is_repeated_asks_some_clients_and_knows_what_the_othe
         await end()
 
 
-@pytest.mark.slow
 @pytest.mark.no_quorum  # as above
 async def test_those_that_an_answer_has_no_room_for_are_counted(world):
     client, other = world.client(), world.client()

@@ -3,7 +3,7 @@
 import pytest
 
 import fencelock
-from fencelock.instrumentation import OrderChecker, OrderViolation, set_hooks
+from fencelock.instrumentation import OrderChecker, OrderViolation, order_shared, set_hooks
 
 A, B = "a:{}", "b:{}"
 
@@ -87,6 +87,12 @@ async def test_what_was_released_or_lost_is_not_held(world, checker):
     async with b, a:
         pass
     assert checker.reports == ()
+    async with a:
+        async with world.client().lock("c"):
+            pass
+        async with b:  # a is held still
+            pass
+    assert len(checker.reports) == 1
 
 
 @pytest.mark.one_face
@@ -149,6 +155,9 @@ async def test_readers(world, checker):
     async with b.write:
         pass
     assert len(checker.reports) == 1
+    async with a.read, client.rwlock("a:2", template=A).read:  # two of a class that is written
+        pass
+    assert len(checker.reports) == 2
 
 
 @pytest.mark.one_face
@@ -181,8 +190,12 @@ async def test_a_strict_checker_refuses_before_anything_is_sent(world):
 
 @pytest.mark.no_quorum
 @pytest.mark.one_face
-async def test_two_services_that_never_met(world):
-    """Each has its own client, and its own checker: only the server knows both."""
+async def test_two_services_that_never_met(world, monkeypatch):
+    """Each has its own client, and its own checker: only the server knows both.
+
+    Nothing is sent before ``sync``, which sends several orders at once.
+    """
+    monkeypatch.setattr(order_shared, "started", lambda _: RuntimeError("no thread is left"))
     options = {"key_prefix": world.prefix}
     source = getattr(world.server, "client_options", {})
     reports = []
@@ -191,16 +204,21 @@ async def test_two_services_that_never_met(world):
     for number, checker in enumerate(checkers):
         set_hooks([checker])
         try:
-            first, second = pair(world.client())[:: -1 if number else 1]
-            async with first, second:
-                pass
+            a, b = pair(world.client())
+            c = world.client().lock("c")
+            if number:
+                async with c, b:
+                    pass
+            else:
+                async with a, b, c:
+                    pass
             checker.sync()
         finally:
             set_hooks([])
     assert checkers[0].reports == ()
     (report,) = checkers[1].reports
     assert reports == [report]
-    assert set(report.classes) == {A, B}
+    assert set(report.classes) == {B, "c"}
     assert world.server.command("PTTL", world.key("~orders")) > 0
     for each in clients:
         each.close()

@@ -129,7 +129,6 @@ async def test_renewal_stops_at_release(world):
     assert not sent.calls
 
 
-@pytest.mark.slow
 async def test_renewal_dies_with_the_process(world):
     """Nobody renews for the dead; the lock is free after what was left of the ttl."""
     with world.process(HOLDER) as holder:
@@ -207,7 +206,6 @@ async def test_the_defaults_are_thirty_seconds_renewed_after_ten(world):
 
 
 @pytest.mark.one_server
-@pytest.mark.slow
 async def test_a_renewal_that_gets_no_answer_is_tried_again(world):
     """A server that stands still for less than the ttl costs nothing."""
     told = []
@@ -226,7 +224,6 @@ async def test_a_renewal_that_gets_no_answer_is_tried_again(world):
 
 
 @pytest.mark.one_server
-@pytest.mark.slow
 async def test_a_lease_that_cannot_be_proved_is_told_before_it_can_be_granted(world):
     """I8: with a silent server the loss comes at the local deadline, before the server's."""
     told = []

@@ -242,17 +242,6 @@ async def test_a_changed_limit_is_everybodys(world):
     await two.release()
 
 
-async def test_a_changed_limit_outlives_a_pause(world):
-    """Nobody holds for a while: both who name the old limit and who name the new one go on."""
-    old, new = world.client().semaphore("a", 1), world.client().semaphore("a", 3)
-    await old.set_limit(3)
-    for each in (old, new, world.client().semaphore("a", 1)):
-        async with each:
-            assert await new.available() == 2
-    await new.acquire(permits=3)
-    await new.release(3)
-
-
 async def test_whoever_changes_the_limit_may_use_it(world):
     """Also a handle that named another one than those who use it."""
     user, changer = world.client().semaphore("a", 2), world.client().semaphore("a", 9)
@@ -357,21 +346,6 @@ async def test_a_limit_that_is_changed_twice_locks_out_nobody(world):
     await ten.release()
     async with five:
         assert await ten.available() == 9
-
-
-async def test_of_many_limits_the_first_and_the_last_may_be_named(world):
-    """The record does not grow for ever."""
-    client = world.client()
-    first = client.semaphore("a", 1)
-    await first.acquire()
-    for limit in range(2, 20):
-        await first.set_limit(limit)
-    for limit in (1, 19, 18, 13):
-        async with client.semaphore("a", limit):
-            pass
-    with pytest.raises(ServerUnsuitable, match="19, not 5"):
-        await client.semaphore("a", 5).acquire()
-    await first.release()
 
 
 async def test_a_raised_limit_is_in_force_for_every_handle(world):

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+import fencelock
 from fencelock import ClientClosed, LeaseLost, NotHeld
 from tests.conformance.test_kept import kept, port_of
 from tests.kinds import RIVALS
@@ -241,3 +242,22 @@ async def test_a_grant_that_comes_while_the_client_is_closed_is_given_back(world
     with pytest.raises(ClientClosed, match="closed"):
         await lock.acquire()
     await world.until(lambda: world.holder("a") is None, "it is given back")
+
+
+@pytest.mark.one_server
+@pytest.mark.one_play  # it closes all clients of this process
+@pytest.mark.one_face
+@pytest.mark.parametrize("frozen", [0, 1], ids=["the first", "the last"])
+async def test_a_shutdown_is_only_as_good_as_that_of_its_worst_client(world, frozen):
+    if not world.blocking:
+        pytest.skip("a loop ends its own clients")
+    servers = [world.alone(), world.alone()]
+    locks = [world.client(each.tcp_url).lock("a", ttl=60) for each in servers]
+    for lock in locks:
+        assert await lock.acquire()
+    servers[frozen].pause()
+    try:
+        assert fencelock.shutdown(timeout=0.5) is False
+    finally:
+        servers[frozen].resume()
+    assert servers[1 - frozen].command("EXISTS", world.key("a")) == 0

@@ -92,17 +92,6 @@ async def test_a_wait_that_times_out_leaves_nothing(world):
     assert await jobs[1].result() is True
 
 
-@pytest.mark.slow
-async def test_a_lost_message_costs_a_look(world):
-    """I6: who was never told finds out."""
-    waiter = world.client().event("a")
-    job = world.start(waiter.wait())
-    await listed(world, 1)
-    world.server.command("DEL", SignalKeys(world.prefix, "a").watch[1])
-    await world.client().event("a").set()
-    assert await job.result() is True
-
-
 @pytest.mark.one_server
 async def test_a_waiter_outlives_its_connection(world):
     server = world.alone()
@@ -115,7 +104,6 @@ async def test_a_waiter_outlives_its_connection(world):
 
 
 @pytest.mark.one_server
-@pytest.mark.slow
 async def test_a_waiter_survives_a_restart_that_forgets(world):
     server = world.alone()
     job = world.start(world.client().event("a").wait())

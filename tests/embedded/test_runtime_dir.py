@@ -120,9 +120,13 @@ def test_a_server_is_found_under_another_name_of_the_machine(machine):
     assert stop()
 
 
-def test_what_a_server_stored_is_found_under_another_name_of_the_machine(machine, world):
-    machine("office")
+def test_what_a_server_stored_last_is_found_under_another_name_of_the_machine(machine, world):
+    office = machine("office")
     ensure()
+    sockets = shutil.ignore_patterns("*.sock")
+    for number, name in enumerate(("attic", "store"), 1):  # what it was called before that
+        shutil.copytree(office, office.with_name(name), ignore=sockets)
+        os.utime(office.with_name(name) / "server.log", (number, number))
     world.ask("SET", "kept", "yes")
     os.kill(status().pid, signal.SIGKILL)
     until(lambda: not status().running)

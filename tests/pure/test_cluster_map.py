@@ -107,6 +107,12 @@ def waiting_for(nodes, count):
     return lambda: len(waits) >= count
 
 
+def test_a_map_that_names_no_node_forgets_none():
+    slots = found_by(Nodes(None)).slots
+    slots.learn([], A)
+    assert (slots.masters, slots.sure(b"a")) == ((A,), None)
+
+
 def test_all_that_need_the_map_at_once_have_it_read_once():
     slow = Slow(ALL)
     nodes = Nodes(slow)

@@ -12,6 +12,7 @@ from fencelock.dashboard.access import (
     is_loopback,
     is_wildcard,
 )
+from fencelock.dashboard.board import Board, Look
 from fencelock.dashboard.graph import ALONE_MAX, MEMBERS_MAX, NODES_MAX, Graph
 from fencelock.dashboard.recent import (
     GAP_MAX,
@@ -209,6 +210,18 @@ def test_a_program_that_is_no_client_blocks_too():
 
     assert row["foreign"]
     assert row["holds"] == ["a"]
+
+
+def test_the_numbers_are_of_all_locks_and_all_programs():
+    locks = [
+        lock("a", ["h1", "h2"], ["w1"]),
+        lock("b", [], ["w2"], held=True),
+        lock("c", kept=True),
+    ]
+    samples = Board(Look(locks, [], NOW), {}).samples()
+    assert samples["fencelock_server_locks"] == {"state=held": 2, "state=kept": 1, "state=free": 0}
+    assert samples["fencelock_server_holders"] == {"": 3}
+    assert samples["fencelock_server_waiters"] == {"": 2}
 
 
 # --- rows -----------------------------------------------------------------------------------------

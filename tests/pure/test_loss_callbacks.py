@@ -34,6 +34,18 @@ def test_one_that_exits_its_thread_keeps_no_other_loss_from_its_holder(caplog):
     until(lambda: len(told) == 1, "the second is called")
 
 
+def test_one_that_blocks_keeps_no_other_loss_from_its_holder():
+    found, told, gate = port_blocking.LossCallbacks(), [], threading.Event()
+    first, *others = (hold(told) for _ in range(3))
+    first.terms.options.on_lost = lambda _: gate.wait()
+    found._untold.extend([first, *others[:1]])
+    found.add(others[1])
+    try:
+        until(lambda: len(told) == 2, "the others are called")
+    finally:
+        gate.set()
+
+
 @pytest.mark.parametrize(
     ("busy", "said"), [(False, "delays its caller"), (True, "waits for another on_lost")]
 )

@@ -109,6 +109,16 @@ def test_a_long_line_of_waits_is_not_flooded(order):
         assert count <= number * (NEAR_STEPS + 1) + number
 
 
+def test_a_wait_that_a_signal_handler_s_interrupts_stands_again_after_it():
+    client = Network([1]).clients[0]
+    outer, inner = client.wait, UnitWait(client, client.wait.attempt, client.wait.asks, 0.0)
+    client.waits.begin(0, inner)
+    for wait, left in ((inner, outer), (outer, None)):
+        assert client.waits.of(0) is wait
+        client.waits.end(0, wait)
+        assert client.waits.of(0) is left
+
+
 class Running:
     """A coroutine that runs: CPython 3.12 may crash if asked what it awaits."""
 

@@ -2,11 +2,15 @@
 
 from itertools import permutations
 from math import inf
+from types import SimpleNamespace as Made
 
 import pytest
 
 from fencelock import AsyncClient, Client
+from fencelock._core.deadlines import validity
+from fencelock._core.quorum.lease import Majority
 from fencelock._core.quorum.membership import (
+    CLAIMED_TTLS,
     Membership,
     decided,
     majority,
@@ -14,6 +18,7 @@ from fencelock._core.quorum.membership import (
     proved_until,
 )
 from fencelock._io.sources import resolve
+from fencelock.options import LeaseOptions
 from tests import factories
 
 URLS = ["redis://a:1/0", "redis://b:1/0", "redis://c:1/0"]
@@ -82,6 +87,34 @@ def test_a_claim_counts_until_its_leases_can_have_ended():
     membership = restarted(claims=[(90.0, 3600.0), (0.0, 0.0), (0.0, 0.0)])
     assert may(membership, 290.0) == [0, 2]
     assert may(membership, 291.1) == [0, 1, 2]
+
+
+def test_a_claim_that_was_given_up_makes_no_later_one_longer():
+    membership = met(3)
+    for ttl, now in ((3600.0, 100.0), (90.0, 200.0)):
+        number, claimed, until = membership.claim(ttl, now)
+        assert (claimed, until) == (ttl, now + validity(CLAIMED_TTLS * ttl))
+        assert membership.drop_claim() == number + 1
+
+
+@pytest.mark.parametrize("limit", [None, 5])
+def test_a_node_that_lacks_a_lease_is_asked_by_a_new_id_each_time_unless_renewals_are_counted(
+    limit,
+):
+    options = LeaseOptions(ttl=TTL, renew=True, max_renewals=limit)
+    hold = Made(holder_id=b"h", terms=Made(options=options))
+    lease = Majority(Made(nodes=range(3), jitter=lambda: 0.5), hold, first=0)
+    lease.plan_reacquire(100.0)
+    assert (lease.reacquire_at == inf) is (limit is not None)
+    assert len({lease.another_id() for _ in range(3)}) == 3
+
+
+@pytest.mark.parametrize(("witnesses", "at"), [((0, 2), 155.0), ((0, 1), 231.0), ((1, 2), 231.0)])
+def test_two_other_nodes_vouch_for_how_long_one_is_up(witnesses, at):
+    membership = restarted()
+    for node in witnesses:
+        membership.read(node, TTL, [b"another 80000"], 200.0)
+    assert [may(membership, at + late) for late in (-5.0, 0.0)] == [[0, 2], [0, 1, 2]]
 
 
 @pytest.mark.parametrize("make", [Client, AsyncClient])

@@ -13,6 +13,8 @@ from fencelock._io.sources.sentinel import from_url, reaching
 from fencelock._io.sources.url import Address
 from fencelock._io.wire import ReplyError, server_error
 from fencelock._topology.sentinel import (
+    FRESH_SECONDS,
+    SHARED_SECONDS,
     MasterState,
     SentinelReply,
     SentinelService,
@@ -74,6 +76,18 @@ def test_another_answer_is_no_sentinels(master, where):
 def test_when_nobody_ever_said_where_the_master_is_the_reason_is_told(words, kind):
     with pytest.raises(kind, match="Sentinel"):
         known().master(words)
+
+
+@pytest.mark.parametrize("reply", [None, ServerDenied("x", code="NOPERM")])
+def test_the_last_known_master_is_trusted_while_no_sentinel_names_one(reply):
+    found = known(OLD)
+    for outcomes, trusted, recent in (
+        ([OLD, None, None], False, SHARED_SECONDS),
+        ([reply] * 3, True, FRESH_SECONDS),
+    ):
+        found.end_round(100.0, outcomes)
+        assert found.trusts(101.0) is trusted
+        assert found.locating(102.0, 105.0)[0] == 102.0 - recent
 
 
 @pytest.mark.parametrize(

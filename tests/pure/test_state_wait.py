@@ -70,6 +70,15 @@ def test_a_process_that_was_stopped_still_asks_one_last_time(stopped):
     assert port.lines.watches == {}
 
 
+def test_the_end_of_another_generation_is_a_reason_to_ask_and_no_verdict():
+    wait = GateWait(Port(0.0), StateSpec(SignalKeys("p:", "e"), b"event", 60.0))
+    wait.settle(b"1")
+    for gen, verdict in ((b"2", False), (b"1", True)):
+        wait.news = False
+        wait.on_message(gen, b"open")
+        assert (wait.news, wait.verdict is not None) == (True, verdict)
+
+
 @pytest.mark.parametrize("trip", [LEAVING_SECONDS * 0.6, LEAVING_SECONDS * 0.4])
 def test_a_late_answer_of_a_far_server_is_no_silence(trip):
     """That of a near one is: it had the time of two round trips, and more."""

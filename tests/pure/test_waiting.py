@@ -8,8 +8,11 @@ from fencelock._core.lock.terms import Terms
 from fencelock._core.lock.waiting import (
     ENTRIES_PER_HEARTBEAT,
     LOCKS_PER_HEARTBEAT,
+    PAUSE_SECONDS,
+    RECALLS_IN_VAIN,
     Line,
     Lines,
+    Recalls,
 )
 from fencelock.options import Cohort, LeaseOptions
 from fencelock.scripts import HEARTBEAT
@@ -35,6 +38,16 @@ def test_clients_that_came_together_do_not_go_on_looking_together():
         looks.add(line.heartbeat_at)
     assert len(looks) == 3
     assert NOW + 0.75 * HEARTBEAT_SECONDS < min(looks) < max(looks) == NOW + HEARTBEAT_SECONDS
+
+
+def test_after_a_pause_recalls_count_afresh():
+    recalls = Recalls()
+    for _ in range(RECALLS_IN_VAIN):
+        recalls.recalled("a", 100.0)
+    over = 100.0 + PAUSE_SECONDS
+    assert [recalls.paused("a", at) for at in (100.0, over - 1, over)] == [True, True, False]
+    recalls.recalled("a", over)
+    assert not recalls.paused("a", over)
 
 
 def test_those_further_back_look_later():

@@ -18,6 +18,23 @@ def test_a_name_in_use_for_a_foreign_sorted_set_is_shown(world):
     assert (info.kind, info.limit, info.holders) == ("other", 0, ())
 
 
+async def test_who_waits_is_shown_at_whichever_node_that_is(world):
+    """Each name has a first node of its own, in whose line its waiters stand."""
+    client, other = world.client(), world.client()
+    locks, theirs = ([each.lock(name) for name in "abcdef"] for each in (client, other))
+    for each in locks:
+        assert await each.acquire()
+    waits = [world.start(each.acquire()) for each in theirs]
+    lines = [world.keys(each.name).grant[2] for each in locks]
+    nodes = world.server.nodes
+    await world.until(lambda: sum(at.command("EXISTS", *lines) for at in nodes) == len(lines))
+    assert [each.waiting for each in await client.locks()] == [1] * len(lines)
+    for one, wait, another in zip(locks, waits, theirs, strict=True):
+        await one.release()
+        assert await wait.result()
+        await another.release()
+
+
 @pytest.mark.slow
 async def test_a_release_without_a_majority_says_of_which_lock_it_was(world):
     lock = world.client().lock("a", ttl=60)

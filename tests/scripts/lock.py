@@ -35,11 +35,16 @@ def release(space, who, client_channel=HOME, name=A):
 
 
 def alive(space, *names, client_channel=HOME):
-    """Prove that the waiters of a client live; each name is (keys, entries)."""
-    words = [word for _, entries in names for word in (len(entries), *entries, 0)]
-    return space.run(
-        scripts.HEARTBEAT, [key for name, _ in names for key in name[:5]], client_channel, *words
-    )
+    """Prove that the waiters of a client live; each name is (keys, entries).
+
+    Of each waiter it says how many of its client wait for its place.
+    """
+    words = []
+    for _, entries in names:
+        said = [b"n %s 2" % each.split()[0] for each in entries]
+        words += (len(entries), *entries, len(said), *said)
+    wanted = [key for name, _ in names for key in name[:5]]
+    return space.run(scripts.HEARTBEAT, wanted, client_channel, *words)
 
 
 def take_away(space, keys, number=None):

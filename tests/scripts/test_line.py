@@ -86,4 +86,4 @@ def test_a_proof_of_life_keeps_line_and_proofs_and_forgets_old_ones(space, kind)
         kind.alive(space, (A, [kind.entry(b"x")]), client_channel=client_channel)
         assert space.ttls(QUEUE, ALIVE) == [MINUTE, MINUTE]
         space.wait(seconds)
-    assert space.line(ALIVE) == [HOME]
+    assert [each for each in space.line(ALIVE) if b" " not in each] == [HOME]

@@ -13,6 +13,7 @@ from tests.scripts.lock import (
     entry,
     fence,
     options,
+    place,
     release,
     take_away,
     whose,
@@ -102,6 +103,7 @@ def test_a_look_moves_a_line_whose_holder_is_gone(space):
     space.wait(2)
     reply = alive(space, *((name, [entry(b"x"), entry(b"y")]) for name in (A, B)))
     assert reply == [space.now] + [[b"x", whose(space), 9000, 0, [-1, 0]]] * 2
+    assert all({b"n x 2", b"n y 2"} < {*space.line(name[3])} for name in (A, B))
     assert [channel for channel, _ in space.heard] == [b"c-x", b"c-x"]
 
 
@@ -298,6 +300,19 @@ def take(space, *names):
     return space.run(
         scripts.MULTI_ACQUIRE, [key for name, _, _ in names for key in name[:5]], *words
     )
+
+
+@pytest.mark.parametrize(("back", "position"), [(0, 0), (10, 1)])
+def test_who_waited_inside_its_client_comes_by_its_arrival_unless_the_clock_was_set_back(
+    space, back, position
+):
+    acquire(space, b"h", ttl=900_000)
+    acquire(space, b"x")
+    space.wait(1)
+    space.keyspace.now_us -= back * 1_000_000
+    asks = (b"y", place(b"y"), 9000, RECORD + 9000, options(), b"", b"", b"", 5_000_000)
+    verdict, answer = space.run(scripts.ACQUIRE_NEXT, A, *asks)
+    assert (verdict, answer[2]) == (0, position)
 
 
 def test_several_locks_are_taken_each_by_its_own_arguments(space):

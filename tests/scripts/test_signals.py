@@ -67,6 +67,16 @@ def test_an_event_is_set_cleared_and_looked_at(space):
     assert shown(space) == [b"", 0, 0, 0, b"", 0, 0]
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_waiter_passes_however_often_it_was_set_and_cleared_since(space, times):
+    gen = gate(space, (b"c", b"", 0))[0][1]
+    for what in (b"set", b"clear") * times:
+        space.wait(1)
+        event(space, what, number(space.now))
+    assert gate(space, (b"c", gen, 0)) == [[1, space.command(b"HGET", STATE, b"gen"), 0]]
+    assert gate(space, (b"c", gen, 0), (b"d", b"", 0))[0][0] == 1
+
+
 @pytest.mark.parametrize("kind", [b"event", b"latch"])
 def test_a_waiter_of_what_is_open_passes_and_is_on_no_list(space, kind):
     of = b"" if kind == b"event" else b"3"
@@ -284,6 +294,15 @@ def test_an_action_that_never_began_is_as_if_its_party_had_not_come(space):
     arrive(space, b"x2")
     gen = arrive(space, b"y2", acts=True)[1]
     assert look(space, (b"y2", b""), what=b"abort") == [[b"broken", gen, b"abort"]]
+
+
+def test_parties_that_leave_give_their_indices_to_those_that_come(space):
+    for who in (b"u", b"v", b"w"):
+        arrive(space, who, 4)
+    for who in (b"u", b"v"):
+        look(space, (who, b""), what=b"leave", of=4)
+    replies = [arrive(space, who, 4) for who in (b"x", b"y", b"z")]
+    assert [index for *_, index in replies] == [b"0", b"1", b"3"]
 
 
 def test_a_barrier_in_use_keeps_its_number_of_parties(space):

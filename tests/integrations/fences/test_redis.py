@@ -9,6 +9,7 @@ import redis.asyncio
 import fencelock
 from fencelock.fences import AsyncRedisFenceGuard, FencingToken, RedisFenceGuard, Stale
 
+pytestmark = pytest.mark.daily  # redis-py is always there
 OLD, NEW = FencingToken("orders:42", 33), FencingToken("orders:42", 34)
 
 
@@ -109,10 +110,18 @@ def test_two_transactions_of_one_lease_do_not_disturb_each_other(world, locks):
 
 
 def test_the_leases_of_a_multi(world, locks):
-    with fencelock.Client(locks.url) as client, client.multi(["a", "b"]) as lease:
-        write(world, lease, "both")
-    with pytest.raises(Stale):
-        write(world, FencingToken("b", 1), "old")
+    for older in ("a", "b"):
+        with fencelock.Client(locks.url) as client, client.multi(["a", "b"]) as lease:
+            write(world, lease, "both")
+            late = world.pipeline()
+            world.check(late, lease)
+            late.set("document", "late")
+            write(world, FencingToken(older, lease.fences[older] + 1), "new")
+            with pytest.raises(redis.WatchError):
+                world.execute(late)
+            with pytest.raises(Stale, match=older):
+                write(world, lease, "old")
+    assert locks.command("GET", "document") == "new"
 
 
 def _finish(check, pipeline):

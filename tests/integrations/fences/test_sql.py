@@ -39,8 +39,16 @@ def world(make, request):
     return make(request.param)
 
 
-every_world = pytest.mark.parametrize("world", WORLDS, indirect=True)
-every_level = pytest.mark.parametrize(("world", "level"), CASES, indirect=["world"])
+def case(*values):
+    """Return a case; sqlite3 is always there."""
+    marks = pytest.mark.daily if values[0] == "sqlite3" else ()
+    return pytest.param(*values, marks=marks, id="-".join(values))
+
+
+every_world = pytest.mark.parametrize("world", [*map(case, WORLDS)], indirect=True)
+every_level = pytest.mark.parametrize(
+    ("world", "level"), [case(*each) for each in CASES], indirect=["world"]
+)
 
 
 @every_level
@@ -171,8 +179,14 @@ def test_the_leases_of_real_locks(world, locks):
         lock = client.lock("orders:42", ttl=10)
         with lock as first:
             checked(world, first)
-        with client.multi(["orders:42", "orders:43"], ttl=10) as both:
-            checked(world, both)
+        for older in ("orders:42", "orders:43"):  # either of them
+            with client.multi(["orders:42", "orders:43"], ttl=10) as both:
+                checked(world, both)
+                checked(world, FencingToken(older, both.fences[older] + 1))
+                late = world.open(world.levels[0])
+                with pytest.raises(Stale, match=older):
+                    late.check(both)
+                late.rollback()
 
         last = world.open(world.levels[0])
         with pytest.raises(fencelock.NotHeld):

@@ -129,9 +129,13 @@ class Sqlite(World):
 
     def connect(self, level: str | None) -> Any:
         made = sqlite3.connect(self.where, timeout=0.2, isolation_level=level)
-        made.row_factory = sqlite3.Row
+        made.row_factory = self.named
         self.stack.callback(made.close)
         return made
+
+    @staticmethod
+    def named(cursor: Any, row: tuple[Any, ...]) -> dict[str, Any]:
+        return {column[0]: value for column, value in zip(cursor.description, row, strict=True)}
 
     def open(self, level: str) -> Session:
         made = self.connect(None if level.startswith("BEGIN") else "DEFERRED")
@@ -142,7 +146,7 @@ class Sqlite(World):
         return Session(self, made)
 
     def execute(self, connection: Any, text: str) -> list[Any]:
-        return [tuple(row) for row in connection.execute(text).fetchall()]
+        return [tuple(row.values()) for row in connection.execute(text).fetchall()]
 
     def autocommitting(self) -> Any:
         return self.connect(None)

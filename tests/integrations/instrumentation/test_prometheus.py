@@ -38,33 +38,6 @@ def test_waits_holds_and_timeouts(client, registry):
     assert b"order:1" not in prometheus.generate_latest(registry)
 
 
-def test_losses_and_renewals(client, registry):
-    set_hooks([prometheus_hook(registry=registry)])
-    lost = client.lock("a", ttl=0.1, renew=False)
-    assert lost.acquire()
-    kept = client.lock("b", ttl=3)
-    assert kept.acquire()
-    value, labels = registry.get_sample_value, {"template": "lock", "object": "lock"}
-    until(lambda: value("fencelock_lost_total", {**labels, "reason": "expired"}) == 1)
-    until(lambda: value("fencelock_renewal_seconds_count", labels))
-    kept.release()
-
-
-def test_more_templates_than_are_kept_apart(client, registry):
-    set_hooks([prometheus_hook(registry=registry, templates_max=2)])
-    for number in range(5):
-        with client.lock("a", template=f"t{number}"):
-            pass
-    count = "fencelock_wait_seconds_count"
-    found = {
-        sample.labels["template"]: sample.value
-        for metric in registry.collect()
-        for sample in metric.samples
-        if sample.name == count
-    }
-    assert found == {"t0": 1, "t1": 1, "(other)": 3}
-
-
 def test_a_second_hook_of_a_registry_goes_on_with_its_metrics(client, registry):
     for _ in range(2):
         set_hooks([prometheus_hook(registry=registry)])
