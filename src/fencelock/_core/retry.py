@@ -20,12 +20,9 @@ from fencelock._core.deadlines import retry_delay
 from fencelock._core.seat import Seat
 from fencelock._core.types import DEMOTED, Demoted, NoReply, Reply
 from fencelock._runtime.log import log
-from fencelock._runtime.typed import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+from fencelock._runtime.typed import Any, Generic, NoReturn, TypeVar
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.scripts import Script
-
-if TYPE_CHECKING:
-    pass
 
 # Error codes that say "not now": the same request may succeed a moment later.
 PASSING = frozenset({"BUSY", "LOADING", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN", "MAXCLIENTS"})
