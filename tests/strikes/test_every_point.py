@@ -128,7 +128,9 @@ async def comes_behind(play, handle):
 LINES = [
     *(("threads", kind, False, timeout) for kind in ("lock", "semaphore") for timeout in LIMITS),
     *(("threads", kind, True, None) for kind in ("turns", "bound", "kept")),
-    *itertools.product(["asyncio"], [*KINDS.keys() - {"poll"}], (False, True), LIMITS),
+    *itertools.product(
+        ["asyncio"], [each for each in KINDS if each != "poll"], (False, True), LIMITS
+    ),
 ]
 
 
