@@ -361,18 +361,6 @@ async def test_what_a_barrier_keeps_does_not_end_while_an_action_runs(world):
     assert min(pttls) > 3_600_000
 
 
-async def test_a_name_that_holds_something_else_is_left_alone(world):
-    client = world.client()
-    await client.event("event").set()
-    for use in (client.barrier("event", 2).wait, client.barrier("event", 2).abort):
-        with pytest.raises(ServerUnsuitable, match="holds an event, not a barrier"):
-            await use()
-    assert await client.event("event").is_set()
-    await client.barrier("barrier", 2).reset()
-    with pytest.raises(ServerUnsuitable, match="holds a barrier, not an event"):
-        await client.event("barrier").set()
-
-
 @needs_no_server
 async def test_mistakes_are_told_before_anything_is_sent(world):
     client = world.client("redis://127.0.0.1:1/0")

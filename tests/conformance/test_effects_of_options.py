@@ -128,6 +128,7 @@ async def test_the_handle_s_timeout_bounds_a_with(world, kind):
         async with kind(world.client(), timeout=0.2):
             raise AssertionError("it was entered")
     assert 0.19 <= now() - began < 0.3 + machine_seconds()
+    assert world.waiting("a") == 0
     await (other.release(2) if kind in {semaphore, bounded_semaphore} else other.release())
 
 

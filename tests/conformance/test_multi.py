@@ -485,23 +485,6 @@ async def test_the_limit_of_a_semaphore_is_checked(world):
     await world.until(lambda: world.holder("a") is None, "what was acquired is given back")
 
 
-async def test_a_cancelled_wait_for_a_side_leaves_nothing(world):
-    if world.blocking:
-        return
-    _, parts = mixed(world.client())
-    await parts.writes.acquire()
-    multi, _ = mixed(world.client())
-    task = asyncio.ensure_future(multi.acquire())
-    await world.in_line("b-writes", 1)
-    assert held(world) == ["b-writes", "a-permit"]
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    await world.until(lambda: held(world) == ["b-writes"], "the permit is back")
-    await world.in_line("b-writes", 0)
-    await parts.writes.release()
-
-
 @needs_no_server
 async def test_parts_that_cannot_work_are_refused(world):
     client = world.client()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencelock import AcquireTimeout, LeaseLost, NotAcquired, NotHeld, ServerUnsuitable
+from fencelock import AcquireTimeout, LeaseLost, NotAcquired, NotHeld
 from fencelock._core.deadlines import validity
 from tests.conformance.world import cluster_node, needs_no_server
 
@@ -292,17 +292,6 @@ async def test_in_a_cluster_every_script_stays_in_one_slot(world):
         await semaphore.lease.renew()
         await semaphore.set_limit(3)
         await semaphore.release(2)
-
-
-async def test_a_name_has_one_kind(world):
-    """A semaphore's name is no reader/writer lock's."""
-    client = world.client()
-    async with client.semaphore("a", 2):
-        with pytest.raises(ServerUnsuitable, match="holds a semaphore"):
-            await client.rwlock("a").read.acquire()
-    async with client.rwlock("a").read:
-        with pytest.raises(ServerUnsuitable, match="holds a reader/writer lock"):
-            await client.semaphore("a", 2).acquire()
 
 
 @needs_no_server
