@@ -223,18 +223,13 @@ async def test_a_lease_lost_while_waiting_begins_anew(world):
     await held.acquire()
     # The renewal of "a" is refused now; what waits for "b" must not be granted with "a" lost.
     began = world.server.command("TIME")
-    await world.until(lambda: elapsed_ms(world, began) > 700)
+    await world.until(lambda: world.elapsed_ms(began) > 700)
     await last.release()
     await world.in_line("a", 1)
     await held.release()
     assert await job.result()
     assert await multi.owned()
     await multi.release()
-
-
-def elapsed_ms(world, began):
-    now = world.server.command("TIME")
-    return (int(now[0]) - int(began[0])) * 1000 + (int(now[1]) - int(began[1])) // 1000
 
 
 async def test_a_release_hands_each_to_its_own_line(world):

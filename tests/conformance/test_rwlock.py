@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencelock import AcquireTimeout, LeaseLost, NotAcquired, NotHeld
+from fencelock import LeaseLost, NotAcquired, NotHeld
 from fencelock._core.deadlines import validity
 from tests.conformance.world import cluster_node, needs_no_server
 
@@ -253,24 +253,6 @@ async def test_only_who_entered_may_leave(world):
     with pytest.raises(NotHeld):
         await lock.write.release()
     assert await lock.read.release() == 0
-
-
-async def test_with_waits_no_longer_than_its_timeout(world):
-    """As a lock's; what gives up lets in who stands behind it."""
-    holder, writer, reader = world.client().rwlock("a"), world.client(), world.client()
-    async with holder.read:
-
-        async def write() -> None:
-            async with writer.rwlock("a", timeout=0.5).write:
-                pass
-
-        writes = world.start(write())
-        await world.in_line("a", 1)
-        late = reader.rwlock("a")
-        assert await late.read.acquire(timeout=5) is True
-        with pytest.raises(AcquireTimeout):
-            await writes.result()
-        await late.read.release()
 
 
 @pytest.mark.one_server
