@@ -4,7 +4,7 @@ import pytest
 
 from fencelock import LeaseLost, NotAcquired, NotHeld
 from fencelock._core.deadlines import validity
-from tests.conformance.world import cluster_node, needs_no_server
+from tests.conformance.world import needs_no_server
 
 pytestmark = pytest.mark.no_quorum  # a quorum has none: see options.py
 
@@ -253,27 +253,6 @@ async def test_only_who_entered_may_leave(world):
     with pytest.raises(NotHeld):
         await lock.write.release()
     assert await lock.read.release() == 0
-
-
-@pytest.mark.one_server
-@pytest.mark.slow
-async def test_in_a_cluster_every_script_stays_in_one_slot(world):
-    """Also for names with braces; a Cluster refuses a script that touches two slots."""
-    world.server = cluster_node(world.server.binary)
-    for name in ("plain", "order:{42}:x", "a}b{"):
-        lock = world.client().rwlock(name)
-        visit = Visit(world, lock.write)
-        await visit.granted(world)
-        reads = Visit(world, world.client().rwlock(name).read)
-        await world.in_line(name, 1)
-        await visit.leave()
-        await reads.granted(world)
-        await reads.leave()
-        semaphore = world.client().semaphore(f"{name} s", 2)
-        await semaphore.acquire(permits=2)
-        await semaphore.lease.renew()
-        await semaphore.set_limit(3)
-        await semaphore.release(2)
 
 
 @needs_no_server
