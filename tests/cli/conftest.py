@@ -17,7 +17,7 @@ import pytest
 
 from tests.cli.shell import Shell
 from tests.patience import _patient, patient  # noqa: F401 - pytest finds the fixtures here
-from tests.servers import Server, binaries
+from tests.servers import Server, binaries, directory_of_servers
 from tests.tls import Front
 
 WAY, OTHERS = "unix", [pytest.param(way, marks=pytest.mark.slow) for way in ("tcp", "tls")]
@@ -95,6 +95,17 @@ def own_shell(tmp_path, own_server, compiled, url_of):
     lent = _shell(tmp_path, url_of(own_server), compiled)
     yield lent
     lent.close()
+
+
+@pytest.fixture
+def embedded():
+    """Lend the environment of a user who has no server configured."""
+    with directory_of_servers() as directory:
+        yield {
+            "FENCELOCK_URL": None,
+            "FENCELOCK_EMBEDDED": "1",
+            "FENCELOCK_DIR": str(directory / "d"),
+        }
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from fencelock.cli.doctor import server as asked
 from fencelock.cli.doctor.health import jump, jumps, version
 from fencelock.cli.session import Session
 from tests.cli.shell import eventually
-from tests.cli.test_doctor import checks, found, replica_of
-from tests.faults.wall_clock import server_with_a_clock, why_not
+from tests.cli.test_doctor import checks, found, replica_of, url_of  # noqa: F401 - a fixture
+from tests.faults.wall_clock import clocked  # noqa: F401 - pytest finds the fixture here
 from tests.servers import Server, binaries
 from tests.topologies.sentinel import SentinelServer
 
@@ -32,12 +32,6 @@ class Sentinel(SentinelServer):
         reply = self.command("SENTINEL", "MASTER", "locks")
         told = dict(zip(reply[::2], reply[1::2], strict=True))
         return all(told[name.replace("_", "-")] == value for name, value in facts.items())
-
-
-@pytest.fixture
-def url_of():
-    """Lend the quickest way to a server."""
-    return lambda server: server.url
 
 
 @pytest.mark.parametrize("binary", binaries(), ids=str)
@@ -132,16 +126,7 @@ def accepts(replica, master):
 # --- clocks and versions --------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def clocked(tmp_path_factory):
-    """Lend a server and what puts its clock forward or back."""
-    if why_not():
-        pytest.skip(why_not())
-    with server_with_a_clock(tmp_path_factory.mktemp("clock")) as lent:
-        yield lent
-
-
-def test_a_clock_that_is_far_away(shell, clocked):
+def test_a_clock_that_is_far_away(shell, clocked):  # noqa: F811 - the fixture
     server, jump = clocked
     jump(3600)
     level, told, change = found(shell, "clock", "--url", server.url)
@@ -152,7 +137,7 @@ def test_a_clock_that_is_far_away(shell, clocked):
 
 
 @pytest.mark.parametrize("seconds", [5, -5])
-def test_a_clock_that_jumps_while_we_look(clocked, seconds, monkeypatch):
+def test_a_clock_that_jumps_while_we_look(clocked, seconds, monkeypatch):  # noqa: F811 - the fixture
     monkeypatch.setattr(log, "prepare", log.prepare)  # a command keeps the library's log to itself
     server, put = clocked
     args = SimpleNamespace(url=server.url, prefix="fencelock:", verbose=False)
@@ -169,7 +154,7 @@ def test_a_clock_that_jumps_while_we_look(clocked, seconds, monkeypatch):
     assert "NTP" in finding.change
 
 
-def test_a_clock_that_was_set_back(shell, clocked):
+def test_a_clock_that_was_set_back(shell, clocked):  # noqa: F811 - the fixture
     server, jump = clocked
     url = ("--url", server.url)
     assert "clock set back" not in checks(shell, *url)[1]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.shell import eventually
-from tests.cli.test_doctor import checks, found
-from tests.cli.test_doctor_beside import url_of  # noqa: F401 - pytest finds the fixture here
+from tests.cli.test_doctor import checks, found, url_of  # noqa: F401 - a fixture
 from tests.servers import Server, binaries
 
 

@@ -8,7 +8,6 @@ import pytest
 from fencelock.cli import COMMANDS, main
 from fencelock.cli.arguments import duration
 from fencelock.cli.output import human, visible
-from tests.servers import directory_of_servers
 
 # --- ls and show ----------------------------------------------------------------------------------
 
@@ -137,17 +136,6 @@ def test_revoke_asks_on_a_terminal(shell, server, answer, status):
 
 
 # --- the embedded server --------------------------------------------------------------------------
-
-
-@pytest.fixture
-def embedded():
-    """Lend the environment of a user who has no server configured."""
-    with directory_of_servers() as directory:
-        yield {
-            "FENCELOCK_URL": None,
-            "FENCELOCK_EMBEDDED": "1",
-            "FENCELOCK_DIR": str(directory / "d"),
-        }
 
 
 def test_server_starts_shows_and_stops(shell, embedded):

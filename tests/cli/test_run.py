@@ -13,7 +13,7 @@ import pytest
 from fencelock._runtime.log import log
 from fencelock.cli import main
 from tests.cli.shell import eventually
-from tests.servers import Server, binaries, directory_of_servers
+from tests.servers import Server, binaries
 from tests.tls import Front
 from tests.waiting import machine_seconds
 
@@ -170,21 +170,15 @@ def test_the_command_finds_the_lease_in_its_environment(shell, server):
     assert 5 < left < 20
 
 
-def test_the_embedded_servers_address_is_passed_on(shell, tmp_path):
-    with directory_of_servers() as directory:
-        env = {
-            "FENCELOCK_URL": None,
-            "FENCELOCK_EMBEDDED": "1",
-            "FENCELOCK_DIR": str(directory / "d"),
-        }
-        result = shell("run", "x", *SH, "echo $FENCELOCK_URL", env=env)
-        assert result.out.startswith(f"unix://{directory / 'd'}")
-        # No terminal, as in a crontab, which inherits no FENCELOCK_URL.
-        for words in (("run",), ("once", "--within", "1h"), ("acquire",)):
-            command = () if words == ("acquire",) else ("--", "true")
-            name = words[0]
-            assert "no server is configured" in shell(*words, name, *command, env=env).err
-            assert not shell(*words, f"{name}2", "-q", *command, env=env).err
+def test_the_embedded_servers_address_is_passed_on(shell, embedded):
+    result = shell("run", "x", *SH, "echo $FENCELOCK_URL", env=embedded)
+    assert result.out.startswith(f"unix://{embedded['FENCELOCK_DIR']}")
+    # No terminal, as in a crontab, which inherits no FENCELOCK_URL.
+    for words in (("run",), ("once", "--within", "1h"), ("acquire",)):
+        command = () if words == ("acquire",) else ("--", "true")
+        name = words[0]
+        assert "no server is configured" in shell(*words, name, *command, env=embedded).err
+        assert not shell(*words, f"{name}2", "-q", *command, env=embedded).err
 
 
 def test_a_variable_that_is_empty_is_named(shell):

@@ -4,7 +4,7 @@ import pytest
 
 import fencelock
 from tests.cluster.turns import Turns
-from tests.faults.world import View, outcome, spawn, wait_until
+from tests.faults.world import View, in_line, outcome, until_served, wait_until
 from tests.waiting import machine_seconds
 
 # A failover takes some 2 s here (node timeout 1 s); what waits for it has more.
@@ -33,10 +33,7 @@ def test_holders_and_waiters_go_on(own, connect, name, fault):
         connect(own.url, server_timeout=PATIENCE).lock(name, ttl=TTL) for _ in range(3)
     ]
     assert holder.acquire()
-    jobs = []
-    for number, waiter in enumerate(waiters, 1):
-        jobs.append(spawn(waiter.acquire, timeout=40))
-        view.until_waiting(number)
+    jobs = in_line(waiters, view, timeout=40)
     master, replica = strike(own, view, fault)
     holder.lease.renew()
     assert replica.info("replication")["role"] == "master"
@@ -48,14 +45,8 @@ def test_holders_and_waiters_go_on(own, connect, name, fault):
         wait_until(lambda: master.info("replication")["role"] == "slave", 15, "demoted")
     fence = holder.lease.fence
     holder.release()
-    wait_until(lambda: any(job.done() for job in jobs), 15, "handed over")
-    order = sorted(range(2), key=lambda at: not jobs[at].done())
-    for at in order:
-        assert jobs[at].result(15)
-        assert waiters[at].lease.fence > fence
-        fence = waiters[at].lease.fence
-        waiters[at].release()
-    at_new.until_free()
+    _, fences = until_served(waiters, jobs, at_new, 30)
+    assert fences[0] > fence
 
 
 def test_an_acquire_that_meets_the_fault(own, connect, name, fault):

@@ -15,6 +15,12 @@ TTL = 9.0
 LEASES = 1000
 
 
+def until_all_renewed(locks, seconds, what="all renewed"):
+    """Return once each of them was renewed."""
+    ends = [(lock, lock.lease.deadline) for lock in locks]
+    wait_until(lambda: all(lock.lease.deadline > end for lock, end in ends), seconds, what)
+
+
 def sent(cluster, before):
     after = cluster.commandstats()
     return sum(after.get(word, 0) - before.get(word, 0) for word in ("evalsha", "eval"))
@@ -27,12 +33,7 @@ def test_a_thousand_leases_over_all_slots(shared, connect, face):
     locks = [client.lock(f"many {number}", ttl=TTL) for number in range(LEASES)]
     assert all(lock.acquire() for lock in locks)
     before, began = shared.commandstats(), now()
-    first = [lock.lease.deadline for lock in locks]
-    wait_until(
-        lambda: all(lock.lease.deadline > old for lock, old in zip(locks, first, strict=True)),
-        TTL * 2,
-        "all renewed",
-    )
+    until_all_renewed(locks, TTL * 2)
     assert not any(lock.lease.lost for lock in locks)
     # Each is renewed every third of its ttl, some 10 % earlier, by a script of its own at most.
     assert sent(shared, before) <= LEASES * (1 + (now() - began) / (TTL / 3 * 0.85))
@@ -53,14 +54,7 @@ def test_very_many_leases_share_commands_by_slot(shared, connect, monkeypatch):
 
     def renewed_twice():
         for _ in range(2):
-            first = [lock.lease.deadline for lock in locks]
-            wait_until(
-                lambda first=first: all(
-                    lock.lease.deadline > old for lock, old in zip(locks, first, strict=True)
-                ),
-                TTL,
-                "all renewed",
-            )
+            until_all_renewed(locks, TTL)
 
     renewed_twice()
     before, began = shared.commandstats(), now()
@@ -95,12 +89,17 @@ def test_renewals_that_are_cancelled_before_they_begin_are_begun_anew(shared, ti
     asyncio.run(cancel_and_hold())
 
 
+def nobody_takes_a_place(own):
+    """Let a silent node stay a master."""
+    for node in own.nodes:
+        node.command("CONFIG", "SET", "cluster-node-timeout", 60_000)
+        node.command("CONFIG", "SET", "cluster-require-full-coverage", "no")
+
+
 @pytest.mark.slow
 def test_a_silent_node_holds_up_no_other(own, connect):
     """Leases at the other nodes are renewed all the time, and none of them is lost."""
-    for node in own.nodes:
-        node.command("CONFIG", "SET", "cluster-node-timeout", 60_000)  # nobody takes its place
-        node.command("CONFIG", "SET", "cluster-require-full-coverage", "no")
+    nobody_takes_a_place(own)
     client = connect(own.url)
     told = []
     locks = {
@@ -115,23 +114,15 @@ def test_a_silent_node_holds_up_no_other(own, connect):
     silent.pause()
     wait_until(lambda: len(told) == len(there), 12, "those of the silent node are told")
     for _ in range(3):
-        first = {name: locks[name].lease.deadline for name in locks.keys() - there}
-        wait_until(
-            lambda first=first: all(
-                locks[name].lease.deadline > old for name, old in first.items()
-            ),
-            5,
-            "the others are renewed",
-        )
+        others = [locks[name] for name in locks.keys() - there]
+        until_all_renewed(others, 5, "the others are renewed")
     assert {lease.name for lease in told} == there
     silent.resume()
 
 
 def spread(own):
     """Return the keys of locks by their names, the first one's node, and the names elsewhere."""
-    for node in own.nodes:
-        node.command("CONFIG", "SET", "cluster-node-timeout", 60_000)  # nobody takes its place
-        node.command("CONFIG", "SET", "cluster-require-full-coverage", "no")
+    nobody_takes_a_place(own)
     keys = {name: LockKeys(PREFIX, name).lock for name in map(str, range(20))}
     owners = {name: own.owner(key, own.nodes[0]) for name, key in keys.items()}
     keys = dict(sorted(keys.items(), key=lambda each: each[1]))  # the order in which it is taken
@@ -176,6 +167,19 @@ ROOM = 3
 SEATS = 5
 
 
+def handed_over_in_each_slot(shared, client, turn=""):
+    """Have locks of many slots handed over, one after the other."""
+    for number in range(SLOTS_WAITED_IN):
+        name = f"slot {number}"
+        holder, waiter = client.lock(name, ttl=20), client.lock(name, ttl=20)
+        assert holder.acquire()
+        job = spawn(waiter.acquire, timeout=20)
+        View(shared, name).until_waiting(1)
+        holder.release()
+        assert job.result(20) is True, turn
+        waiter.release()
+
+
 def test_channels_of_slots_that_are_waited_in_no_more_are_left(shared, connect, face, monkeypatch):
     """I10: a connection keeps few channels of slots in which none of its waiters is left.
 
@@ -185,16 +189,7 @@ def test_channels_of_slots_that_are_waited_in_no_more_are_left(shared, connect, 
     monkeypatch.setattr(cluster, "CHANNELS_MAX", ROOM)
     client = connect(shared.url, cohort=None)
     for turn in range(2):  # also at channels that were left before
-        for number in range(SLOTS_WAITED_IN):
-            name = f"slot {number}"
-            view = View(shared, name)
-            holder, waiter = client.lock(name, ttl=20), client.lock(name, ttl=20)
-            assert holder.acquire()
-            job = spawn(waiter.acquire, timeout=20)
-            view.until_waiting(1)
-            holder.release()
-            assert job.result(20) is True, f"turn {turn}"
-            waiter.release()
+        handed_over_in_each_slot(shared, client, f"turn {turn}")
     wait_until(
         lambda: all(max(channels(node)) <= ROOM + 1 for node in shared.masters),
         5,
@@ -210,15 +205,7 @@ def test_a_user_who_may_not_leave_channels_waits_all_the_same(shared, connect, f
         rules = ("reset", "on", ">x", "~*", "&*", "+@all", "-sunsubscribe")
         node.command("ACL", "SETUSER", "stayer", *rules)
     client = connect(shared.url.replace("://", "://stayer:x@"), cohort=None)
-    for number in range(SLOTS_WAITED_IN):
-        name = f"slot {number}"
-        holder, waiter = client.lock(name, ttl=20), client.lock(name, ttl=20)
-        assert holder.acquire()
-        job = spawn(waiter.acquire, timeout=20)
-        View(shared, name).until_waiting(1)
-        holder.release()
-        assert job.result(20) is True
-        waiter.release()
+    handed_over_in_each_slot(shared, client)
 
 
 def channels(node):

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from tests.cluster.turns import Turns
-from tests.faults.world import View, spawn, wait_until
+from tests.faults.world import View, in_line, spawn, until_served, wait_until
 
 TTL = 6.0
 
@@ -26,24 +26,15 @@ def test_while_a_lock_is_held_and_waited_for(each_kind, connect, name):
     view = View(each_kind, name)
     holder, *waiters = [connect(each_kind.url).lock(name, ttl=TTL) for _ in range(3)]
     assert holder.acquire()
-    jobs = []
-    for number, waiter in enumerate(waiters, 1):
-        jobs.append(spawn(waiter.acquire, timeout=30))
-        view.until_waiting(number)
+    jobs = in_line(waiters, view, timeout=30)
     each_kind.move_slot(view.keys.lock, elsewhere(each_kind, view.keys.lock))
     until_renewed(holder, 2)
     view.until_waiting(2)
     fence = holder.lease.fence
     holder.release()
-    wait_until(lambda: any(job.done() for job in jobs), 10, "handed over")
-    order = sorted(range(2), key=lambda at: not jobs[at].done())
-    assert order == [0, 1] or not each_kind.binary.is_valkey
-    for at in order:
-        assert jobs[at].result(10)
-        assert waiters[at].lease.fence > fence
-        fence = waiters[at].lease.fence
-        waiters[at].release()
-    view.until_free()
+    served, fences = until_served(waiters, jobs, view)
+    assert served == waiters or not each_kind.binary.is_valkey
+    assert fences[0] > fence
 
 
 def until_renewed(lock, times):

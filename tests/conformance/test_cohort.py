@@ -8,7 +8,6 @@ import sys
 import pytest
 
 from fencelock import ClientClosed, Cohort, LeaseLost
-from tests.conformance.world import SOON
 from tests.local_lines import waiting_locally
 
 pytestmark = [
@@ -115,24 +114,6 @@ async def test_a_turn_over_the_bound_costs_two_commands(world):
     assert sent.scripts < 1 + 4 + 3
 
 
-@pytest.mark.slow  # the wait must outlast a stall
-async def test_one_that_gives_up_leaves_its_place_to_its_neighbour(world):
-    """I5, I9: the front of a cohort has the place of all in the server's line."""
-    ours, theirs = world.client(), world.client(cohort=None)
-    other, order = theirs.lock("a"), []
-    await other.acquire()
-    lock = ours.lock("a", cohort=Cohort(turns=1))
-    gives_up = world.start(lock.acquire(timeout=5))  # the others come before, also after a stall
-    await world.in_line("a", 1)
-    jobs = await waiters(world, lock, 1, order, "ours")
-    jobs += await waiters(world, theirs.lock("a"), 1, order, "theirs")
-    assert not await gives_up.result(5 + SOON)
-    await world.in_line("a", 2)
-    await other.release()
-    await all_of(jobs)
-    assert [client for client, *_ in order] == ["ours", "theirs"]
-
-
 async def test_one_that_gives_up_locally_sends_nothing(world):
     """I9: it has asked nobody for anything."""
     lock = world.client().lock("a")
@@ -141,19 +122,6 @@ async def test_one_that_gives_up_locally_sends_nothing(world):
             assert not await lock.acquire(timeout=0.05)
         assert sent.scripts == 0
     assert not waiting_locally(world.keys("a").lock)
-
-
-async def test_a_lost_lease_ends_the_turns_of_all(world):
-    """I8: the waiters ask again, and are granted by the server."""
-    client, order = world.client(), []
-    lock = client.lock("a", ttl=1.5, renew=False, cohort=LONG)
-    lease = await lock.__aenter__()
-    jobs = await waiters(world, lock, 2, order)
-    await all_of(jobs)
-    assert lease.lost
-    assert min(fence for *_, fence in order) > lease.fence
-    with pytest.raises(LeaseLost):
-        await lock.release()
 
 
 @pytest.mark.parametrize("options", [{}, {"renew": False}, {"max_hold": 20}])

@@ -6,7 +6,7 @@ import contextlib
 
 import pytest
 
-from fencelock import LeaseLost
+from fencelock import LeaseLost, Poll
 from fencelock._runtime.clock import now
 from tests.waiting import machine_seconds
 
@@ -17,6 +17,10 @@ def lock(client, **options):
 
 def rlock(client, **options):
     return client.rlock("a", **options)
+
+
+def polled(client, **options):
+    return client.lock("a", wait=Poll(), **options)
 
 
 def semaphore(client, **options):
@@ -105,13 +109,16 @@ async def test_max_hold_limits_the_first_lease(world, kind):
         assert 2 < lease.remaining() < 4
 
 
-@of(*LOCKS, *SHARES, multi)
+@of(*LOCKS, polled, *SHARES, multi)
 async def test_without_renewal_it_ends_by_itself(world, kind):
-    with contextlib.suppress(LeaseLost):
-        async with kind(world.client(), ttl=0.4, renew=False) as lease:
+    """When it said, and its holder is told in time."""
+    told = []
+    with pytest.raises(LeaseLost) as lost:  # noqa: PT012 - the end of the block raises
+        async with kind(world.client(), ttl=0.4, renew=False, on_lost=told.append) as lease:
             end = lease.deadline
-            await world.until(lambda: lease.lost, "its end")
+            await world.until(lambda: told, "on_lost")
             assert lease.deadline == end
+    assert (lost.value.reason, lost.value.since) == ("expired", end)
 
 
 @of(*LOCKS, *SHARES, multi)
@@ -128,6 +135,7 @@ async def test_the_handle_s_timeout_bounds_a_with(world, kind):
         async with kind(world.client(), timeout=0.2):
             raise AssertionError("it was entered")
     assert 0.19 <= now() - began < 0.3 + machine_seconds()
+    assert world.waiting("a") == 0
     await (other.release(2) if kind in {semaphore, bounded_semaphore} else other.release())
 
 

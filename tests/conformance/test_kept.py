@@ -139,11 +139,24 @@ async def test_its_fences_are_known_to_the_next_holder(world):
         assert not lease.unchanged
 
 
+def with_another_lock(world, client):
+    in_one_slot = "{a}b" if world.server.url.startswith("redis+c") else "b"
+    return world.client().multi(["a", in_one_slot])
+
+
+TRIES = {
+    "from elsewhere": lambda world, client: world.client().lock("a"),
+    "of a multi": with_another_lock,
+    "by another handle of its client": lambda world, client: client.lock("a"),
+}
+
+
 @pytest.mark.usefixtures("a_try_is_patient")
-async def test_a_try_from_elsewhere_recalls_it(world):
+@pytest.mark.parametrize("tries", TRIES.values(), ids=TRIES)
+async def test_a_try_recalls_it(world, tries):
     client = world.client()
     await kept(world, client)
-    other = world.client().lock("a")
+    other = tries(world, client)
     assert await other.acquire(blocking=False)
     await other.release()
     assert world.waiting("a") == 0
@@ -159,15 +172,6 @@ async def test_a_try_without_time_recalls_it_too(world):
             await other.release()
             return
     raise AssertionError
-
-
-@pytest.mark.usefixtures("a_try_is_patient")
-async def test_a_multi_that_tries_recalls_it_too(world):
-    client = world.client()
-    await kept(world, client)
-    other = world.client().multi(["a", "{a}b"] if world.server.url.startswith("redis+c") else ["a"])
-    assert await other.acquire(blocking=False)
-    await other.release()
 
 
 async def test_a_waiter_recalls_it(world):
@@ -194,15 +198,6 @@ async def test_a_try_of_this_client_takes_it(world):
         assert sent.scripts == 0
 
     await while_kept(world, tried)
-
-
-@pytest.mark.usefixtures("a_try_is_patient")
-async def test_another_handle_of_this_client_recalls_it(world):
-    client = world.client()
-    await kept(world, client)
-    other = client.lock("a")
-    assert await other.acquire(blocking=False)
-    await other.release()
 
 
 async def test_a_try_fails_while_the_lease_is_in_use(world):
@@ -241,10 +236,11 @@ async def test_it_is_not_held_for_anybody(world):
     await while_kept(world, asked)
 
 
-async def test_a_closed_client_keeps_nothing(world):
+@pytest.mark.parametrize("release", [False, True])
+async def test_a_closed_client_keeps_nothing(world, release):
     client = world.client()
     await kept(world, client)
-    await client.aclose()
+    await client.aclose(release=release)
     assert world.holder("a") is None
 
 

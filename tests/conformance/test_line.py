@@ -155,22 +155,6 @@ async def test_a_waiter_outlives_its_connection(world):
     assert order == [0, 1, 2]
 
 
-@pytest.mark.one_server
-async def test_a_waiter_survives_a_restart_that_forgets(world):
-    """I6: the line is gone, but not those who stood in it."""
-    server = world.alone()
-    client = world.client()
-    holder = client.lock("a", ttl=20, renew=False)
-    await holder.acquire()
-    jobs, _ = await queue_up(world, [world.client()], 2)
-    server.restart()
-    for job in jobs:
-        await job.result()
-    assert world.holder("a") is None
-    with pytest.raises(LeaseLost):
-        await holder.release()
-
-
 async def test_a_handed_over_lease_grows_to_its_ttl(world):
     """I7: it may start short, so that a frozen waiter cannot stop the line; then it is renewed."""
     holder, waiter = world.client().lock("a", ttl=30), world.client().lock("a", ttl=30)

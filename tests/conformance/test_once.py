@@ -207,15 +207,10 @@ async def test_a_long_run_is_kept_for_a_part_of_the_period_after_its_end(world):
     job = world.start(world.client().once("draw", within=3).run(draw))
     await world.until(lambda: runs)
     began = world.server.command("TIME")
-    await world.until(lambda: elapsed_ms(world, began) > 3050)
+    await world.until(lambda: world.elapsed_ms(began) > 3050)
     let_go()
     await job.result()
     assert 0 < world.server.command("PTTL", result_key(world, "draw")) <= 300
-
-
-def elapsed_ms(world, began):
-    now = world.server.command("TIME")
-    return (int(now[0]) - int(began[0])) * 1000 + (int(now[1]) - int(began[1])) // 1000
 
 
 async def test_the_next_period_runs_again(world):

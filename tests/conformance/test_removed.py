@@ -21,13 +21,3 @@ async def test_a_key_that_was_removed_was_not_taken(world, kind):
     with pytest.raises(LeaseLost) as lost:
         await held.release()
     assert (lost.value.name, lost.value.reason) == ("a", "expired")
-
-
-@pytest.mark.no_quorum  # it has no elections
-async def test_a_leadership_that_was_removed_was_not_taken(world):
-    ann = world.client().election("a", candidate="ann")
-    await ann.campaign()
-    world.server.command("DEL", world.key("a"))
-    with pytest.raises(LeaseLost) as lost:
-        await ann.hand_over("bob")
-    assert lost.value.reason == "expired"

@@ -177,21 +177,6 @@ async def test_a_fixed_lease_is_looked_at_once_its_client_listens(world):
         lock.lease.check()
 
 
-@BOTH_FORMS
-async def test_a_fixed_lease_is_never_renewed(world, form):
-    """``renew=False`` ends when it said, and says so in time."""
-    told = []
-    lock = world.client().lock("a", ttl=0.3, renew=False, on_lost=told.append, **form)
-    await lock.acquire()
-    lease, end = lock.lease, lock.lease.deadline
-    await world.until(lambda: told, "on_lost")
-    assert lease.deadline == end
-    with pytest.raises(LeaseLost) as lost:
-        await lock.release()
-    assert (lost.value.reason, lost.value.since) == ("expired", end)
-    await world.until(lambda: world.holder("a") is None)
-
-
 @pytest.mark.no_quorum  # each node's port has its own book
 async def test_the_defaults_are_thirty_seconds_renewed_after_ten(world):
     """No ttl given is 30 s, looked after every 10 s; the client's default is an option."""

@@ -2,9 +2,9 @@
 
 import pytest
 
-from fencelock import AcquireTimeout, LeaseLost, NotAcquired, NotHeld, ServerUnsuitable
+from fencelock import LeaseLost, NotAcquired, NotHeld
 from fencelock._core.deadlines import validity
-from tests.conformance.world import cluster_node, needs_no_server
+from tests.conformance.world import needs_no_server
 
 pytestmark = pytest.mark.no_quorum  # a quorum has none: see options.py
 
@@ -253,56 +253,6 @@ async def test_only_who_entered_may_leave(world):
     with pytest.raises(NotHeld):
         await lock.write.release()
     assert await lock.read.release() == 0
-
-
-async def test_with_waits_no_longer_than_its_timeout(world):
-    """As a lock's; what gives up lets in who stands behind it."""
-    holder, writer, reader = world.client().rwlock("a"), world.client(), world.client()
-    async with holder.read:
-
-        async def write() -> None:
-            async with writer.rwlock("a", timeout=0.5).write:
-                pass
-
-        writes = world.start(write())
-        await world.in_line("a", 1)
-        late = reader.rwlock("a")
-        assert await late.read.acquire(timeout=5) is True
-        with pytest.raises(AcquireTimeout):
-            await writes.result()
-        await late.read.release()
-
-
-@pytest.mark.one_server
-@pytest.mark.slow
-async def test_in_a_cluster_every_script_stays_in_one_slot(world):
-    """Also for names with braces; a Cluster refuses a script that touches two slots."""
-    world.server = cluster_node(world.server.binary)
-    for name in ("plain", "order:{42}:x", "a}b{"):
-        lock = world.client().rwlock(name)
-        visit = Visit(world, lock.write)
-        await visit.granted(world)
-        reads = Visit(world, world.client().rwlock(name).read)
-        await world.in_line(name, 1)
-        await visit.leave()
-        await reads.granted(world)
-        await reads.leave()
-        semaphore = world.client().semaphore(f"{name} s", 2)
-        await semaphore.acquire(permits=2)
-        await semaphore.lease.renew()
-        await semaphore.set_limit(3)
-        await semaphore.release(2)
-
-
-async def test_a_name_has_one_kind(world):
-    """A semaphore's name is no reader/writer lock's."""
-    client = world.client()
-    async with client.semaphore("a", 2):
-        with pytest.raises(ServerUnsuitable, match="holds a semaphore"):
-            await client.rwlock("a").read.acquire()
-    async with client.rwlock("a").read:
-        with pytest.raises(ServerUnsuitable, match="holds a reader/writer lock"):
-            await client.semaphore("a", 2).acquire()
 
 
 @needs_no_server

@@ -198,17 +198,6 @@ async def test_release_of_what_is_not_held(world):
     assert await bounded.available() == 2
 
 
-async def test_with_gives_the_lease_and_waits_no_longer_than_its_timeout(world):
-    """As a lock's."""
-    client = world.client()
-    async with client.semaphore("a", 1, timeout=5) as lease:
-        assert lease.fence > 0
-        with pytest.raises(AcquireTimeout):
-            async with client.semaphore("a", 1, timeout=0.05):
-                pass
-    assert world.waiting("a") == 0
-
-
 async def test_another_limit_is_refused_while_it_is_in_use(world):
     """And nothing is changed; once nobody holds or waits, the next use sets it."""
     client = world.client()
@@ -267,22 +256,6 @@ async def test_who_can_never_be_granted_is_told(world):
     with pytest.raises(ServerUnsuitable, match="nobody can have 2 permits"):
         await waits.result()
     await holder.release()
-
-
-async def test_a_name_has_one_kind(world):
-    """A lock's name is no semaphore's, nor the other way round; nothing is changed."""
-    client = world.client()
-    async with client.lock("a") as lease:
-        with pytest.raises(ServerUnsuitable, match="holds a lock"):
-            await client.semaphore("a", 2).acquire()
-        assert world.holder("a") == lease.holder
-    async with client.semaphore("a", 2) as lease:
-        for how in ({}, {"timeout": 1}, {"blocking": False}):
-            with pytest.raises(ServerUnsuitable, match="holds a semaphore"):
-                await client.lock("a").acquire(**how)
-        lease.check()
-    async with client.lock("a"):
-        pass
 
 
 @needs_no_server
@@ -434,28 +407,6 @@ async def test_who_waits_keeps_its_place_when_its_connection_is_cut(world):
     for job in jobs:
         await job.result()
     assert order == [0, 1, 2, 3, 4]
-
-
-async def test_questions_about_a_name_of_another_kind(world):
-    """Refused while it is in use; a name that nobody uses is free for every kind and limit."""
-    client = world.client()
-    rwlock, two, five = client.rwlock("a"), client.semaphore("a", 2), client.semaphore("a", 5)
-    async with rwlock.write:
-        for ask in (two.available, two.locked):
-            with pytest.raises(ServerUnsuitable, match="reader/writer lock"):
-                await ask()
-        assert await two.owned() is False
-    assert (await two.available(), await two.locked()) == (2, False)
-    async with two:
-        for side in (rwlock.read, rwlock.write):
-            with pytest.raises(ServerUnsuitable, match="a semaphore"):
-                await side.locked()
-        assert await five.available() == 1, "of the limit in force"
-    assert (await rwlock.read.locked(), await rwlock.write.locked()) == (False, False)
-    assert await five.available() == 5
-    async with client.lock("a"):
-        with pytest.raises(ServerUnsuitable):
-            await two.available()
 
 
 @pytest.mark.one_server  # each server has its own batches of commands

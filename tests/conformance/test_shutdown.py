@@ -6,7 +6,7 @@ import pytest
 
 import fencelock
 from fencelock import ClientClosed, LeaseLost, NotHeld
-from tests.conformance.test_kept import kept, port_of
+from tests.conformance.test_kept import port_of
 from tests.kinds import RIVALS
 from tests.waiting import stalls
 
@@ -115,15 +115,6 @@ async def test_the_waiters_of_the_client_end_with_an_error(world):
     await is_free(other, "a")
     await theirs.release()
     await is_free(other, "b")
-
-
-@pytest.mark.no_quorum
-async def test_a_kept_lease_is_given_back(world):
-    client, other = world.client(), world.client()
-    await kept(world, client, linger=0.5)
-    await client.aclose(release=True)
-    assert world.holder("a") is None
-    await is_free(other, "a")
 
 
 @pytest.mark.no_quorum

@@ -15,11 +15,9 @@ from tests.conformance.world import World, needs_no_server
 from tests.servers import Server
 from tests.tls import Front, certificate
 
-pytestmark = pytest.mark.no_quorum  # sources of one server
-
-# All that fencelock's scripts and connections use; nothing else is allowed in the ACL test.
 pytestmark = pytest.mark.one_server  # the ways to name one server; a Cluster's: tests/cluster
 
+# All that fencelock's scripts and connections use; nothing else is allowed in the ACL test.
 COMMANDS = "hello auth select subscribe publish evalsha eval time "
 COMMANDS += "get set del exists pexpire pttl sadd srem scard smembers "
 COMMANDS += "zadd zrange zcard zrank zscore zpopmin zrem zremrangebyscore"
@@ -49,7 +47,6 @@ CLIENTS = {
 }
 
 
-@pytest.mark.one_server
 @pytest.mark.parametrize("library", CLIENTS)
 @pytest.mark.parametrize("way", ["unix", "tcp", "decoding, protocol 2", "own pool"])
 async def test_a_client_object_is_a_source(world, library, way):
@@ -86,7 +83,6 @@ class InDatabase(Server):
         return super().command("EVAL", script, 0, self._number, *words)
 
 
-@pytest.mark.one_server
 @pytest.mark.parametrize("url", ["url", "tcp_url", "valkey"])
 async def test_a_url_is_a_source(world, url):
     """Unix socket and TCP; valkey:// means the same."""
@@ -106,7 +102,6 @@ async def test_the_environment_names_a_source(world, monkeypatch):
     assert str(world.server.socket) in repr(client)
 
 
-@pytest.mark.one_server
 @pytest.mark.parametrize("form", ["url", "client", "bytes"])
 async def test_a_password_and_a_minimal_acl_are_enough(world, form):
     """A user who may touch one prefix, its channels, and the commands that are needed."""
@@ -128,7 +123,6 @@ async def test_a_password_and_a_minimal_acl_are_enough(world, form):
 
 
 @pytest.mark.one_play  # it counts all users
-@pytest.mark.one_server
 @pytest.mark.parametrize("form", ["url", "url, empty password", "option", *CLIENTS])
 async def test_a_user_without_a_password_logs_in_as_itself(world, form):
     """With its own rights, not those of ``default``; or it is refused, as redis-py is."""
@@ -185,7 +179,6 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("tls")
 
 
-@pytest.mark.one_server
 async def test_tls_with_a_server_that_has_none_is_told(world):
     """The server waits for the rest of a command: the client says what it may be."""
     url = world.server.tcp_url.replace("redis://", "rediss://")
@@ -197,14 +190,12 @@ async def test_tls_with_a_server_that_has_none_is_told(world):
     assert url in str(caught.value)
 
 
-@pytest.mark.one_server
 async def test_tls_by_url(world, folder):
     """rediss:// with an authority of one's own, as redis-py's query options say it."""
     url, cert = tls_server(world, folder)
     await whole_life(world, f"{url}?ssl_ca_certs={cert}")
 
 
-@pytest.mark.one_server
 async def test_tls_by_client_object(world, folder):
     """The client's own TLS settings come along."""
     url, cert = tls_server(world, folder)
@@ -233,7 +224,6 @@ async def test_a_plain_url_of_a_tls_port_is_recognised(world, folder):
     pytest.fail(said)
 
 
-@pytest.mark.one_server
 @pytest.mark.parametrize("way", ["unknown authority", "TLS to a plain port", "plain to a TLS port"])
 async def test_tls_trouble_is_unreachable(world, folder, way):
     """Never a hang, never "held": ServerUnreachable, within the time that was given."""

@@ -326,6 +326,11 @@ class World:
         now = f"({seconds}{int(micros):06}"
         return self.server.command("ZCOUNT", self.key(name), now, "+inf")
 
+    def elapsed_ms(self, began: Any) -> int:
+        """How long ago the server told this time."""
+        now = self.server.command("TIME")
+        return (int(now[0]) - int(began[0])) * 1000 + (int(now[1]) - int(began[1])) // 1000
+
     async def in_line(self, name: str, number: int) -> None:
         """Wait until so many stand in line; no key lacks an expiry meanwhile."""
         await self.until(lambda: self.waiting(name) == number, f"{number} in line")

@@ -11,6 +11,7 @@ import pytest
 
 from fencelock import ServerDenied, ServerReadOnly, ServerUnreachable, ServerUnsuitable
 from tests.faults.world import held, outcome, spawn, wait_until
+from tests.threads.state import connections
 
 pytestmark = pytest.mark.one_face
 
@@ -55,12 +56,6 @@ def assert_told(result, wanted, view):
         assert result == wanted
 
 
-def connections(server):
-    """Return our connections to the server, but for the one that asks."""
-    lines = server.command("CLIENT", "LIST").splitlines()
-    return [line for line in lines if " name=fencelock " in line]
-
-
 @pytest.fixture(autouse=True)
 def _others():
     """Note the threads of clients that tests before left to the collector."""
@@ -88,13 +83,16 @@ def assert_nothing_stays(client, view):
     wait_until(lambda: not ours(), what="no thread is left")
 
 
-@pytest.mark.parametrize("effect", ACQUIRING.values(), ids=ACQUIRING)
-def test_an_effect_of_acquire_fails_once(connect, proxy, view, effect):
+@pytest.mark.parametrize("effect", (ACQUIRING | RELEASING).values(), ids=ACQUIRING | RELEASING)
+def test_an_effect_of_a_turn_fails_once(connect, proxy, view, effect):
     operation, action, how, wanted = effect
     client = connect(proxy.url)
-    lock = client.lock(view.name, ttl=60)
+    # A refused release leaves it to its ttl.
+    lock = client.lock(view.name, ttl=4 if wanted is ServerReadOnly else 60)
+    releases = operation == "release"
+    assert not releases or lock.acquire()
     fault = proxy.on(operation, action, **how)
-    result, _ = outcome(lock.acquire, timeout=5)
+    result, _ = outcome(lock.release) if releases else outcome(lock.acquire, timeout=5)
     fault.wait()
     assert_told(result, wanted, view)
     if result is True:
@@ -117,20 +115,6 @@ def test_an_effect_of_waiting_fails_once(connect, proxy, view, effect):
     assert_told(result, wanted, view)
     if result is True:
         lock.release()
-    assert_nothing_stays(client, view)
-
-
-@pytest.mark.parametrize("effect", RELEASING.values(), ids=RELEASING)
-def test_an_effect_of_release_fails_once(connect, proxy, view, effect):
-    operation, action, how, wanted = effect
-    client = connect(proxy.url)
-    # A refused release leaves it to its ttl.
-    lock = client.lock(view.name, ttl=4 if wanted is ServerReadOnly else 60)
-    assert lock.acquire()
-    fault = proxy.on(operation, action, **how)
-    result, _ = outcome(lock.release)
-    fault.wait()
-    assert_told(result, wanted, view)
     assert_nothing_stays(client, view)
 
 

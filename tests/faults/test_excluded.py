@@ -8,7 +8,7 @@ resource that looks at it refuses the earlier one, and who lost its lease is tol
 import pytest
 
 from fencelock import LeaseLost
-from tests.faults.wall_clock import server_with_a_clock, why_not
+from tests.faults.wall_clock import clocked  # noqa: F401 - pytest finds the fixture here
 from tests.faults.world import View, outcome, wait_until
 from tests.waiting import machine_seconds
 
@@ -65,15 +65,7 @@ def test_a_server_that_forgets_has_two_holders(connect, own_server, name, fault)
     assert not other.lease.lost
 
 
-@pytest.fixture(scope="module")
-def clocked(tmp_path_factory):
-    if why_not():
-        pytest.skip(why_not())
-    with server_with_a_clock(tmp_path_factory.mktemp("clock")) as lent:
-        yield lent
-
-
-def test_a_clock_that_jumps_ahead_has_two_holders(connect, clocked, name):
+def test_a_clock_that_jumps_ahead_has_two_holders(connect, clocked, name):  # noqa: F811 - the fixture
     server, jump = clocked
     one, other = (connect(server.url).lock(name, ttl=TTL, renew=renew) for renew in (False, True))
     assert one.acquire()
@@ -86,7 +78,7 @@ def test_a_clock_that_jumps_ahead_has_two_holders(connect, clocked, name):
 
 
 @pytest.mark.usefixtures("patient")
-def test_a_clock_that_is_set_back_blocks_longer_than_the_ttl(connect, clocked, name):
+def test_a_clock_that_is_set_back_blocks_longer_than_the_ttl(connect, clocked, name):  # noqa: F811 - the fixture
     server, jump = clocked
     one = connect(server.url).lock(name, ttl=SHORT, renew=False)
     assert one.acquire()

@@ -10,7 +10,7 @@ from fencelock._runtime.clock import now
 from tests.faults.conftest import load
 from tests.faults.proxy import Proxy
 from tests.faults.wall_clock import server_with_a_clock, why_not
-from tests.faults.world import View, outcome, spawn, wait_until
+from tests.faults.world import View, allowed_seconds, outcome, spawn, wait_until
 from tests.replication import follow, replicated
 from tests.servers import Refused, Server, binaries
 from tests.waiting import machine_seconds
@@ -19,11 +19,6 @@ pytestmark = pytest.mark.either_face
 
 TIMEOUT = 1.0
 PATIENCE = 50.0  # s: how long loading may take on a busy machine
-
-
-def allowed_seconds():
-    """Return by how much it may be late."""
-    return 0.1 + machine_seconds()
 
 
 TROUBLE = (OutcomeUnknown, ServerError)

@@ -1,7 +1,7 @@
 """A call that was given a timeout returns by then plus 100 ms, whatever the server does (I13).
 
 Every case is measured three times. The median must keep the promise with the small allowance of
-``machine_seconds`` for a busy machine, the worst may take ``WORST_SECONDS`` more. Silence of the
+``allowed_seconds`` for a busy machine, the worst may take ``WORST_SECONDS`` more. Silence of the
 server is never reported as "somebody else holds it" (I12), and when the server wakes up, nothing is
 left: the undo went out behind the request (I9).
 """
@@ -14,15 +14,9 @@ import pytest
 
 import fencelock
 from fencelock import OutcomeUnknown, ServerError, ServerUnreachable
-from tests.faults.world import View, held, outcome, spawn
-from tests.waiting import machine_seconds
+from tests.faults.world import View, allowed_seconds, held, outcome, spawn
 
 TIMEOUT = 0.2
-
-
-def allowed_seconds():
-    """Return by how much it may be late."""
-    return 0.1 + machine_seconds()
 
 
 WORST_SECONDS = 0.6  # a near connection is given up as silent after a second

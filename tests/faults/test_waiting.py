@@ -9,42 +9,11 @@ import pytest
 from fencelock import FencelockError
 from fencelock._runtime.clock import now
 from tests.faults.conftest import load
-from tests.faults.world import outcome, spawn, wait_until
-from tests.waiting import machine_seconds
+from tests.faults.world import allowed_seconds, in_line, outcome, until_served, wait_until
 
 pytestmark = pytest.mark.one_face
 
 LOOK_SECONDS = 2.0
-
-
-def slack():
-    """Return by how much it may be late."""
-    return 0.1 + machine_seconds()
-
-
-def in_line(locks, view, **options):
-    """Have locks wait in this order; return futures of what each was told."""
-    waiting = []
-    for lock in locks:
-        waiting.append(spawn(outcome, lock.acquire, **options))
-        view.until_waiting(len(waiting))
-    return waiting
-
-
-def until_served(locks, waiting, view, seconds=20):
-    """Let each release when it is granted, in whatever order; all must be."""
-    left = dict(zip(waiting, locks, strict=True))
-    fences = []
-    deadline = now() + seconds
-    while left:
-        wait_until(lambda: any(each.done() for each in left), deadline - now(), "the next grant")
-        for each in [each for each in left if each.done()]:
-            lock = left.pop(each)
-            assert each.result()[0] is True
-            fences.append(lock.lease.fence)
-            lock.release()
-    assert fences == sorted(set(fences))
-    view.until_free()
 
 
 def test_a_lost_wake_up_costs_a_look(connect, server, proxy, view, name):
@@ -55,20 +24,26 @@ def test_a_lost_wake_up_costs_a_look(connect, server, proxy, view, name):
     released = now()
     holding.release()
     lost.wait()
-    assert waiting.result(20)[0] is True
-    assert now() - released < LOOK_SECONDS + slack()
+    assert waiting.result(20) is True
+    assert now() - released < LOOK_SECONDS + allowed_seconds()
     assert view.holder() == lock.lease.holder
     assert lock.lease.remaining() <= view.remaining()
     lock.release()
     assert view.free()
 
 
+def wanted(connect, view, ttl=60):
+    """Return a lock that is held, and three that wait for it with their futures."""
+    holding, *locks = (
+        connect(view.server.url).lock(view.name, ttl=length) for length in (ttl, 60, 60, 60)
+    )
+    holding.acquire()
+    return holding, locks, in_line(locks, view)
+
+
 @pytest.mark.parametrize("kind", ["pubsub", "all"])
 def test_the_waiters_connection_is_killed(connect, server, view, kind):
-    holding = connect(server.url).lock(view.name, ttl=60)
-    holding.acquire()
-    locks = [connect(server.url).lock(view.name, ttl=60) for _ in range(3)]
-    waiting = in_line(locks, view)
+    holding, locks, waiting = wanted(connect, view)
     for line in server.command("CLIENT", "LIST").splitlines():
         client = dict(field.split("=", 1) for field in line.split(" ") if "=" in field)
         if kind == "all" or int(client["sub"]):
@@ -77,7 +52,7 @@ def test_the_waiters_connection_is_killed(connect, server, view, kind):
     released = now()
     holding.release()
     until_served(locks, waiting, view)
-    assert now() - released < LOOK_SECONDS + slack()
+    assert now() - released < LOOK_SECONDS + allowed_seconds()
 
 
 def listeners(server):
@@ -87,11 +62,8 @@ def listeners(server):
 
 @pytest.mark.slow
 def test_scripts_are_flushed_while_they_wait_and_hold(connect, server, view):
-    holding = connect(server.url).lock(view.name, ttl=6)
-    holding.acquire()
+    holding, locks, waiting = wanted(connect, view, ttl=6)
     lease = holding.lease
-    locks = [connect(server.url).lock(view.name, ttl=60) for _ in range(3)]
-    waiting = in_line(locks, view)
     server.command("SCRIPT", "FLUSH")
     before = lease.deadline
     wait_until(lambda: lease.deadline > before, what="a renewal that brings the script along")
@@ -104,16 +76,13 @@ def test_scripts_are_flushed_while_they_wait_and_hold(connect, server, view):
 @pytest.mark.slow
 def test_everything_is_flushed_while_they_wait_and_hold(connect, server, view):
     """The holder is told at its next renewal; those in line come back by their next look."""
-    holding = connect(server.url).lock(view.name, ttl=12)
-    holding.acquire()
+    holding, locks, waiting = wanted(connect, view, ttl=12)
     lease = holding.lease
-    locks = [connect(server.url).lock(view.name, ttl=60) for _ in range(3)]
-    waiting = in_line(locks, view)
     server.flushall()
     wait_until(lambda: lease.lost, what="the loss is told")
     begun = now()
     until_served(locks, waiting, view)
-    assert now() - begun < LOOK_SECONDS + slack()
+    assert now() - begun < LOOK_SECONDS + allowed_seconds()
 
 
 @pytest.mark.parametrize("persistent", [True, False])
@@ -125,10 +94,7 @@ def test_the_server_restarts_while_they_wait_and_hold(
         own_server.command("CONFIG", "SET", "appendonly", "yes")
         wait_until(lambda: own_server.info("persistence")["aof_rewrite_in_progress"] == "0")
         own_server._options += ["--appendonly", "yes"]
-    holding = connect(own_server.url).lock(own_view.name, ttl=60)
-    holding.acquire()
-    locks = [connect(own_server.url).lock(own_view.name, ttl=60) for _ in range(3)]
-    waiting = in_line(locks, own_view)
+    holding, locks, waiting = wanted(connect, own_view)
     getattr(own_server, how)()
     own_server.start()
     released, _ = outcome(holding.release)

@@ -5,6 +5,8 @@ Only that server sees it. Leases end by this clock; the server's timers and ours
 
 import contextlib
 
+import pytest
+
 from tests.faults.world import wait_until
 from tests.servers import Server
 from verification.runs import shims
@@ -15,6 +17,15 @@ SEEN_SECONDS = 30
 def why_not():
     """Return why no such server can be had here, or an empty string."""
     return shims.why_not()
+
+
+@pytest.fixture(scope="module")
+def clocked(tmp_path_factory):
+    """Lend a server and what puts its clock forward or back."""
+    if why_not():
+        pytest.skip(why_not())
+    with server_with_a_clock(tmp_path_factory.mktemp("clock")) as lent:
+        yield lent
 
 
 @contextlib.contextmanager

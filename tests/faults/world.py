@@ -11,7 +11,7 @@ from fencelock._core.keys import LockKeys
 from fencelock._runtime.clock import now
 from fencelock.compat import redisson
 from tests.local_lines import waiting_locally
-from tests.waiting import SOON, until
+from tests.waiting import SOON, machine_seconds, until
 
 PREFIX = "fencelock:"
 
@@ -53,6 +53,11 @@ def outcome(function, *args, **options):
     except fencelock.FencelockError as error:
         result = error
     return result, now() - begun
+
+
+def allowed_seconds():
+    """Return by how much a call may end after its timeout (I13)."""
+    return 0.1 + machine_seconds()
 
 
 class _Face:
@@ -236,6 +241,33 @@ class ShareView(View):
 
     def free(self):
         return self.holders() == 0 and self.waiting() == 0
+
+
+def in_line(locks, view, **options):
+    """Have locks wait in this order; return futures of what each was told."""
+    waiting = []
+    for lock in locks:
+        waiting.append(spawn(lock.acquire, **options))
+        view.until_waiting(len(waiting))
+    return waiting
+
+
+def until_served(locks, waiting, view, seconds=20):
+    """Let each release when it is granted; return the locks and their fences in that order."""
+    left = dict(zip(waiting, locks, strict=True))
+    served = {}
+    deadline = now() + seconds
+    while left:
+        wait_until(lambda: any(each.done() for each in left), deadline - now(), "the next grant")
+        for each in [each for each in left if each.done()]:
+            lock = left.pop(each)
+            assert each.result() is True
+            served[lock] = lock.lease.fence
+            lock.release()
+    fences = list(served.values())
+    assert fences == sorted(set(fences))
+    view.until_free()
+    return list(served), fences
 
 
 @contextlib.contextmanager
