@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from contextlib import AbstractContextManager, suppress
-from typing import Any
+from contextlib import suppress
 
 from fencelock._core.pushes import dispatch
 from fencelock._core.round_trips import RoundTrips
@@ -23,7 +22,7 @@ from verification.simulator.cluster import (
     ClusterWorld,
     address,
 )
-from verification.simulator.latch import SimulatedLatch
+from verification.simulator.latch import SimulatedIo
 from verification.simulator.network import Client, Link, World
 from verification.simulator.port import SimulatedPort
 from verification.simulator.replicas import DIAL_SECONDS, SimulatedReplicas
@@ -55,32 +54,22 @@ class SimulatedNode:
             connection.sound = False
 
 
-class SimulatedNodes:
+class SimulatedNodes(SimulatedIo):
     """Implements ``_topology.io.NodeIo`` for one simulated process."""
 
+    _port: SimulatedClusterPort
+
     def __init__(self, port: SimulatedClusterPort) -> None:
-        self._port = port
+        super().__init__(port)
         self.trips: RoundTrips = port.trips
         self.at: dict[NodeAddress | None, SimulatedNode] = {
             address(each.number): SimulatedNode(port, address(each.number))
             for each in port.world.nodes
         }
 
-    def now(self) -> float:
-        """Return the process's monotonic clock."""
-        return self._port.now()
-
-    def mutex(self) -> AbstractContextManager[Any]:
-        """Guard nothing: between two awaits a flow is alone here."""
-        return self._port.mutex
-
     def caller(self) -> Hashable:
         """Return the task that runs now."""
         return self._port.world.running
-
-    def latch(self) -> SimulatedLatch:
-        """Return a new latch."""
-        return SimulatedLatch(self._port)
 
     def spawn(self, flow: Flow, name: str) -> bool:
         """Run a flow in a task of the process."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from math import inf
 from typing import Any
@@ -16,7 +15,7 @@ from fencelock._topology.sentinel import FRESH_SECONDS, SentinelReply
 from fencelock.errors import FencelockError, ServerError
 from fencelock.scripts import Script
 from verification.simulator import faults
-from verification.simulator.latch import SimulatedLatch
+from verification.simulator.latch import SimulatedIo, SimulatedLatch
 from verification.simulator.network import Client, Link, World
 from verification.simulator.port import SimulatedPort
 from verification.simulator.sentinels import Sentinel, SentinelWorld
@@ -38,23 +37,10 @@ class Conversation:
         """End it."""
 
 
-class SimulatedDialer:
+class SimulatedDialer(SimulatedIo):
     """Implements ``_topology.master_monitor.MasterIo`` for one simulated process."""
 
-    def __init__(self, port: SimulatedSentinelPort) -> None:
-        self._port = port
-
-    def now(self) -> float:
-        """Return the process's monotonic clock."""
-        return self._port.now()
-
-    def mutex(self) -> AbstractContextManager[Any]:
-        """Guard nothing: between two awaits a flow is alone here."""
-        return self._port.mutex
-
-    def latch(self) -> SimulatedLatch:
-        """Return a new latch."""
-        return SimulatedLatch(self._port)
+    _port: SimulatedSentinelPort
 
     def spawn(self, flow: Flow, name: str) -> bool:
         """Run a flow in a task of the process."""

@@ -1,6 +1,8 @@
 """Worlds of a Cluster: slots that move, masters that are replaced, the shipping ``ClusterPort``."""
 
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
 
 from tests.flows.worlds.locks import FIXED, RENEWED, Scenario, operator, single, user
 from tests.flows.worlds.sentinels import granted
@@ -18,21 +20,12 @@ class Clusters(Scenario):
     long: bool = False  # a slot is under way for longer than a lease
     plain: bool = False  # no node has sharded channels
     at: str = ""  # the Cluster's fault strikes while such a request is on its way
+    port: ClassVar[type[SimulatedClusterPort]] = SimulatedClusterPort
 
     def world(self, server, traced):
-        return ClusterWorld(
-            server,
-            others=self.others,
-            long=self.long,
-            at=self.at,
-            lossy=self.replicas is not None,
-            budgets=self.budgets,
-            symmetric=self.alike,
-            push_first=self.push_first,
-            traced=traced,
-            monitor=self.monitor,
-            port=SimulatedClusterPort,
-        )
+        lossy = self.replicas is not None
+        kind = partial(ClusterWorld, others=self.others, long=self.long, at=self.at, lossy=lossy)
+        return super().world(server, traced, kind)
 
     def with_servers(self):
         first, *others = nodes(self.sources, plain=self.plain)

@@ -63,8 +63,8 @@ class Scenario:
     def title(self) -> str:
         return f"{self.name}, {'asyncio' if self.shared else 'threads'}"
 
-    def world(self, server: Server, traced: bool) -> World:
-        return World(
+    def world(self, server: Server, traced: bool, kind: Callable[..., World] = World) -> World:
+        return kind(
             server,
             budgets=self.budgets,
             symmetric=self.alike,

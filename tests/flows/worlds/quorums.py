@@ -4,6 +4,8 @@ The flows, the scripts and the explorer are those that ship; see verification.si
 """
 
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import ClassVar
 
 from fencelock._core.lock import acquire, release
 from fencelock._core.lock.hold import Hold
@@ -84,18 +86,10 @@ class Quorums(Scenario):
     absent_us: int = 0
     cut: tuple[tuple[int, int], ...] = ()
     nodes: int = NODES
+    port: ClassVar[type[SimulatedQuorum]] = SimulatedQuorum
 
     def world(self, server, traced):
-        world = Nodes(
-            server,
-            others=self.others,
-            budgets=self.budgets,
-            symmetric=self.alike,
-            push_first=self.push_first,
-            traced=traced,
-            monitor=self.monitor,
-            port=SimulatedQuorum,
-        )
+        world = super().world(server, traced, partial(Nodes, others=self.others))
         for each, skew_us in zip(world.servers, SKEWS_US, strict=False):
             each.skew_us, each.now_us = skew_us, EPOCH_US + skew_us
         if self.late:

@@ -2,6 +2,7 @@
 
 import contextlib
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from typing import ClassVar
 
@@ -34,19 +35,14 @@ class Behind(Scenario):
     port: ClassVar[type[SimulatedSentinelPort]] = SimulatedSentinelPort
 
     def world(self, server, traced):
-        return SentinelWorld(
-            server,
+        kind = partial(
+            SentinelWorld,
             others=(self._replica,),
             sentinels=self.sentinels,
             wakes=self.wakes,
             steps=self.steps,
-            budgets=self.budgets,
-            symmetric=self.alike,
-            push_first=self.push_first,
-            traced=traced,
-            monitor=self.monitor,
-            port=self.port,
         )
+        return super().world(server, traced, kind)
 
     @property
     def _replica(self):
