@@ -14,8 +14,8 @@ from fencelock.scripts import QUORUM_VOTE
 from tests.flows.worlds.locks import (
     FIXED,
     RENEWED,
+    TTL,
     Scenario,
-    renewer,
     renewing,
     user,
     users,
@@ -149,7 +149,8 @@ IMPATIENT = Quorums(
 TRY_AND_LINE = Quorums("quorum: 1 in line, 1 tries", (user(), user(timeout=-1)))
 LONG_AND_TRY = Quorums("quorum: 1 working 1 s, 1 tries", (user(work=1.0), user(timeout=-1)))
 ALONE_FIXED = Quorums("quorum: 1 alone, fixed", users(1, FIXED))
-ALONE_BY_HAND = Quorums("quorum: 1 alone, renewing by hand", (renewer(),))
+BY_HAND_ONCE = renewing(TTL, before=1.0, after=2.5)
+ALONE_BY_HAND = Quorums("quorum: 1 alone, renewing by hand", (BY_HAND_ONCE,))
 ABSENT = Quorums(
     "quorum: 1 working 0.5 s, 1 in line, one of the nodes comes late",
     (user(work=0.5), user()),
@@ -167,7 +168,7 @@ BARE = Quorums(
     cut=((0, 1),),
     large=True,
 )
-BY_HAND = Quorums("quorum: 1 renewing by hand, 1 in line", (renewer(), user()))
+BY_HAND = Quorums("quorum: 1 renewing by hand, 1 in line", (BY_HAND_ONCE, user()))
 SHORTER = Quorums("quorum: 1 renewing for less, then for more", (renewing(0.8, 2.5),), large=True)
 DRIFTING = Quorums(
     "quorum: 2 working 4 s, clocks adrift", (user(work=4.0, rate=0.996), user(work=4.0, rate=1.004))

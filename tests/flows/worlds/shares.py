@@ -9,8 +9,8 @@ from fencelock._core.objects.semaphore_rwlock import ALL, RWLOCK, release_part, 
 from fencelock.errors import FencelockError, LeaseLost
 from fencelock.options import LeaseOptions
 from fencelock.scripts import SHARES_BREAK
-from tests.flows.worlds.locks import FIXED, RENEWED, Role, Scenario
-from verification.simulator.actors import GAVE_UP, KEYS
+from tests.flows.worlds.locks import FIXED, RENEWED, Scenario, process
+from verification.simulator.actors import KEYS
 from verification.simulator.monitor import Violation
 from verification.simulator.shares import ShareActor, SharesMonitor, read
 
@@ -41,7 +41,7 @@ def taker(options=RENEWED, *, permits=1, timeout=None, work=0.0, rounds=1, actor
         for _ in range(rounds):
             await one.hold_once(one.request_permits(options, permits), timeout, work)
 
-    return single(turns, actor)
+    return process(turns, actor=actor)
 
 
 def reader(options=RENEWED, **more):
@@ -82,7 +82,7 @@ def downgrader(*, write_options=RENEWED, read_terms=RENEWED, work=0.0):
                 if read is not None:
                     await one.release(read)
 
-    return single(program, Reader)
+    return process(program, actor=Reader)
 
 
 async def read_beside(one, write, options=RENEWED):
@@ -102,14 +102,17 @@ def operator():
     """An operator who breaks the name once."""
 
     async def breaks(one):
-        port = one.port
-        try:
-            args = (b"why", 600_000, b"", port.new_id())
-            await port.ask(SHARES_BREAK, KEYS.all, args, port.now() + port.server_timeout)
-        except FencelockError:
-            return
+        with contextlib.suppress(FencelockError):
+            await break_permits(one)
 
-    return single(breaks)
+    return process(breaks)
+
+
+async def break_permits(one):
+    """Break the name, as an operator does."""
+    port = one.port
+    args = (b"why", 600_000, b"", port.new_id())
+    await port.ask(SHARES_BREAK, KEYS.all, args, port.now() + port.server_timeout)
 
 
 class NamesThree(ShareActor):
@@ -126,7 +129,7 @@ def changer(limit):
         with contextlib.suppress(FencelockError):
             await set_limit(one.port, one.request_permits(RENEWED).terms, limit)
 
-    return single(changes)
+    return process(changes, actor=ShareActor)
 
 
 def changer_and_user(*limits):
@@ -183,21 +186,7 @@ def holder(program, options=RENEWED, *, permits=1, actor=ShareActor):
         finally:
             await one.release(hold)
 
-    return single(holds, actor)
-
-
-def single(program, actor=ShareActor) -> Role:
-    """A process with one task, which may be cancelled at any point."""
-
-    async def whole(one):
-        with contextlib.suppress(*GAVE_UP):
-            await program(one)
-
-    def role(scenario, world):
-        client = world.client(shared=scenario.shared)
-        world.start(client, whole(actor(world, client, scenario.flows)))
-
-    return role
+    return process(holds, actor=actor)
 
 
 class Piecemeal(SharesMonitor):
