@@ -9,6 +9,7 @@ from fencelock._core.pushes import dispatch
 from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Question, Seat
 from fencelock._core.types import Args, Carrier, Keys, NoReply, Reply
+from fencelock._io.cleanup_queue import CLEANUP_SECONDS, UNDO_SECONDS
 from fencelock._io.wire import ReplyError, not_now
 from fencelock._topology.cluster import Batch, ClusterPort
 from fencelock._topology.io import Flow
@@ -28,9 +29,6 @@ from verification.simulator.port import SimulatedPort
 from verification.simulator.replicas import DIAL_SECONDS, SimulatedReplicas
 from verification.simulator.server import unpacked
 from verification.simulator.several import exchange
-
-# As in _io/cleanup_queue.py.
-POST_SECONDS, TRAIL_SECONDS = 30.0, 2.0
 
 
 class SimulatedNode:
@@ -253,7 +251,7 @@ class SimulatedClusterPort(ClusterPort, SimulatedPort):
     async def _deliver(
         self, script: Script, keys: Keys, args: Args, undo_connection: Carrier | None
     ) -> None:
-        until = self.now() + POST_SECONDS
+        until = self.now() + CLEANUP_SECONDS
         link = (
             undo_connection
             if isinstance(undo_connection, Link) and not undo_connection.closed
@@ -273,7 +271,7 @@ class SimulatedClusterPort(ClusterPort, SimulatedPort):
             link.sound = False  # for nothing but this
         request = ClusterRequest(script.name, tuple(keys), tuple(args))
         try:
-            await self.ask_on(link, request, self.now() + TRAIL_SECONDS)
+            await self.ask_on(link, request, self.now() + UNDO_SECONDS)
         except NoReply:
             return False
         except ServerError as error:

@@ -9,6 +9,7 @@ from typing import Any
 
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Carrier, Keys, NoReply, Reply
+from fencelock._io.cleanup_queue import CLEANUP_SECONDS, UNDO_SECONDS
 from fencelock._topology.io import Flow
 from fencelock._topology.master_monitor import MasterGuard, MasterMonitor
 from fencelock._topology.sentinel import FRESH_SECONDS, SentinelReply
@@ -22,8 +23,6 @@ from verification.simulator.sentinels import Sentinel, SentinelWorld
 from verification.simulator.server import Request, Server
 
 DIAL_SECONDS = 0.001
-# As in _io/cleanup_queue.py.
-POST_SECONDS, TRAIL_SECONDS = 30.0, 2.0
 
 
 class Conversation:
@@ -245,11 +244,11 @@ class SimulatedSentinelPort(SimulatedPort):
         try:
             if link is not None:
                 request = Request(script.name, tuple(keys), tuple(args))
-                await self.ask_on(link, request, began + TRAIL_SECONDS)
+                await self.ask_on(link, request, began + UNDO_SECONDS)
                 return
         except (NoReply, FencelockError):
             pass
         try:
-            await self.ask(script, keys, args, began + POST_SECONDS)
+            await self.ask(script, keys, args, began + CLEANUP_SECONDS)
         except FencelockError:
             return
