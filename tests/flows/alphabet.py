@@ -1,9 +1,9 @@
 """Which explorations make which call of the API, and which faults meet it there.
 
 A call that no exploration makes is unproved, and so is a fault that no call meets. ``CALLS`` names
-for each public call the flows that it runs, as decisions.py does; ``LEFT_OUT`` names the others,
-each with a reason. Which flows a world runs is not written down but seen: some of its schedules run
-under a profiler.
+for each public call the flows that it runs, by a name of decisions.py or by their place;
+``LEFT_OUT`` names the others, each with a reason. Which flows a world runs is not written down but
+seen: some of its schedules run under a profiler.
 
 ``python -m tests.flows.alphabet`` prints the table.
 """
@@ -28,12 +28,15 @@ SCHEDULES = 4  # of each world under the profiler: what it calls hardly differs 
 # What may befall any call: an answer, a message, a connection, a process, the time, the server.
 FAULTS = deep.FAULTS
 
-ACQUIRE, RELEASE, RENEW = "engine.acquire", "engine.release", "keeper.renew"
-LEASE = {
-    "check": ("hold.check",),
-    "lost": ("hold.lost",),
-    "renew": (RENEW,),
-}
+ACQUIRE, RELEASE = "engine.acquire", "_core.lock.release:take_and_release"
+RENEW = "_core.lock.renew:renew_now"
+TURN, RUN = "_core.lock.tenure:Tenure.begin", "_core.objects.once:Runs.start"
+FOR_NEXT = "_core.lock.tenure:Tenure.for_next"
+SET_LIMIT = "_core.objects.semaphore_rwlock:set_limit"
+CHANGE, CHANGE_BARRIER = "_core.objects.event_latch:change", "_core.objects.barrier:change"
+WAIT = "_core.objects.state_wait:StateWait.outcome"
+MAINTAIN = "_core.lock.maintain:Renewer.maintain"
+PACKED = "_topology.cluster:ClusterPort.run_packed"
 
 # Family of worlds → call → the flows that it runs.
 CALLS: dict[str, dict[str, tuple[str, ...]]] = {
@@ -42,22 +45,24 @@ CALLS: dict[str, dict[str, tuple[str, ...]]] = {
         "Lock.release": (RELEASE,),
         "RLock.acquire": (ACQUIRE,),
         "RLock.release": (RELEASE,),
-        **{f"Lease.{name}": flows for name, flows in LEASE.items()},
-        "Client.revoke": ("engine.revoke",),
+        "Lease.check": ("_core.lock.hold:Hold.check",),
+        "Lease.lost": ("_core.lock.hold:Hold.lost",),
+        "Lease.renew": (RENEW,),
+        "Client.revoke": ("_core.look.show:Looker.revoke",),
     },
     "cohort": {
-        "Lock.acquire in turn": (ACQUIRE, "tenure.join", "tenure.begin"),
-        "Lock.release to the next": (RELEASE, "tenure.pass_on"),
-        "Lock.release for the next": (RELEASE, "tenure.for_next", "terms.acquire_next"),
-        "Lease.renew in turn": (RENEW, "tenure.begin"),
+        "Lock.acquire in turn": (ACQUIRE, "_core.lock.tenure:join", TURN),
+        "Lock.release to the next": (RELEASE, "_core.lock.tenure:Tenure.pass_on"),
+        "Lock.release for the next": (RELEASE, FOR_NEXT, "terms.acquire_next"),
+        "Lease.renew in turn": (RENEW, TURN),
     },
     "semaphore": {
         "Semaphore.acquire": (ACQUIRE,),
         "Semaphore.release": (RELEASE,),
-        "Semaphore.set_limit": ("semaphore.set_limit",),
+        "Semaphore.set_limit": (SET_LIMIT,),
         "BoundedSemaphore.acquire": (ACQUIRE,),
         "BoundedSemaphore.release": (RELEASE,),
-        "BoundedSemaphore.set_limit": ("semaphore.set_limit",),
+        "BoundedSemaphore.set_limit": (SET_LIMIT,),
     },
     "rwlock": {
         "ReadLock.acquire": (ACQUIRE,),
@@ -70,10 +75,10 @@ CALLS: dict[str, dict[str, tuple[str, ...]]] = {
         "MultiLock.release": ("joint.release",),
     },
     "once": {
-        "Once.run": ("once.start", "once.finish"),
-        "Once.__call__": ("once.start", "once.finish"),
-        "Once.outcome": ("once.read",),
-        "Once.forget": ("once.forget",),
+        "Once.run": (RUN, "once.finish"),
+        "Once.__call__": (RUN, "once.finish"),
+        "Once.outcome": ("_core.objects.once:Runs.read",),
+        "Once.forget": ("_core.objects.once:Runs.forget",),
     },
     "election": {
         "Election.campaign": (ACQUIRE,),
@@ -82,33 +87,33 @@ CALLS: dict[str, dict[str, tuple[str, ...]]] = {
         "Election.changes": ("election.next_change",),
     },
     "event": {
-        "Event.set": ("event.change",),
-        "Event.clear": ("event.change",),
-        "Event.delete": ("event.change",),
-        "Event.is_set": ("event.wait_until_open",),
-        "Event.wait": ("state.outcome",),
+        "Event.set": (CHANGE,),
+        "Event.clear": (CHANGE,),
+        "Event.delete": (CHANGE,),
+        "Event.is_set": ("_core.objects.event_latch:wait_until_open",),
+        "Event.wait": (WAIT,),
     },
     "latch": {
-        "Latch.count_down": ("latch.change",),
-        "Latch.reset": ("latch.change",),
-        "Latch.delete": ("latch.change",),
-        "Latch.wait": ("state.outcome",),
+        "Latch.count_down": (CHANGE,),
+        "Latch.reset": (CHANGE,),
+        "Latch.delete": (CHANGE,),
+        "Latch.wait": (WAIT,),
     },
     "barrier": {
-        "Barrier.wait": ("barrier.wait_at",),
-        "Barrier.abort": ("barrier.change",),
-        "Barrier.reset": ("barrier.change",),
-        "Barrier.delete": ("barrier.change",),
+        "Barrier.wait": ("_core.objects.barrier:wait_at",),
+        "Barrier.abort": (CHANGE_BARRIER,),
+        "Barrier.reset": (CHANGE_BARRIER,),
+        "Barrier.delete": (CHANGE_BARRIER,),
     },
     "cluster": {
         "Lock.acquire in a Cluster": (ACQUIRE, "cluster.run"),
         "Lock.release in a Cluster": (RELEASE, "cluster.run"),
-        "Lease.renew in a Cluster": ("keeper.maintain", "cluster.run_packed"),
+        "Lease.renew in a Cluster": (MAINTAIN, PACKED),
     },
     "quorum": {
-        "Lock.acquire on a quorum": ("quorum.acquire",),
-        "Lock.release on a quorum": ("quorum.release",),
-        "Lease.renew on a quorum": ("quorum.renew",),
+        "Lock.acquire on a quorum": ("_core.quorum.engine:QuorumEngine.take",),
+        "Lock.release on a quorum": ("_core.quorum.lease:Majority.give_back",),
+        "Lease.renew on a quorum": ("_core.quorum.lease:Majority.renew",),
     },
 }
 

@@ -1,4 +1,4 @@
-"""Where each decision is that a sown defect, or the explorer's alphabet, names.
+"""Where each decision is that a sown defect names.
 
 A name says whose decision it is and which one; it stays when code moves, and only this table
 changes. A place is a module and a qualified name in it; one of the package begins with ``_``. What
@@ -93,7 +93,6 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "engine.close_hold": "_core.engine:Engine._cut_off",
     "engine.enough_replicas": "_core.lock.acknowledge:confirm",
     "engine.hand_back": "_core.engine:Engine.hand_back",
-    "engine.release": "_core.lock.release:take_and_release",
     "engine.finish": "_core.lock.release:finish",
     "engine.release_later": "_core.lock.hold:Hold.release_in_background",
     "engine.settled": "_core.lock.release:settled",
@@ -119,7 +118,6 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "quorum.begin": "_core.quorum.engine:QuorumEngine.begin_quorum",
     "quorum.part_lost": "_core.quorum.lease:Majority.lost",
     "quorum.put_back": "_core.quorum.engine:QuorumEngine.maintain",
-    "quorum.release": "_core.quorum.lease:Majority.give_back",
     "quorum.release_again": "_core.quorum.broadcast:Ballots.retry_in_background",
     "quorum.rename": "_core.quorum.acquire:QuorumAttempt.rename",
     "quorum.renew_parts": "_core.quorum.lease:Majority._renew_parts",
@@ -133,6 +131,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "election.judge": "_core.objects.election:Contest._judge",
     "election.offer": "_core.objects.election:Contest._offer",
     "election.resume": "_core.objects.election:Contest._resume",
+    "election.next_change": "_core.objects.election:Contest.next_change",
     "once.finish": "_core.objects.once:Runs.finish",
     # States, and the waits for them.
     "barrier.act": "_core.objects.barrier:Party.then",
@@ -168,6 +167,7 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "cluster.in_time": "_topology.cluster_map:ClusterMap._in_time",
     "cluster.invalidate": "_topology.slots:SlotMap.invalidate",
     "cluster.redirect": "_topology.slots:SlotMap.redirect",
+    "cluster.run": "_topology.cluster:ClusterPort.run",
     "cluster.settles": "_topology.cluster:ClusterPort.settles",
     "cluster.step_after": "_topology.cluster:ClusterPort._step_after",
     "cluster.taken": "_topology.cluster:ClusterPort.taken",
@@ -194,29 +194,4 @@ DECISIONS: dict[str, str | tuple[str, ...]] = {
     "semaphore.take": "_handles.semaphore:SemaphoreHolds.take_permits",
     "script.unknown": "_io.wire:unknown_script",
     "validity": "_core.deadlines:validity",
-    # Calls of the alphabet that no defect names.
-    "barrier.change": "_core.objects.barrier:change",
-    "barrier.wait_at": "_core.objects.barrier:wait_at",
-    "cluster.run": "_topology.cluster:ClusterPort.run",
-    "cluster.run_packed": "_topology.cluster:ClusterPort.run_packed",
-    "election.next_change": "_core.objects.election:Contest.next_change",
-    "engine.revoke": "_core.look.show:Looker.revoke",
-    "event.change": "_core.objects.event_latch:change",
-    "event.wait_until_open": "_core.objects.event_latch:wait_until_open",
-    "hold.check": "_core.lock.hold:Hold.check",
-    "hold.lost": "_core.lock.hold:Hold.lost",
-    "keeper.maintain": "_core.lock.maintain:Renewer.maintain",
-    "keeper.renew": "_core.lock.renew:renew_now",
-    "latch.change": "_core.objects.event_latch:change",
-    "once.forget": "_core.objects.once:Runs.forget",
-    "once.read": "_core.objects.once:Runs.read",
-    "once.start": "_core.objects.once:Runs.start",
-    "quorum.acquire": "_core.quorum.engine:QuorumEngine.take",
-    "quorum.renew": "_core.quorum.lease:Majority.renew",
-    "semaphore.set_limit": "_core.objects.semaphore_rwlock:set_limit",
-    "state.outcome": "_core.objects.state_wait:StateWait.outcome",
-    "tenure.begin": "_core.lock.tenure:Tenure.begin",
-    "tenure.for_next": "_core.lock.tenure:Tenure.for_next",
-    "tenure.join": "_core.lock.tenure:join",
-    "tenure.pass_on": "_core.lock.tenure:Tenure.pass_on",
 }

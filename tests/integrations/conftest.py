@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+import fencelock
 from tests.servers import Server
 
 PATIENCE = 20.0  # of a browser
@@ -28,6 +29,12 @@ def own_server():
     """Lend a server that this test may stop and kill."""
     with Server() as server:
         yield server
+
+
+@pytest.fixture
+def client(server):
+    with fencelock.Client(server.url) as made:
+        yield made
 
 
 # --- the browser ----------------------------------------------------------------------------------

@@ -372,18 +372,12 @@ def test_the_past_is_bounded_for_one_lock_and_for_all():
     recent = Recent()
     for fence in range(TENURES_MAX + 5):
         recent.look([lock("a", [holder("x", fence=fence)])], NOW + fence / 100)
+    assert len(recent.of("a", NOW + 3)["tenures"]) == TENURES_MAX
+
     recent.look([lock(f"n{n}") for n in range(LOCKS_MAX + 1)], NOW + 3)
 
     assert len(recent._pasts) == LOCKS_MAX
     assert recent.of("a", NOW + 3)["tenures"] == []  # the first to go
-    assert len(_tenures_of_a_busy_lock()) == TENURES_MAX
-
-
-def _tenures_of_a_busy_lock():
-    recent = Recent()
-    for fence in range(TENURES_MAX + 5):
-        recent.look([lock("a", [holder("x", fence=fence)])], NOW + fence / 100)
-    return recent.of("a", NOW + 3)["tenures"]
 
 
 def test_a_holder_is_charged_with_the_time_of_each_that_waits():

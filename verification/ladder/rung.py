@@ -12,6 +12,7 @@ from verification.simulator.server import Server
 from verification.simulator.shortest import Path, Shortest, shortest
 from verification.simulator.simulation import World
 
+CLIENT_FAULTS = {"crash": 1, "pause": 1, "late": 1}
 SCRIPTS = {**locks.SCRIPTS, **sides.SCRIPTS}
 
 
@@ -53,7 +54,7 @@ class Break:
     wanted: str
     roles: tuple[Role, ...]
     why: str  # one sentence for the page, above the chart
-    faults: Mapping[str, int] = field(default_factory=dict)
+    faults: Mapping[str, int] = field(default_factory=lambda: CLIENT_FAULTS)
     faults_max: int = 1
     nodes: int = 1
     replicated: bool = False

@@ -11,7 +11,6 @@ from verification.simulator.simulation import World
 TTL = locks.TTL
 SHORT, LONG = 0.5 * TTL, 1.5 * TTL  # work that is shorter, or longer, than a lease
 THIRD = 0.3 * TTL  # of a lease, and a little before it
-CLIENT_FAULTS = {"crash": 1, "pause": 1, "late": 1}
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,6 @@ RUNGS = (
                 TWO,
                 (Uses(locks.ExistsSet, work=SHORT),) * 2,
                 "Two processes check before either has set the key.",
-                CLIENT_FAULTS,
                 mended=lambda _: locks.Setnx(),
             ),
         ),
@@ -63,7 +61,6 @@ RUNGS = (
                 FOR_EVER,
                 (Uses(locks.Setnx, work=SHORT),) * 2,
                 "The holder dies, and no other process may delete the key.",
-                CLIENT_FAULTS,
                 mended=lambda _: locks.ScriptSet(),
             ),
         ),
@@ -77,7 +74,6 @@ RUNGS = (
                 FOR_EVER,
                 (Uses(locks.SetnxExpire, work=SHORT),) * 2,
                 "The process dies after it has set the key, and before it sets the expiry.",
-                CLIENT_FAULTS,
                 mended=lambda _: locks.ScriptSet(),
             ),
         ),
@@ -96,7 +92,6 @@ RUNGS = (
                     Uses(locks.Getset, work=SHORT, clock=TTL + locks.TOLERANCE + 0.5),
                 ),
                 "B's clock is 2.5 s ahead: to B the lease is over while A works.",
-                CLIENT_FAULTS,
                 mended=lambda _: locks.ScriptSet(),
                 timeless=False,
             ),
@@ -109,7 +104,6 @@ RUNGS = (
                 ),
                 "All clocks agree within 0.1 s. The process that loses the `GETSET` has already"
                 " overwritten the winner's deadline.",
-                CLIENT_FAULTS,
                 mended=lambda _: locks.ScriptSet(),
                 timeless=False,
             ),
@@ -120,7 +114,6 @@ RUNGS = (
                     Uses(locks.Getset, work=SHORT, after=2.5),
                 ),
                 "A works longer than its lease; its `DEL` does not check whose lock it deletes.",
-                CLIENT_FAULTS,
                 timeless=False,
             ),
         ),
@@ -134,7 +127,6 @@ RUNGS = (
                 FOREIGN,
                 (Uses(locks.ScriptSet, work=LONG), Uses(locks.ScriptSet, work=SHORT, after=1.2)),
                 "A works longer than its lease, and then deletes the lock, which B holds by now.",
-                CLIENT_FAULTS,
                 mended=lambda _: locks.CompareDelete(),
             ),
         ),
@@ -148,7 +140,6 @@ RUNGS = (
                 FOREIGN,
                 (Uses(locks.Owned, work=SHORT), Uses(locks.Owned, work=SHORT, after=1.2)),
                 "The lease ends between the check and the `DEL`.",
-                CLIENT_FAULTS,
                 mended=lambda _: locks.CompareDelete(),
             ),
         ),
@@ -164,7 +155,6 @@ RUNGS = (
                 (Uses(locks.ByThread, work=LONG), Uses(locks.ByThread, work=SHORT, after=1.2)),
                 "Two hosts have a thread with that id: A's late release finds its own id, written"
                 " by B.",
-                CLIENT_FAULTS,
                 mended=lambda _: locks.CompareDelete(),
             ),
         ),
@@ -181,7 +171,6 @@ RUNGS = (
                     Uses(locks.CompareDelete, work=SHORT, after=1.2),
                 ),
                 "A works longer than its lease, and is not notified.",
-                CLIENT_FAULTS,
                 mended=lambda _: locks.Renewed(every=THIRD),
                 mended_faults={"crash": 1},
             ),
@@ -219,7 +208,6 @@ RUNGS = (
                 TWO,
                 (HoldsTwo(), Uses(lambda: locks.Renewed(b"y", every=THIRD), work=SHORT, after=1.8)),
                 "A holds x and y through one object. Releasing x stops the renewal of y.",
-                CLIENT_FAULTS,
                 mended=lambda old: old,
                 mended_faults={"crash": 1},
             ),
@@ -238,13 +226,13 @@ RUNGS = (
                     Uses(lambda: sides.TwoKeys("write"), work=SHORT, after=0.6),
                 ),
                 "A's `DEL` also removes the key that says that B reads.",
-                CLIENT_FAULTS,
                 mended=lambda old: sides.OwnEntries(old.side, ttl=TTL),
             ),
             Break(
                 REFUSED,
                 (Uses(lambda: sides.TwoKeys("read"), work=SHORT),),
                 "In a Cluster the two keys are in two slots, and a script may use only one slot.",
+                {},
                 cluster=True,
                 mended=lambda old: sides.OwnEntries(old.side, ttl=TTL),
             ),
@@ -264,7 +252,6 @@ RUNGS = (
                     Uses(lambda: sides.OneDeadline("write", ttl=1.0), work=SHORT, after=0.5),
                 ),
                 "B's deadline replaces A's, which was later.",
-                CLIENT_FAULTS,
                 mended=lambda old: sides.OwnEntries(old.side.decode(), ttl=old.ttl_ms / 1000),
             ),
         ),

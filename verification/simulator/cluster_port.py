@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from contextlib import AbstractContextManager, suppress
-from typing import Any
+from contextlib import suppress
 
 from fencelock._core.pushes import dispatch
 from fencelock._core.round_trips import RoundTrips
 from fencelock._core.seat import Question, Seat
 from fencelock._core.types import Args, Carrier, Keys, NoReply, Reply
+from fencelock._io.cleanup_queue import CLEANUP_SECONDS, UNDO_SECONDS
 from fencelock._io.wire import ReplyError, not_now
 from fencelock._topology.cluster import Batch, ClusterPort
 from fencelock._topology.io import Flow
@@ -23,15 +23,12 @@ from verification.simulator.cluster import (
     ClusterWorld,
     address,
 )
-from verification.simulator.latch import SimulatedLatch
+from verification.simulator.latch import SimulatedIo
 from verification.simulator.network import Client, Link, World
 from verification.simulator.port import SimulatedPort
 from verification.simulator.replicas import DIAL_SECONDS, SimulatedReplicas
 from verification.simulator.server import unpacked
 from verification.simulator.several import exchange
-
-# As in _io/cleanup_queue.py.
-POST_SECONDS, TRAIL_SECONDS = 30.0, 2.0
 
 
 class SimulatedNode:
@@ -55,32 +52,22 @@ class SimulatedNode:
             connection.sound = False
 
 
-class SimulatedNodes:
+class SimulatedNodes(SimulatedIo):
     """Implements ``_topology.io.NodeIo`` for one simulated process."""
 
+    _port: SimulatedClusterPort
+
     def __init__(self, port: SimulatedClusterPort) -> None:
-        self._port = port
+        super().__init__(port)
         self.trips: RoundTrips = port.trips
         self.at: dict[NodeAddress | None, SimulatedNode] = {
             address(each.number): SimulatedNode(port, address(each.number))
             for each in port.world.nodes
         }
 
-    def now(self) -> float:
-        """Return the process's monotonic clock."""
-        return self._port.now()
-
-    def mutex(self) -> AbstractContextManager[Any]:
-        """Guard nothing: between two awaits a flow is alone here."""
-        return self._port.mutex
-
     def caller(self) -> Hashable:
         """Return the task that runs now."""
         return self._port.world.running
-
-    def latch(self) -> SimulatedLatch:
-        """Return a new latch."""
-        return SimulatedLatch(self._port)
 
     def spawn(self, flow: Flow, name: str) -> bool:
         """Run a flow in a task of the process."""
@@ -264,7 +251,7 @@ class SimulatedClusterPort(ClusterPort, SimulatedPort):
     async def _deliver(
         self, script: Script, keys: Keys, args: Args, undo_connection: Carrier | None
     ) -> None:
-        until = self.now() + POST_SECONDS
+        until = self.now() + CLEANUP_SECONDS
         link = (
             undo_connection
             if isinstance(undo_connection, Link) and not undo_connection.closed
@@ -284,7 +271,7 @@ class SimulatedClusterPort(ClusterPort, SimulatedPort):
             link.sound = False  # for nothing but this
         request = ClusterRequest(script.name, tuple(keys), tuple(args))
         try:
-            await self.ask_on(link, request, self.now() + TRAIL_SECONDS)
+            await self.ask_on(link, request, self.now() + UNDO_SECONDS)
         except NoReply:
             return False
         except ServerError as error:

@@ -1,6 +1,9 @@
-"""What simulated flows wait for until another one opens it."""
+"""What simulated flows wait for until another one opens it, and the clock that they go by."""
 
 from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
 
 from verification.simulator.network import State, Task
 from verification.simulator.port import SimulatedPort
@@ -31,3 +34,22 @@ class SimulatedLatch:
             finally:
                 self._waiting.remove(task)
         return self.is_open
+
+
+class SimulatedIo:
+    """What ``_topology.io.Io`` is to one simulated process, whatever it connects to."""
+
+    def __init__(self, port: SimulatedPort) -> None:
+        self._port = port
+
+    def now(self) -> float:
+        """Return the process's monotonic clock."""
+        return self._port.now()
+
+    def mutex(self) -> AbstractContextManager[Any]:
+        """Guard nothing: between two awaits a flow is alone here."""
+        return self._port.mutex
+
+    def latch(self) -> SimulatedLatch:
+        """Return a new latch."""
+        return SimulatedLatch(self._port)

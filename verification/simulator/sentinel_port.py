@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from math import inf
 from typing import Any
 
 from fencelock._core.seat import Seat
 from fencelock._core.types import Args, Carrier, Keys, NoReply, Reply
+from fencelock._io.cleanup_queue import CLEANUP_SECONDS, UNDO_SECONDS
 from fencelock._topology.io import Flow
 from fencelock._topology.master_monitor import MasterGuard, MasterMonitor
 from fencelock._topology.sentinel import FRESH_SECONDS, SentinelReply
 from fencelock.errors import FencelockError, ServerError
 from fencelock.scripts import Script
 from verification.simulator import faults
-from verification.simulator.latch import SimulatedLatch
+from verification.simulator.latch import SimulatedIo, SimulatedLatch
 from verification.simulator.network import Client, Link, World
 from verification.simulator.port import SimulatedPort
 from verification.simulator.sentinels import Sentinel, SentinelWorld
 from verification.simulator.server import Request, Server
 
 DIAL_SECONDS = 0.001
-# As in _io/cleanup_queue.py.
-POST_SECONDS, TRAIL_SECONDS = 30.0, 2.0
 
 
 class Conversation:
@@ -38,23 +36,10 @@ class Conversation:
         """End it."""
 
 
-class SimulatedDialer:
+class SimulatedDialer(SimulatedIo):
     """Implements ``_topology.master_monitor.MasterIo`` for one simulated process."""
 
-    def __init__(self, port: SimulatedSentinelPort) -> None:
-        self._port = port
-
-    def now(self) -> float:
-        """Return the process's monotonic clock."""
-        return self._port.now()
-
-    def mutex(self) -> AbstractContextManager[Any]:
-        """Guard nothing: between two awaits a flow is alone here."""
-        return self._port.mutex
-
-    def latch(self) -> SimulatedLatch:
-        """Return a new latch."""
-        return SimulatedLatch(self._port)
+    _port: SimulatedSentinelPort
 
     def spawn(self, flow: Flow, name: str) -> bool:
         """Run a flow in a task of the process."""
@@ -259,11 +244,11 @@ class SimulatedSentinelPort(SimulatedPort):
         try:
             if link is not None:
                 request = Request(script.name, tuple(keys), tuple(args))
-                await self.ask_on(link, request, began + TRAIL_SECONDS)
+                await self.ask_on(link, request, began + UNDO_SECONDS)
                 return
         except (NoReply, FencelockError):
             pass
         try:
-            await self.ask(script, keys, args, began + POST_SECONDS)
+            await self.ask(script, keys, args, began + CLEANUP_SECONDS)
         except FencelockError:
             return

@@ -5,11 +5,10 @@ from dataclasses import replace
 from fencelock._core.keys import SignalKeys
 from fencelock._core.objects.barrier import change
 from fencelock._core.objects.state_wait import StateSpec
-from fencelock.errors import OutcomeUnknown, ServerError
-from tests.flows.worlds.locks import Scenario, single
+from tests.flows.worlds.locks import Scenario, process, rests
+from tests.flows.worlds.runs_once import errors
 from tests.flows.worlds.signals import FAULTS, fellows
 from verification.simulator.barriers import CrossingMonitor
-from verification.simulator.monitor import Violation
 
 KEYS = SignalKeys("", "barrier")
 TWO = StateSpec(KEYS, b"barrier", 60.0, 2)
@@ -25,29 +24,24 @@ def party(spec=TWO, timeout=PATIENCE, rounds=1, after=0.0, server_timeout=5.0):
     """A process that waits at the barrier."""
 
     async def waits(actor):
-        if after:
-            await actor.port.sleep(actor.port.now() + after)
+        await rests(actor, after)
         for _ in range(rounds):
             if await actor.world.monitor.waits(actor.client, spec, timeout) != "passed":
                 return
 
-    return single(waits, server_timeout=server_timeout)
+    return process(waits, server_timeout=server_timeout)
 
 
 def operator(*changes, after=0.0):
     """A process that aborts, resets, deletes or looks."""
 
     async def acts(actor):
-        if after:
-            await actor.port.sleep(actor.port.now() + after)
-        try:
+        await rests(actor, after)
+        with errors(actor):
             for what in changes:
                 await change(actor.port, TWO, what)
-        except (ServerError, OutcomeUnknown) as error:
-            if not actor.world.faulty:
-                raise Violation("I12", f"without any fault: {error!r}") from error
 
-    return single(acts)
+    return process(acts)
 
 
 def scenario(name, *roles, **more):

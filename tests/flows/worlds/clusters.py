@@ -1,8 +1,10 @@
 """Worlds of a Cluster: slots that move, masters that are replaced, the shipping ``ClusterPort``."""
 
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
 
-from tests.flows.worlds.locks import FIXED, RENEWED, Scenario, operator, single, user
+from tests.flows.worlds.locks import FIXED, RENEWED, Scenario, operator, process, user
 from tests.flows.worlds.sentinels import granted
 from verification.simulator.cluster import ClusterMonitor, ClusterWorld, PlainMonitor, nodes
 from verification.simulator.cluster_port import SimulatedClusterPort, SimulatedClusterReplicas
@@ -18,21 +20,12 @@ class Clusters(Scenario):
     long: bool = False  # a slot is under way for longer than a lease
     plain: bool = False  # no node has sharded channels
     at: str = ""  # the Cluster's fault strikes while such a request is on its way
+    port: ClassVar[type[SimulatedClusterPort]] = SimulatedClusterPort
 
     def world(self, server, traced):
-        return ClusterWorld(
-            server,
-            others=self.others,
-            long=self.long,
-            at=self.at,
-            lossy=self.replicas is not None,
-            budgets=self.budgets,
-            symmetric=self.alike,
-            push_first=self.push_first,
-            traced=traced,
-            monitor=self.monitor,
-            port=SimulatedClusterPort,
-        )
+        lossy = self.replicas is not None
+        kind = partial(ClusterWorld, others=self.others, long=self.long, at=self.at, lossy=lossy)
+        return super().world(server, traced, kind)
 
     def with_servers(self):
         first, *others = nodes(self.sources, plain=self.plain)
@@ -46,7 +39,7 @@ def hearing(*, work):
         actor.port.hear_soon()
         await actor.hold_once(actor.request(RENEWED), None, work)
 
-    return single(holds)
+    return process(holds)
 
 
 ALONE = Clusters("cluster: 1 alone", (user(),))
@@ -101,10 +94,10 @@ async def comes_back(actor):
 
 
 # It has more time than a replacement takes, and less than an isolated master stays so.
-PATIENT = Clusters("cluster: 1 comes back", (single(comes_back),))
+PATIENT = Clusters("cluster: 1 comes back", (process(comes_back),))
 # The other nodes say CLUSTERDOWN for nearly as long; another fault needs some time, too.
 MORE_PATIENT = Clusters(
-    "cluster: 1 comes back with more time", (single(comes_back, server_timeout=10.0),)
+    "cluster: 1 comes back with more time", (process(comes_back, server_timeout=10.0),)
 )
 
 ALL = (ALONE, TWICE, TWO, TWO_WORKING, TRIES, IMPATIENT, AGAIN, PLAIN)

@@ -1,13 +1,22 @@
 """What is explored of cohorts: processes of several tasks that take turns of one lock."""
 
-import contextlib
+from functools import partial
 
 from fencelock.errors import ClientClosed
 from fencelock.options import Cohort, LeaseOptions
 from fencelock.scripts.constants import FENCE_ROOM
-from tests.flows.worlds import clusters, sentinels
-from tests.flows.worlds.locks import FIXED, ONCE_ONLY, RENEWED, TTL, Scenario, operator, user
-from verification.simulator.actors import GAVE_UP, Actor
+from tests.flows.worlds import clusters, locks, sentinels
+from tests.flows.worlds.locks import (
+    FIXED,
+    ONCE_ONLY,
+    RENEWED,
+    TTL,
+    Scenario,
+    operator,
+    quietly,
+    rests,
+    user,
+)
 from verification.simulator.cluster import ClusterMonitor
 from verification.simulator.cohorts import CohortMonitor
 from verification.simulator.monitor import Violation
@@ -23,17 +32,7 @@ TURNS = bounded()  # bounded by the turns alone
 MANY = bounded(turns=8)
 BRIEF = bounded(turns=8, seconds=0.5)  # bounded by the time alone
 FIXED_TURNS = bounded(FIXED, turns=8)
-
-
-def process(*programs):
-    """A process with a task for each program; each may be cancelled at any point."""
-
-    def role(scenario, world):
-        client = world.client(shared=scenario.shared)
-        for program in programs:
-            world.start(client, _quietly(program(Actor(world, client, scenario.flows))))
-
-    return role
+process = partial(locks.process, ends=(ClientClosed,))  # a task may close it
 
 
 def holds(options=TURNS, *, after=0.0, work=0.0, timeout=None, renewed=None, fellows=()):
@@ -49,7 +48,7 @@ def holds(options=TURNS, *, after=0.0, work=0.0, timeout=None, renewed=None, fel
             return
         try:
             for ttl in fellows:
-                actor.world.start(actor.client, _quietly(actor.renew(hold, ttl)))
+                actor.world.start(actor.client, quietly(actor.renew(hold, ttl), ClientClosed))
             if renewed is not None:
                 await actor.renew(hold, renewed)
             await rests(actor, work)
@@ -57,16 +56,6 @@ def holds(options=TURNS, *, after=0.0, work=0.0, timeout=None, renewed=None, fel
             await actor.release(hold)
 
     return program
-
-
-async def _quietly(flow):
-    with contextlib.suppress(*GAVE_UP, ClientClosed):
-        await flow
-
-
-async def rests(actor, seconds):
-    if seconds:
-        await actor.port.sleep(actor.port.now() + seconds)
 
 
 def closes(after):

@@ -7,6 +7,7 @@ it names must have been there at one instant.
 
 import json
 from dataclasses import dataclass
+from functools import partial
 
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold
@@ -14,7 +15,8 @@ from fencelock._core.lock.terms import Terms
 from fencelock._core.objects.semaphore_rwlock import ALL, READ, RWLOCK, SEMAPHORE, WRITE, ShareTerms
 from fencelock.errors import Deadlock
 from fencelock.options import Cohort, LeaseOptions
-from tests.flows.worlds.locks import Scenario
+from tests.flows.worlds import locks
+from tests.flows.worlds.locks import Scenario, rests
 from tests.flows.worlds.multis import Each, Part
 from verification.simulator.actors import GAVE_UP, Actor
 from verification.simulator.monitor import Violation
@@ -231,6 +233,10 @@ class Unit(Actor):
 
     count = 0
 
+    def __init__(self, world, client, flows):
+        super().__init__(world, client, flows)
+        world.monitor.units.append(self)
+
     @property
     def number(self):
         return self.world.monitor.units.index(self)
@@ -275,8 +281,7 @@ class Unit(Actor):
         hold.bound = True
         monitor.began(hold)
         try:
-            if gap and parts[1:]:
-                await self.port.sleep(self.port.now() + gap)
+            await rests(self, gap if parts[1:] else 0.0)
             await self.inside(parts[1:], timeout, work, options, gap)
         finally:
             await self.release(hold)
@@ -289,13 +294,9 @@ def unit(*parts, timeout=None, work=0.01, rounds=1, options=TERMS, after=0.0, ga
 
 async def _runs(actor, what):
     parts, timeout, work, rounds, options, after, gap = what
-    try:
-        if after:
-            await actor.port.sleep(actor.port.now() + after)
-        for _ in range(rounds):
-            await actor.inside(parts, timeout, work, options, gap)
-    except GAVE_UP:
-        return
+    await rests(actor, after)
+    for _ in range(rounds):
+        await actor.inside(parts, timeout, work, options, gap)
 
 
 class Lender(Unit):
@@ -324,27 +325,12 @@ class Lender(Unit):
 
 def lender(part, wanted, lasts):
     """A process whose first unit takes a lock that its second one releases."""
-
-    def role(scenario, world):
-        client = world.client(shared=scenario.shared)
-        actor = Lender(world, client, scenario.flows)
-        world.monitor.units.append(actor)
-        world.start(client, actor.lends(part, wanted, lasts))
-
-    return role
+    return locks.process(lambda one: one.lends(part, wanted, lasts), actor=Lender)
 
 
 def process(*units):
     """A process with these units."""
-
-    def role(scenario, world):
-        client = world.client(shared=scenario.shared)
-        for each in units:
-            actor = Unit(world, client, scenario.flows)
-            world.monitor.units.append(actor)
-            world.start(client, _runs(actor, each))
-
-    return role
+    return locks.process(*(partial(_runs, what=each) for each in units), actor=Unit)
 
 
 AB, BA = unit(A, B, gap=0.1), unit(B, A, after=0.05, gap=0.1)

@@ -8,7 +8,7 @@ from fencelock._core.lock.terms import Terms
 from fencelock._core.objects.election import Contest, mark
 from fencelock.errors import LeaseLost
 from fencelock.options import LeaseOptions
-from tests.flows.worlds.locks import RENEWED, Scenario, single, user
+from tests.flows.worlds.locks import RENEWED, Scenario, process, rests, user
 from tests.flows.worlds.runs_once import errors, long_enough, was_notified
 from verification.simulator.actors import _Watch
 from verification.simulator.monitor import Monitor, Violation
@@ -70,8 +70,7 @@ def candidate(name, *, work=0.0, late=0.0, options=RENEWED):
     """A process that is elected, leads and resigns."""
 
     async def stands(actor):
-        if late:
-            await actor.port.sleep(actor.port.now() + late)
+        await rests(actor, late)
         hold = await elected(actor, name, options)
         if hold is not None:
             try:
@@ -80,14 +79,13 @@ def candidate(name, *, work=0.0, late=0.0, options=RENEWED):
                 await actor.release(hold)
                 Contest(actor.port, KEYS).announce()
 
-    return single(stands)
+    return process(stands)
 
 
 async def leads_for(actor, hold, work):
     """Lead for some time; a lease that is renewed has its full length by then (L)."""
     began = actor.port.now()
-    if work:
-        await actor.port.sleep(began + work)
+    await rests(actor, work)
     long_enough(actor, hold, actor.port.now() - began)
 
 
@@ -115,7 +113,7 @@ def stands_again(name, *, work=0.0, rounds=2):
                 await actor.release(hold)
                 Contest(actor.port, KEYS).announce()
 
-    return single(stands)
+    return process(stands)
 
 
 def in_line(world, name):
@@ -155,7 +153,7 @@ def hands_over(*names, before=0.3, after=0.0, again=False, options=RENEWED):
             if anew is not None:
                 await actor.release(anew)
 
-    return single(leads)
+    return process(leads)
 
 
 async def hand_over(actor, hold, name):
@@ -203,7 +201,7 @@ def watcher():
                         return
                 led = led or watch.last is not None
 
-    return single(watches)
+    return process(watches)
 
 
 HAND_OVER = Election(

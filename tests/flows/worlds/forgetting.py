@@ -1,7 +1,7 @@
 """What is explored of ``once(…).forget()``: one call forgets one run, also when it is repeated."""
 
 from fencelock._core.objects import once
-from tests.flows.worlds.locks import Scenario, single
+from tests.flows.worlds.locks import Scenario, process
 from tests.flows.worlds.runs_once import ONCE, errors, runner
 
 LATER, LAST = 0.5, 1.0
@@ -16,7 +16,7 @@ def forgetter(rest=LATER):
         with errors(actor):
             await once.Runs(actor.port, ONCE).forget()
 
-    return single(forgets)
+    return process(forgets)
 
 
 # The second run may end while the call that forgot the first one is repeated; the third asks then.

@@ -1,14 +1,12 @@
 """What is explored of leases that stay with their client while they are idle (``linger``)."""
 
-import contextlib
-
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from fencelock._core.engine import holder_of
 from fencelock._core.lock.tenure import Tenure, give_up_all
 from fencelock.errors import FencelockError
 from fencelock.options import Cohort
-from tests.flows.worlds.locks import RENEWED, Scenario, foreigner, operator, single, user
-from verification.simulator.actors import GAVE_UP, KEYS, Actor
+from tests.flows.worlds.locks import RENEWED, Scenario, foreigner, operator, process, rests, user
+from verification.simulator.actors import KEYS
 from verification.simulator.cohorts import TurnsMonitor
 from verification.simulator.monitor import Violation, proves
 from verification.simulator.simulation import EPOCH_US
@@ -31,7 +29,7 @@ def asker(*, after=0.05):
             return
         actor.world.monitor.looked(actor.client, holder)
 
-    return single(asks)
+    return process(asks)
 
 
 class KeptMonitor(TurnsMonitor):
@@ -168,21 +166,11 @@ def keeper(*, rounds=2, work=0.0, pause=0.0, tasks=1, tries=False, options=KEPT)
 
     async def turns(actor):
         for number in range(rounds):
+            await rests(actor, pause if number else 0.0)
             await actor.hold_once(wanted(actor, options), NO_WAIT if tries else None, work)
-            if pause and number < rounds - 1:
-                await actor.port.sleep(actor.port.now() + pause)
         await actor.port.sleep(actor.port.now() + 2 * LINGER)
 
-    async def whole(actor):
-        with contextlib.suppress(*GAVE_UP):
-            await turns(actor)
-
-    def role(scenario, world):
-        client = world.client(shared=scenario.shared, server_timeout=5.0)
-        for _ in range(tasks):
-            world.start(client, whole(Actor(world, client, scenario.flows)))
-
-    return role
+    return process(*(turns,) * tasks)
 
 
 def tries(*, after=0.05, times=1):
@@ -197,21 +185,20 @@ def tries(*, after=0.05, times=1):
             if hold is not None:
                 await actor.release(hold)
 
-    return single(attempts)
+    return process(attempts)
 
 
 def closing():
     """A process that closes while it keeps a lease."""
 
     async def closes(actor):
-        with contextlib.suppress(*GAVE_UP):
-            await actor.hold_once(wanted(actor, KEPT), None, 0.0)
-            actor.port.lines.close(actor.port.wake)
-            give_up_all(actor.port)
-            if actor.port.lines.holders:
-                raise Violation("kept", "a closed client keeps a lease")
+        await actor.hold_once(wanted(actor, KEPT), None, 0.0)
+        actor.port.lines.close(actor.port.wake)
+        give_up_all(actor.port)
+        if actor.port.lines.holders:
+            raise Violation("kept", "a closed client keeps a lease")
 
-    return single(closes)
+    return process(closes)
 
 
 def scenario(name, *roles, **more):

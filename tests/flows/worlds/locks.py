@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 from fencelock._core.engine import Engine
 from fencelock._core.lock import acquire, release
 from fencelock._core.lock.maintain import Renewer
-from fencelock._core.lock.renew import renew_now
 from fencelock._core.look.show import Looker
 from fencelock._core.types import NoReply
 from fencelock.errors import FencelockError
@@ -63,8 +62,8 @@ class Scenario:
     def title(self) -> str:
         return f"{self.name}, {'asyncio' if self.shared else 'threads'}"
 
-    def world(self, server: Server, traced: bool) -> World:
-        return World(
+    def world(self, server: Server, traced: bool, kind: Callable[..., World] = World) -> World:
+        return kind(
             server,
             budgets=self.budgets,
             symmetric=self.alike,
@@ -128,25 +127,17 @@ def user(
     server_timeout=5.0,
     after=0.0,
     pause=0.0,
+    actor=Actor,
 ):
     """A process whose tasks acquire, work and release, some rounds each; it may begin later."""
 
-    async def turns(actor):
-        if after:
-            with contextlib.suppress(*GAVE_UP):
-                await actor.port.sleep(actor.port.now() + after)
+    async def turns(one):
+        await quietly(rests(one, after))
         for turn in range(rounds):
-            if turn and pause:
-                await actor.port.sleep(actor.port.now() + pause)
-            await actor.hold_once(actor.request(options), timeout, work)
+            await rests(one, pause if turn else 0.0)
+            await one.hold_once(one.request(options), timeout, work)
 
-    def role(scenario, world):
-        client = world.client(shared=scenario.shared, rate=rate, server_timeout=server_timeout)
-        for _ in range(tasks):
-            actor = Actor(world, client, scenario.flows)
-            world.start(client, turns(actor))
-
-    return role
+    return process(*(turns,) * tasks, actor=actor, rate=rate, server_timeout=server_timeout)
 
 
 def owner(*, work=0.0, depth=2):
@@ -159,12 +150,12 @@ def owner(*, work=0.0, depth=2):
         try:
             if left:
                 await enter(actor, left - 1)
-            elif work:
-                await actor.port.sleep(actor.port.now() + work)
+            else:
+                await rests(actor, work)
         finally:
             counted(actor.world, await actor.release(hold), depth - 1 - left)
 
-    return single(lambda actor: enter(actor, depth - 1))
+    return process(lambda actor: enter(actor, depth - 1))
 
 
 def counted(world, told, expected):
@@ -178,16 +169,19 @@ def counted(world, told, expected):
 
 def operator(*, patience=5.0):
     """An operator who breaks the lock once."""
+    return process(breaks, server_timeout=patience)
 
-    async def breaks(actor):
-        port = actor.port
-        try:
-            args = (b"why", 600_000, port.new_id())
-            await port.ask(BREAK, KEYS.all, args, port.now() + port.server_timeout)
-        except FencelockError:
-            return
 
-    return single(breaks, server_timeout=patience)
+async def breaks(actor):
+    with contextlib.suppress(FencelockError):
+        await break_lock(actor)
+
+
+async def break_lock(actor, keys=KEYS):
+    """Break a lock, as an operator does."""
+    port = actor.port
+    args = (b"why", 600_000, port.new_id())
+    await port.ask(BREAK, keys.all, args, port.now() + port.server_timeout)
 
 
 def revoker():
@@ -201,7 +195,7 @@ def revoker():
         if before is not None and before.name != KEYS.name:
             raise Violation("I4", f"another lock was revoked: {before}")
 
-    return single(revokes)
+    return process(revokes)
 
 
 def foreigner(*, work=1.0):
@@ -220,27 +214,7 @@ def foreigner(*, work=1.0):
         except (NoReply, FencelockError):
             return
 
-    return single(sets)
-
-
-def renewer():
-    """A holder of a fixed lease who renews it by hand, once."""
-
-    async def renews(actor):
-        hold = await actor.acquire(actor.request(FIXED), None)
-        if hold is None:
-            return
-        try:
-            await actor.port.sleep(actor.port.now() + 1.0)
-            await renew_now(actor.port, hold, TTL)
-            await actor.port.sleep(actor.port.now() + 2.5)
-        except FencelockError:
-            if not actor.world.faulty:
-                raise
-        finally:
-            await actor.release(hold)
-
-    return single(renews)
+    return process(sets)
 
 
 def leaving(seconds, *, renewed):
@@ -250,7 +224,7 @@ def leaving(seconds, *, renewed):
         hold = await actor.acquire(actor.request(RENEWED), None)
         if hold is None:
             return
-        actor.world.start(actor.client, _quietly(actor.renew(hold, renewed)))
+        actor.world.start(actor.client, quietly(actor.renew(hold, renewed)))
         strays = hold.owed  # a copy of the question may be granted anew, and is undone
         try:
             await release.leave(actor.port, hold, seconds)
@@ -261,10 +235,19 @@ def leaving(seconds, *, renewed):
         if holder.startswith(hold.holder_id) and not strays:
             raise Violation("I15", "a lease lasts longer than its holder left it for")
 
-    return single(leaves)
+    return process(leaves)
 
 
-def renewing(*ttls, options=FIXED, pause=0.3, after=0.3, fellow=(), heard=False, patience=5.0):
+def renewing(
+    *ttls,
+    options=FIXED,
+    before=0.0,
+    pause=0.3,
+    after=0.3,
+    fellow=(),
+    heard=False,
+    patience=5.0,
+):
     """A holder that renews by hand, for each ttl in turn; ``fellow`` is a task that does so too.
 
     ``heard``: its client has just begun to hear revocations, and looks at all that it holds.
@@ -273,12 +256,11 @@ def renewing(*ttls, options=FIXED, pause=0.3, after=0.3, fellow=(), heard=False,
 
     async def renews(actor, hold, ttls):
         for number, ttl in enumerate(ttls, 1):
-            await actor.renew(hold, ttl)
+            if not await actor.renew(hold, ttl) and not actor.world.faulty:
+                raise Violation("I8", "a lease was not renewed, without any fault")
             if heard:
                 await Renewer(actor.port).recheck()
-            rest = pause if number < len(ttls) else after
-            if rest:
-                await actor.port.sleep(actor.port.now() + rest)
+            await rests(actor, pause if number < len(ttls) else after)
 
     async def holds(actor):
         hold = await actor.acquire(actor.request(options), None)
@@ -286,12 +268,13 @@ def renewing(*ttls, options=FIXED, pause=0.3, after=0.3, fellow=(), heard=False,
             return
         try:
             if fellow:
-                actor.world.start(actor.client, _quietly(renews(actor, hold, fellow)))
+                actor.world.start(actor.client, quietly(renews(actor, hold, fellow)))
+            await rests(actor, before)
             await renews(actor, hold, ttls)
         finally:
             await actor.release(hold)
 
-    return single(holds, server_timeout=patience)
+    return process(holds, server_timeout=patience)
 
 
 def returning(*, fellow=False):
@@ -305,13 +288,13 @@ def returning(*, fellow=False):
         if hold is None:
             return
         if fellow:
-            actor.world.start(actor.client, _quietly(actor.renew(hold, 2.5)))
-        await _quietly(actor.release(hold))
+            actor.world.start(actor.client, quietly(actor.renew(hold, 2.5)))
+        await quietly(actor.release(hold))
         if actor.check(hold) or await actor.renew(hold, 2.0):
             raise Violation("I1", "a lease that was given back is proved")
         await actor.hold_once(actor.request(RENEWED), 2.0, 0.0)
 
-    return single(returns)
+    return process(returns)
 
 
 def checking(options=RENEWED, *, work=4.0, pause=0.7):
@@ -328,24 +311,32 @@ def checking(options=RENEWED, *, work=4.0, pause=0.7):
         finally:
             await actor.release(hold)
 
-    return single(checks)
+    return process(checks)
 
 
-async def _quietly(flow):
-    with contextlib.suppress(*GAVE_UP):
+async def quietly(flow, *ends):
+    """Await what may be cancelled, or end so."""
+    with contextlib.suppress(*GAVE_UP, *ends):
         await flow
 
 
-def single(program: Callable[[Actor], Any], *, server_timeout: float = 5.0) -> Role:
-    """A process with one task, which may be cancelled at any point; it asks for so long."""
+async def rests(actor, seconds):
+    if seconds:
+        await actor.port.sleep(actor.port.now() + seconds)
 
-    async def whole(actor):
-        with contextlib.suppress(*GAVE_UP):
-            await program(actor)
+
+def process(
+    *programs: Callable[..., Any],
+    actor: Callable[..., Actor] = Actor,
+    ends: tuple[type[Exception], ...] = (),
+    **client: float,
+) -> Role:
+    """A process with a task for each program, which may be cancelled at any point, or end so."""
 
     def role(scenario, world):
-        client = world.client(shared=scenario.shared, server_timeout=server_timeout)
-        world.start(client, whole(Actor(world, client, scenario.flows)))
+        made = world.client(shared=scenario.shared, **client)
+        for program in programs:
+            world.start(made, quietly(program(actor(world, made, scenario.flows)), *ends))
 
     return role
 
@@ -386,7 +377,7 @@ OWNERS = Scenario("2 processes of one owner, 1 in line", (owner(depth=1), owner(
 OWNERS_WORKING = Scenario(
     "2 working processes of one owner", (owner(depth=1, work=1.0), owner(depth=1, work=0.5))
 )
-BY_HAND = Scenario("1 renewing by hand, 1 in line", (renewer(), user()))
+BY_HAND = Scenario("1 renewing by hand, 1 in line", (renewing(TTL, before=1.0, after=2.5), user()))
 SHORTER = Scenario("1 renewing for less, 1 in line", (renewing(0.5), user()))
 SHORTER_THEN_LONGER = Scenario(
     "1 renewing for less, then for more", (renewing(0.8, 2.5, pause=0.0),)
@@ -449,7 +440,7 @@ def until_instant(left, *, work=9.0):
         finally:
             await actor.release(hold)
 
-    return single(holds)
+    return process(holds)
 
 
 INSTANTS = (

@@ -14,7 +14,7 @@ from fencelock._core.objects import multi
 from fencelock._core.objects.semaphore_rwlock import ALL, READ, RWLOCK, SEMAPHORE, WRITE, ShareTerms
 from fencelock.errors import LeaseLost
 from fencelock.options import LeaseOptions
-from tests.flows.worlds.locks import FIXED, RENEWED, Scenario, single
+from tests.flows.worlds.locks import FIXED, RENEWED, Scenario, process, rests
 from tests.flows.worlds.runs_once import errors, long_enough, was_notified
 from verification.simulator.actors import Actor, _Watch
 from verification.simulator.monitor import Monitor, Violation
@@ -263,10 +263,8 @@ def both(*, timeout=None, work=0.0, locks=BOTH, options=RENEWED, rounds=1):
             raise Violation("I1", f"{len(holds)} of {len(locks)} locks were granted")
         if any(hold.lost for hold in holds):
             raise Violation("I8", "it was granted with a lease that is lost")
-        began = port.now()
         try:
-            if work:
-                await port.sleep(began + work)
+            await rests(actor, work)
             for hold in holds if work else ():  # until then the first ones ran alone
                 long_enough(actor, hold, port.now() - hold.granted_at)
         finally:
@@ -277,7 +275,7 @@ def both(*, timeout=None, work=0.0, locks=BOTH, options=RENEWED, rounds=1):
             with errors(actor, timeout):
                 await turn(actor)
 
-    return single(takes)
+    return process(takes)
 
 
 async def give_back(actor, holds):

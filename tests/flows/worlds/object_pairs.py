@@ -14,10 +14,9 @@ from fencelock._core.lock.renew import renew_now
 from fencelock._core.objects import election, multi, once
 from fencelock._core.objects.semaphore_rwlock import release_permits, set_limit
 from fencelock.errors import ClientClosed, FencelockError, LeaseLost, NotHeld
-from fencelock.scripts import BREAK, SHARES_BREAK
 from tests.flows.worlds import elections, multis, runs_once, shares
 from tests.flows.worlds.elections import Watched, candidate
-from tests.flows.worlds.locks import RENEWED, single
+from tests.flows.worlds.locks import RENEWED, break_lock, process, quietly
 from tests.flows.worlds.meetings import (
     BACKGROUND,
     BEFORE,
@@ -29,14 +28,15 @@ from tests.flows.worlds.meetings import (
 )
 from tests.flows.worlds.multis import BOTH, Each, requests_of
 from tests.flows.worlds.pairs import (
+    ENDS,
     LONGER,
     REST,
     START_US,
     Pairs,
     StrictMonitor,
-    quietly,
+    at_the_instant,
 )
-from verification.simulator.actors import KEYS, Actor, _Watch
+from verification.simulator.actors import Actor, _Watch
 from verification.simulator.monitor import Violation, proves
 from verification.simulator.shares import ShareActor, SharesMonitor
 
@@ -139,18 +139,14 @@ def takes(desk, take, *calls):
             one.port.renewals.move(one.registry.holds, one.client.local(START_US - 1))
         try:
             for call in calls:
-                one.world.start(one.client, quietly(makes(one, call)))
+                one.world.start(one.client, quietly(makes(one, call), *ENDS))
             await one.until_start(REST)
         finally:
             if one.closed and any(proves(hold) for hold in one.registry.holds):
                 raise Violation("I9", "a client that has given all back holds some")
             await one.give_back()
 
-    def role(scenario, world):
-        client = world.client(shared=scenario.shared)
-        world.start(client, quietly(holds(desk(world, client, scenario.flows))))
-
-    return role
+    return process(holds, actor=desk, ends=ENDS)
 
 
 async def nothing(_one):
@@ -160,20 +156,11 @@ async def nothing(_one):
 def breaks(operator, earlier=0.0):
     """An operator who acts as the calls begin, or so much earlier."""
 
-    def role(scenario, world):
-        async def acts(actor):
-            await actor.port.sleep(actor.client.local(START_US - int(earlier * 1e6)))
-            with contextlib.suppress(FencelockError):
-                await operator(actor)
+    async def acts(actor):
+        with contextlib.suppress(FencelockError):
+            await operator(actor)
 
-        single(acts)(scenario, world)
-
-    return role
-
-
-async def break_lock(actor, keys=KEYS):
-    args = (b"why", 600_000, actor.port.new_id())
-    await actor.port.ask(BREAK, keys.all, args, actor.port.now() + 5.0)
+    return at_the_instant(acts, earlier)
 
 
 HAS_NOTHING = "no revocation reaches a client that holds nothing"
@@ -293,11 +280,6 @@ class PermitDesk(Desk, ShareActor):
             await set_limit(self.port, self.request_permits(RENEWED).terms, limit)
 
 
-async def break_permits(actor):
-    args = (b"why", 600_000, b"", actor.port.new_id())
-    await actor.port.ask(SHARES_BREAK, KEYS.all, args, actor.port.now() + 5.0)
-
-
 PERMITS = Kind(
     "permits",
     {
@@ -313,7 +295,7 @@ PERMITS = Kind(
     desk=PermitDesk,
     take=PermitDesk.take_both,
     beside=(shares.taker(work=0.01),),
-    operator=break_permits,
+    operator=shares.break_permits,
     unheard=((BEFORE, {BACKGROUND}, NOTHING_LEFT),),
 )
 
@@ -371,7 +353,7 @@ class Candidate(Desk, Actor):
 
     async def give_back(self):
         self.given_up = True
-        await quietly(self.resign())
+        await quietly(self.resign(), *ENDS)
 
 
 async def release_all_of(one):
@@ -442,7 +424,7 @@ class MultiDesk(Desk, Actor):
 
     async def give_back(self):
         self.given_up = True
-        await quietly(self.releases())
+        await quietly(self.releases(), *ENDS)
 
 
 MULTI = Kind(
@@ -501,7 +483,7 @@ class Runner(Desk, Actor):
 
     async def give_back(self):
         self.given_up = True
-        await quietly(release_all_of(self))
+        await quietly(release_all_of(self), *ENDS)
 
 
 async def done_before(one):

@@ -7,16 +7,26 @@ the lock, so that what goes on after a release is a turn, or a grant that comes 
 
 import contextlib
 from dataclasses import dataclass
+from functools import partial
 
 from fencelock._core.engine import holder_of
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.lock.tenure import give_up_all
 from fencelock._core.look.show import Looker
 from fencelock.errors import ClientClosed, FencelockError, LeaseLost, NotHeld
-from fencelock.scripts import BREAK
-from tests.flows.worlds.cohorts import MANY, rests
+from tests.flows.worlds.cohorts import MANY
 from tests.flows.worlds.kept import KEPT, NO_WAIT, KeptMonitor, wanted
-from tests.flows.worlds.locks import RENEWED, TTL, Scenario, single, user
+from tests.flows.worlds.locks import (
+    RENEWED,
+    TTL,
+    Scenario,
+    breaks,
+    operator,
+    process,
+    quietly,
+    rests,
+    user,
+)
 from tests.flows.worlds.meetings import (
     BACKGROUND,
     BEFORE,
@@ -27,7 +37,7 @@ from tests.flows.worlds.meetings import (
     Noting,
     Table,
 )
-from verification.simulator.actors import GAVE_UP, KEYS, Actor
+from verification.simulator.actors import KEYS, Actor
 from verification.simulator.cohorts import CohortMonitor
 from verification.simulator.monitor import Monitor, Violation
 
@@ -198,9 +208,7 @@ CALLS = {
 }
 
 
-async def quietly(flow):
-    with contextlib.suppress(*GAVE_UP, ClientClosed, NotHeld):
-        await flow
+ENDS = ClientClosed, NotHeld  # how a call may end that another task has overtaken
 
 
 def timed(names, later):
@@ -230,16 +238,12 @@ def takes(*names, later=(), options=MANY, after=0.0, rest=None):
             one.port.renewals.move([one.hold], one.client.local(due_us - 1))
         try:
             for name, at in timed(names, later):
-                one.world.start(one.client, quietly(makes(one, name, at)))
+                one.world.start(one.client, quietly(makes(one, name, at), *ENDS))
             await one.until_start((REST if rest is None else rest) + LATER * bool(later))
         finally:
             await one.release()
 
-    def role(scenario, world):
-        client = world.client(shared=scenario.shared)
-        world.start(client, quietly(holds(Desk(world, client, scenario.flows, options))))
-
-    return role
+    return process(holds, actor=partial(Desk, options=options), ends=ENDS)
 
 
 def at_the_instant(program, earlier=0.0):
@@ -249,14 +253,7 @@ def at_the_instant(program, earlier=0.0):
         await actor.port.sleep(actor.client.local(START_US - int(earlier * 1e6)))
         await program(actor)
 
-    return single(acts)
-
-
-async def breaks(actor):
-    """Break the lock, as an operator does."""
-    args = (b"why", 600_000, actor.port.new_id())
-    with contextlib.suppress(FencelockError):
-        await actor.port.ask(BREAK, KEYS.all, args, actor.port.now() + 5.0)
+    return process(acts)
 
 
 async def looks(actor):
@@ -347,15 +344,10 @@ def revoked(call):
         yield from (each.under(late=2) for each in REVOKED_AT_ONCE)
 
 
-def breaks_at_once():
-    """An operator that breaks the lock as soon as it is held."""
-    return single(breaks)
-
-
 REVOKED_AT_ONCE = tuple(
     Pairs(
         f"pairs: revoked beside the first request, {terms}",
-        (takes("release", *beside, options=options), breaks_at_once()),
+        (takes("release", *beside, options=options), operator()),
         monitor=monitor,
     )
     for terms, (options, monitor, beside) in TERMS.items()

@@ -4,6 +4,8 @@ The flows, the scripts and the explorer are those that ship; see verification.si
 """
 
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import ClassVar
 
 from fencelock._core.lock import acquire, release
 from fencelock._core.lock.hold import Hold
@@ -12,8 +14,8 @@ from fencelock.scripts import QUORUM_VOTE
 from tests.flows.worlds.locks import (
     FIXED,
     RENEWED,
+    TTL,
     Scenario,
-    renewer,
     renewing,
     user,
     users,
@@ -84,18 +86,10 @@ class Quorums(Scenario):
     absent_us: int = 0
     cut: tuple[tuple[int, int], ...] = ()
     nodes: int = NODES
+    port: ClassVar[type[SimulatedQuorum]] = SimulatedQuorum
 
     def world(self, server, traced):
-        world = Nodes(
-            server,
-            others=self.others,
-            budgets=self.budgets,
-            symmetric=self.alike,
-            push_first=self.push_first,
-            traced=traced,
-            monitor=self.monitor,
-            port=SimulatedQuorum,
-        )
+        world = super().world(server, traced, partial(Nodes, others=self.others))
         for each, skew_us in zip(world.servers, SKEWS_US, strict=False):
             each.skew_us, each.now_us = skew_us, EPOCH_US + skew_us
         if self.late:
@@ -155,7 +149,8 @@ IMPATIENT = Quorums(
 TRY_AND_LINE = Quorums("quorum: 1 in line, 1 tries", (user(), user(timeout=-1)))
 LONG_AND_TRY = Quorums("quorum: 1 working 1 s, 1 tries", (user(work=1.0), user(timeout=-1)))
 ALONE_FIXED = Quorums("quorum: 1 alone, fixed", users(1, FIXED))
-ALONE_BY_HAND = Quorums("quorum: 1 alone, renewing by hand", (renewer(),))
+BY_HAND_ONCE = renewing(TTL, before=1.0, after=2.5)
+ALONE_BY_HAND = Quorums("quorum: 1 alone, renewing by hand", (BY_HAND_ONCE,))
 ABSENT = Quorums(
     "quorum: 1 working 0.5 s, 1 in line, one of the nodes comes late",
     (user(work=0.5), user()),
@@ -173,7 +168,7 @@ BARE = Quorums(
     cut=((0, 1),),
     large=True,
 )
-BY_HAND = Quorums("quorum: 1 renewing by hand, 1 in line", (renewer(), user()))
+BY_HAND = Quorums("quorum: 1 renewing by hand, 1 in line", (BY_HAND_ONCE, user()))
 SHORTER = Quorums("quorum: 1 renewing for less, then for more", (renewing(0.8, 2.5),), large=True)
 DRIFTING = Quorums(
     "quorum: 2 working 4 s, clocks adrift", (user(work=4.0, rate=0.996), user(work=4.0, rate=1.004))

@@ -1,8 +1,9 @@
 """What is explored of locks in Redisson's layout: our clients beside threads of Java programs."""
 
 from dataclasses import dataclass, field
+from functools import partial
 
-from tests.flows.worlds.locks import FIXED, RENEWED, Role, Scenario
+from tests.flows.worlds.locks import FIXED, Role, Scenario, user
 from verification.simulator.monitor import Monitor
 from verification.simulator.redisson import (
     FENCED,
@@ -27,21 +28,7 @@ class FencedActor(RedissonActor):
     keys = FENCED
 
 
-def ours(
-    options=RENEWED, *, timeout=None, work=0.0, rounds=1, tasks=1, actor=RedissonActor
-) -> Role:
-    """One of our processes, whose tasks acquire, work and release."""
-
-    async def turns(one):
-        for _ in range(rounds):
-            await one.hold_once(one.request(options), timeout, work)
-
-    def role(scenario, world):
-        client = world.client(shared=scenario.shared)
-        for _ in range(tasks):
-            world.start(client, turns(actor(world, client, scenario.flows)))
-
-    return role
+ours = partial(user, actor=RedissonActor)
 
 
 def java(*, work=0.0) -> Role:

@@ -10,7 +10,7 @@ from fencelock._core.lock.terms import Terms
 from fencelock._core.objects import once
 from fencelock._core.objects.once import FinishedOnce, question, result_key
 from fencelock.errors import LeaseLost, NotAcknowledged, OutcomeUnknown, ServerError
-from tests.flows.worlds.locks import RENEWED, Scenario, single, user
+from tests.flows.worlds.locks import RENEWED, Scenario, process, rests, user
 from verification.simulator.actors import _Watch, moves_for_too_long
 from verification.simulator.monitor import Violation
 
@@ -54,8 +54,7 @@ def runner(*, timeout=None, work=0.0, fails=False, rest=0.0):
 
     async def runs(actor):
         port = actor.port
-        if rest:
-            await port.sleep(port.now() + rest)
+        await rests(actor, rest)
         terms = terms_at(port)
         request = Hold(terms, port.new_id(), b'{"once":1}')
         actor.world.monitor.asks(actor.client, request)
@@ -76,7 +75,7 @@ def runner(*, timeout=None, work=0.0, fails=False, rest=0.0):
             elif timeout and actor.world.monitor.is_punctual(actor.client):
                 actor._in_time(asked_at + timeout)
 
-    return single(runs)
+    return process(runs)
 
 
 async def runs_on(actor, hold, watch, work, fails):
@@ -85,8 +84,7 @@ async def runs_on(actor, hold, watch, work, fails):
         raise Violation("I1", f"a run began after it was done, with fence {done.fence}")
     ended, began = False, port.now()
     try:
-        if work:
-            await port.sleep(began + work)
+        await rests(actor, work)
         long_enough(actor, hold, port.now() - began)
         ended = True
     finally:

@@ -1,13 +1,12 @@
 """Worlds of a service behind Sentinels, and the faults sown in how its master is followed."""
 
-import contextlib
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from typing import ClassVar
 
 from tests.flows.worlds import locks
-from tests.flows.worlds.locks import FIXED, Scenario, single, user, users
-from verification.simulator.actors import GAVE_UP, Actor
+from tests.flows.worlds.locks import FIXED, Scenario, process, user, users
 from verification.simulator.monitor import Violation
 from verification.simulator.sentinel_port import SimulatedSentinelPort
 from verification.simulator.sentinels import (
@@ -34,19 +33,14 @@ class Behind(Scenario):
     port: ClassVar[type[SimulatedSentinelPort]] = SimulatedSentinelPort
 
     def world(self, server, traced):
-        return SentinelWorld(
-            server,
+        kind = partial(
+            SentinelWorld,
             others=(self._replica,),
             sentinels=self.sentinels,
             wakes=self.wakes,
             steps=self.steps,
-            budgets=self.budgets,
-            symmetric=self.alike,
-            push_first=self.push_first,
-            traced=traced,
-            monitor=self.monitor,
-            port=self.port,
         )
+        return super().world(server, traced, kind)
 
     @property
     def _replica(self):
@@ -116,7 +110,7 @@ def hasty(after):
         await actor.port.sleep(actor.port.now() + after)
         await actor.hold_once(actor.request(FIXED), 0.3, 0.5)
 
-    return single(turns)
+    return process(turns)
 
 
 HASTY = Behind(
@@ -130,17 +124,11 @@ def at(*tasks):
 
     async def turns(actor, calls):
         began = actor.port.now()
-        with contextlib.suppress(*GAVE_UP):
-            for instant, timeout, work in calls:
-                await actor.port.sleep(began + instant)
-                await actor.hold_once(actor.request(FIXED), timeout, work)
+        for instant, timeout, work in calls:
+            await actor.port.sleep(began + instant)
+            await actor.hold_once(actor.request(FIXED), timeout, work)
 
-    def role(scenario, world):
-        client = world.client(shared=scenario.shared)
-        for calls in tasks:
-            world.start(client, turns(Actor(world, client, scenario.flows), calls))
-
-    return role
+    return process(*(partial(turns, calls=each) for each in tasks))
 
 
 # The Sentinels were asked just before the failover, and the old master answers just after it.
@@ -186,7 +174,7 @@ ORDERED_AWAY = Behind(
 # Only Sentinels that were set up anew know of the new master.
 GONE = Behind(
     "behind Sentinels: 1, old master gone",
-    (single(granted, server_timeout=30.0),),
+    (process(granted, server_timeout=30.0),),
     sentinels=ANEW,
     wakes=inf,
 )

@@ -9,8 +9,8 @@ from fencelock._core.objects.semaphore_rwlock import ALL, RWLOCK, release_part, 
 from fencelock.errors import FencelockError, LeaseLost
 from fencelock.options import LeaseOptions
 from fencelock.scripts import SHARES_BREAK
-from tests.flows.worlds.locks import FIXED, RENEWED, Role, Scenario
-from verification.simulator.actors import GAVE_UP, KEYS
+from tests.flows.worlds.locks import FIXED, RENEWED, Scenario, process
+from verification.simulator.actors import KEYS
 from verification.simulator.monitor import Violation
 from verification.simulator.shares import ShareActor, SharesMonitor, read
 
@@ -41,7 +41,7 @@ def taker(options=RENEWED, *, permits=1, timeout=None, work=0.0, rounds=1, actor
         for _ in range(rounds):
             await one.hold_once(one.request_permits(options, permits), timeout, work)
 
-    return single(turns, actor)
+    return process(turns, actor=actor)
 
 
 def reader(options=RENEWED, **more):
@@ -55,21 +55,12 @@ def writer(options=RENEWED, **more):
 def in_parts():
     """Takes both permits and gives them back one by one."""
 
-    async def program(one):
-        hold = await one.acquire(one.request_permits(RENEWED, 2), None)
-        if hold is None:
-            return
-        try:
-            hold.count = 1
-            await release_part(one.port, hold, 1)
-            await one.port.sleep(one.port.now() + 0.5)
-        except FencelockError:
-            if not one.world.faulty:
-                raise
-        finally:
-            await one.release(hold)
+    async def program(one, hold):
+        hold.count = 1
+        await release_part(one.port, hold, 1)
+        await one.port.sleep(one.port.now() + 0.5)
 
-    return single(program)
+    return holder(program, permits=2)
 
 
 def downgrader(*, write_options=RENEWED, read_terms=RENEWED, work=0.0):
@@ -91,7 +82,7 @@ def downgrader(*, write_options=RENEWED, read_terms=RENEWED, work=0.0):
                 if read is not None:
                     await one.release(read)
 
-    return single(program, Reader)
+    return process(program, actor=Reader)
 
 
 async def read_beside(one, write, options=RENEWED):
@@ -111,14 +102,17 @@ def operator():
     """An operator who breaks the name once."""
 
     async def breaks(one):
-        port = one.port
-        try:
-            args = (b"why", 600_000, b"", port.new_id())
-            await port.ask(SHARES_BREAK, KEYS.all, args, port.now() + port.server_timeout)
-        except FencelockError:
-            return
+        with contextlib.suppress(FencelockError):
+            await break_permits(one)
 
-    return single(breaks)
+    return process(breaks)
+
+
+async def break_permits(one):
+    """Break the name, as an operator does."""
+    port = one.port
+    args = (b"why", 600_000, b"", port.new_id())
+    await port.ask(SHARES_BREAK, KEYS.all, args, port.now() + port.server_timeout)
 
 
 class NamesThree(ShareActor):
@@ -135,87 +129,64 @@ def changer(limit):
         with contextlib.suppress(FencelockError):
             await set_limit(one.port, one.request_permits(RENEWED).terms, limit)
 
-    return single(changes)
+    return process(changes, actor=ShareActor)
 
 
 def changer_and_user(*limits):
     """Changes the limit to 3 and then further, while it holds; its handles go on naming 3."""
 
-    async def program(one):
-        held = one.request_permits(RENEWED)
+    async def program(one, hold):
         names_three = NamesThree(one.world, one.client, one.flows)
-        hold = await one.acquire(held, None)
-        try:
-            for limit in (3, *limits) if hold else ():
-                await set_limit(one.port, held.terms, limit)
-                await names_three.hold_once(names_three.request_permits(RENEWED), None, 0.1)
-        except FencelockError:
-            if not one.world.faulty:
-                raise
-        finally:
-            if hold is not None:
-                await one.release(hold)
+        for limit in (3, *limits):
+            await set_limit(one.port, hold.terms, limit)
+            await names_three.hold_once(names_three.request_permits(RENEWED), None, 0.1)
 
-    return single(program)
+    return holder(program)
 
 
 def sets(*limits):
     """Changes the limit some times while it holds, and sees that the last one stays in force."""
 
-    async def program(one):
-        held = one.request_permits(RENEWED)
-        hold = await one.acquire(held, None)
-        try:
-            for limit in limits if hold else ():
-                await set_limit(one.port, held.terms, limit)
-            await one.port.sleep(one.port.now() + 0.1)
-            found = read(one.world.server.state).limit
-            forgets = not one.world.budgets.keys().isdisjoint({"restart", "reboot"})
-            if hold is not None and found != limits[-1] and not forgets:
-                raise Violation("I4", f"the limit is {found}, and {limits[-1]} was set last")
-        except FencelockError:
-            if not one.world.faulty:
-                raise
-        finally:
-            if hold is not None:
-                await one.release(hold)
+    async def program(one, hold):
+        for limit in limits:
+            await set_limit(one.port, hold.terms, limit)
+        await one.port.sleep(one.port.now() + 0.1)
+        found = read(one.world.server.state).limit
+        forgets = not one.world.budgets.keys().isdisjoint({"restart", "reboot"})
+        if found != limits[-1] and not forgets:
+            raise Violation("I4", f"the limit is {found}, and {limits[-1]} was set last")
 
-    return single(program)
+    return holder(program)
 
 
 def renewer(*ttls, options=FIXED, permits=1, actor=ShareActor):
     """Acquires, and renews the lease by hand for longer and shorter: a second act after each."""
 
-    async def program(one):
+    async def program(one, hold):
+        for ttl in ttls:
+            await one.port.sleep(one.port.now() + 0.5)
+            await renew_now(one.port, hold, ttl)
+        await one.port.sleep(one.port.now() + 0.5)
+
+    return holder(program, options, permits=permits, actor=actor)
+
+
+def holder(program, options=RENEWED, *, permits=1, actor=ShareActor):
+    """A process whose program runs while it holds: only a fault may refuse what it does."""
+
+    async def holds(one):
         hold = await one.acquire(one.request_permits(options, permits), None)
         if hold is None:
             return
         try:
-            for ttl in ttls:
-                await one.port.sleep(one.port.now() + 0.5)
-                await renew_now(one.port, hold, ttl)
-            await one.port.sleep(one.port.now() + 0.5)
+            await program(one, hold)
         except FencelockError:
             if not one.world.faulty:
                 raise
         finally:
             await one.release(hold)
 
-    return single(program, actor)
-
-
-def single(program, actor=ShareActor) -> Role:
-    """A process with one task, which may be cancelled at any point."""
-
-    async def whole(one):
-        with contextlib.suppress(*GAVE_UP):
-            await program(one)
-
-    def role(scenario, world):
-        client = world.client(shared=scenario.shared)
-        world.start(client, whole(actor(world, client, scenario.flows)))
-
-    return role
+    return process(holds, actor=actor)
 
 
 class Piecemeal(SharesMonitor):

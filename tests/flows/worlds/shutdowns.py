@@ -1,8 +1,8 @@
 """What is explored of clients that give back what they hold when they are closed."""
 
 from fencelock.errors import LeaseLost
-from tests.flows.worlds.cohorts import TURNS, process, rests
-from tests.flows.worlds.locks import RENEWED, Scenario, user
+from tests.flows.worlds.cohorts import TURNS, process
+from tests.flows.worlds.locks import RENEWED, Scenario, rests, user
 from verification.simulator.cohorts import CohortMonitor
 from verification.simulator.monitor import Monitor, Violation, proves
 

@@ -1,15 +1,13 @@
 """What is explored of events and latches: who waits, who changes the state."""
 
-import contextlib
+from functools import partial
 
 from fencelock._core.keys import SignalKeys
 from fencelock._core.objects.event_latch import change
 from fencelock._core.objects.state_wait import StateSpec
-from fencelock.errors import OutcomeUnknown, ServerError
-from tests.flows.worlds.locks import Scenario, single
-from verification.simulator.actors import GAVE_UP, Actor
+from tests.flows.worlds.locks import Scenario, process, rests
+from tests.flows.worlds.runs_once import errors
 from verification.simulator.events import GateMonitor, count_down
-from verification.simulator.monitor import Violation
 
 KEYS = SignalKeys("", "signal")
 EVENT = StateSpec(KEYS, b"event", 60.0)
@@ -27,39 +25,29 @@ def waiter(spec, timeout=PATIENCE, rounds=1):
         for _ in range(rounds):
             await actor.world.monitor.waits(actor.client, spec, timeout)
 
-    return single(waits)
+    return process(waits)
 
 
 def fellows(spec, *timeouts):
     """A process whose tasks wait, each for as long as it likes: at a barrier, too."""
 
     async def waits(actor, timeout):
-        with contextlib.suppress(*GAVE_UP):
-            await actor.world.monitor.waits(actor.client, spec, timeout)
+        await actor.world.monitor.waits(actor.client, spec, timeout)
 
-    def role(scenario, world):
-        client = world.client(shared=scenario.shared)
-        for timeout in timeouts:
-            world.start(client, waits(Actor(world, client, scenario.flows), timeout))
-
-    return role
+    return process(*(partial(waits, timeout=each) for each in timeouts))
 
 
 def changer(*changes, after=0.0, **more):
     """A process that sets, clears, deletes, or looks, one after the other."""
 
     async def role(actor):
-        if after:
-            await actor.port.sleep(actor.port.now() + after)
-        try:
-            answered = []
+        await rests(actor, after)
+        answered = []
+        with errors(actor):
             for what in changes:
                 await change(actor.port, EVENT, what, answered=answered)
-        except (ServerError, OutcomeUnknown) as error:
-            if not actor.world.faulty:
-                raise Violation("I12", f"without any fault: {error!r}") from error
 
-    return single(role, **more)
+    return process(role, **more)
 
 
 def counter(times=1, spec=LATCH, **more):
@@ -74,7 +62,7 @@ def keeper(*changes, spec=LATCH, **more):
         for what in changes:
             await count_down(actor.client, spec, actor.world, what)
 
-    return single(counts, **more)
+    return process(counts, **more)
 
 
 def scenario(name, *roles, **more):

@@ -10,7 +10,6 @@ pytest.importorskip("celery")
 
 from celery.exceptions import TaskRevokedError
 
-import fencelock
 from fencelock.contrib.celery import TaskBusy, TaskLeaseLost, TaskSkipped
 from tests.integrations.celery.fleet import SECONDS, until
 
@@ -20,12 +19,6 @@ GREEN = [
     pytest.param(pool, marks=pytest.mark.skipif(find_spec(pool) is None, reason=f"no {pool}"))
     for pool in ("gevent", "eventlet")
 ]
-
-
-@pytest.fixture
-def client(server):
-    with fencelock.Client(server.tcp_url) as made:
-        yield made
 
 
 def test_one_run_at_a_time_has_a_key_and_a_busy_one_is_retried(fleet, jobs, began, go):

@@ -4,14 +4,7 @@ import pytest
 
 pytest.importorskip("django")
 
-import fencelock
 from tests.integrations.django.conftest import SECONDS, until
-
-
-@pytest.fixture
-def client(server):
-    with fencelock.Client(server.tcp_url) as made:
-        yield made
 
 
 def begun(server, count=1, key="began"):

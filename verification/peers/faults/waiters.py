@@ -64,11 +64,13 @@ def _frozen(stage: Stage, use: Use) -> Seen:
         first.actor.kill()
 
 
-def _behind(stage: Stage, strike: Callable[[User], None], first: User | None = None) -> Seen:
+def _behind(
+    stage: Stage, strike: Callable[[User], object], first: User | None = None, **how: bool
+) -> Seen:
     holder, first = stage.user("holder", HOLD), first or stage.user("first", WAIT)
     second = stage.user("rival", WAIT)
     holder.must_acquire()
-    first.ask("acquire")
+    first.ask("acquire", **how)
     time.sleep(WAITS_SECONDS)
     asked = second.ask("acquire")
     time.sleep(WAITS_SECONDS)
@@ -139,12 +141,4 @@ def cancelled_at_turns(stage: Stage) -> Seen:
 
 @fault("A waiter is cancelled in line: delay for the next", faces=(TASKS,))
 def cancelled_in_line(stage: Stage) -> Seen:
-    holder, first = stage.user("holder", HOLD), stage.user("first", WAIT)
-    second = stage.user("rival", WAIT)
-    holder.must_acquire()
-    first.ask("acquire", cancellable=True)
-    time.sleep(WAITS_SECONDS)
-    asked = second.ask("acquire")
-    time.sleep(WAITS_SECONDS)
-    first.tell("cancel")
-    return _released(holder, asked)
+    return _behind(stage, lambda first: first.tell("cancel"), cancellable=True)
