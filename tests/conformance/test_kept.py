@@ -105,7 +105,9 @@ async def test_taking_a_kept_lease_again_costs_no_command(world):
                     assert lease.holder == holder
                     assert lease.unchanged
                     fences.append(lease.fence)
+                    last = port_of(lock).now()
         assert sent.scripts == 0
+        assert port_of(lock).lines.holders[holder.encode()].kept_until >= last + LONG
         assert fences == list(range(fences[0], fences[0] + 5))
 
     await while_kept(world, taken_again)

@@ -159,6 +159,7 @@ assert errors == [], errors
 """
 
 CLOSED = """
+client = fencelock.Client(url, key_prefix=prefix, history=fencelock.History(threshold=0))
 lock = client.lock("a")
 lock.acquire()
 in_child(client.close)
@@ -486,6 +487,7 @@ def test_fork(server, prefix, story, kind):
     assert running.returncode == 0, out + err
     left = [key for key in server.command("KEYS", f"{prefix}*") if "~" not in key]
     assert left == []
+    assert server.command("XLEN", f"{prefix}~history") == (2 if story is CLOSED else 0)
 
 
 # Two of these are one snapshot of a process that is restored twice, which no program can tell: what
