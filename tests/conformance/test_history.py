@@ -113,9 +113,11 @@ async def test_a_revocation_is_kept_by_its_holder_and_by_its_operator(world):
     lease = lock.lease
     old, at = packed({"kind": "wait", "name": "a"}), int(time.time()) - 90
     world.server.command("XADD", f"{world.prefix}~history", f"{at}000-0", "entry", old)
+    world.server.command("PEXPIRE", f"{world.prefix}~history", 10**10)  # of one that keeps it longer
     await operator.revoke("a", reason="too slow", by="bob")
     await world.until(lambda: lease.lost, "the loss")
     entries = await kept(world, client, 3)
+    assert world.server.command("PTTL", f"{world.prefix}~history") > 10**10 - 10**6
     by_kind = {entry.kind: entry for entry in entries}
     assert (by_kind["lost"].reason, by_kind["lost"].detail) == ("revoked", "too slow")
     revoked = by_kind["revoked"]

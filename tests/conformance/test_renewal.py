@@ -7,6 +7,7 @@ import pytest
 
 from fencelock import LeaseLost, NotHeld, Poll
 from fencelock._runtime.clock import now
+from tests.conformance.leftovers import ports_of
 from tests.threads.state import lease_threads
 from tests.waiting import machine_seconds
 
@@ -66,10 +67,11 @@ async def test_one_command_and_one_thread_renew_them_all(world):
 async def test_leases_of_unlike_lengths_are_each_renewed_for_their_own(world):
     """Whatever shares a batch: none is relied on for longer than the server keeps it (I2)."""
     client = world.client()
-    lengths = {"a": 0.6, "b": 0.9, "c": 1.5, "d": 40.0}
+    lengths = {"d": 40.0, "a": 0.6, "b": 0.9, "c": 1.5}
     locks = {name: client.lock(name, ttl=ttl) for name, ttl in lengths.items()}
     for lock in locks.values():
         assert await lock.acquire()
+        await world.until(lambda: ports_of(client)[0].hears, "it rests until a lease is due")
     for _ in range(3):
         for name in "abc":
             await renewed(world, locks[name].lease)

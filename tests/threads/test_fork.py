@@ -457,8 +457,8 @@ STORIES = {
     "a child holds no permits and no side of its parent": SHARES,
     "a child holds nothing": HOLDS_NOTHING,
     "a child closes its parent's descriptors": SHARES_NO_PIPE,
-    "a child enters no rlock of its parent": RLOCK,
     "a child that closes its client leaves the parent's": CLOSED,
+    "a child enters no rlock of its parent": RLOCK,
     "other threads are at work": BUSY_THREADS,
     "a child of a child": GRANDCHILD,
 }
