@@ -315,12 +315,13 @@ async def test_only_a_leader_hands_over(world):
     ann = world.client().election("e", candidate="ann")
     with pytest.raises(NotHeld):
         await ann.hand_over("bob")
-    assert await ann.campaign()
-    world.server.command("SET", world.key("e"), "another", "PX", 20_000)
-    with pytest.raises(LeaseLost) as lost:
-        await ann.hand_over("bob")
-    assert lost.value.reason == "taken"
-    assert not ann.is_leader
+    for word, *more, reason in (["DEL", "expired"], ["SET", "another", "PX", 20_000, "taken"]):
+        assert await ann.campaign()
+        world.server.command(word, world.key("e"), *more)
+        with pytest.raises(LeaseLost) as lost:
+            await ann.hand_over("bob")
+        assert lost.value.reason == reason
+        assert not ann.is_leader
 
 
 async def test_the_end_of_a_with_whose_leadership_was_handed_over_is_quiet(world):

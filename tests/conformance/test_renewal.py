@@ -11,7 +11,8 @@ from tests.conformance.leftovers import ports_of
 from tests.threads.state import lease_threads
 from tests.waiting import machine_seconds
 
-WAITS = [{}, pytest.param({"wait": Poll()}, marks=pytest.mark.no_quorum)]
+POLL = {"wait": Poll()}
+WAITS = [{}, pytest.param(POLL, marks=pytest.mark.no_quorum)]
 BOTH_FORMS = pytest.mark.parametrize("form", WAITS, ids=["queue", "poll"])
 
 DROPS = pytest.mark.filterwarnings("ignore:a handle of 'a' was dropped:ResourceWarning")
@@ -87,36 +88,26 @@ async def test_leases_of_unlike_lengths_are_each_renewed_for_their_own(world):
         await lock.release()
 
 
-@BOTH_FORMS
-async def test_renewal_asks_with_its_own_id(world, form):
-    """What another holds is not renewed; the lease is lost, and its holder is notified once."""
+@pytest.mark.parametrize(
+    ("form", "other"),
+    [({}, "another"), ({}, None), pytest.param(POLL, "another", marks=pytest.mark.no_quorum)],
+    ids=["queue", "queue, gone", "poll"],
+)
+async def test_renewal_asks_with_its_own_id(world, form, other):
+    """What it has not is not renewed; the lease is lost, and its holder is notified once."""
     told = []
     lock = world.client().lock("a", ttl=1.5, on_lost=told.append, **form)
     await lock.acquire()
-    world.server.command("SET", world.key("a"), "another", "PX", 60_000)
+    words = ("SET", world.key("a"), other, "PX", 60_000) if other else ("DEL", world.key("a"))
+    world.server.command(*words)
     lease = lock.lease
     await world.until(lambda: told, "on_lost")
     assert lease.lost
-    assert world.holder("a") == "another"
+    assert world.holder("a") == other
     assert world.pttl("a") <= 60_000
-    with pytest.raises(LeaseLost, match="taken"):
+    with pytest.raises(LeaseLost, match="taken" if other else "expired"):
         await lock.release()
     assert [one.fence for one in told] == [lease.fence]
-
-
-async def test_a_lease_that_is_gone_is_told_at_the_next_renewal(world):
-    """Refused is lost, not tried again; the reason says how."""
-    told = []
-    lock = world.client().lock("a", ttl=0.3, on_lost=told.append)
-    await lock.acquire()
-    world.server.command("DEL", world.key("a"))
-    await world.until(lambda: told, "on_lost")
-    with pytest.raises(LeaseLost) as lost:
-        lock.lease.check()
-    assert lost.value.reason == "expired"
-    assert told[0].lost
-    with pytest.raises(LeaseLost):
-        await lock.release()
 
 
 async def test_renewal_stops_at_release(world):
