@@ -6,7 +6,14 @@ import socket
 
 import pytest
 
-from fencelock import AcquireTimeout, LeaseLost, NotAcquired, NotHeld, ServerUnsuitable
+from fencelock import (
+    AcquireTimeout,
+    FencelockError,
+    LeaseLost,
+    NotAcquired,
+    NotHeld,
+    ServerUnsuitable,
+)
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
 from fencelock._core.keys import ELECTION_KINDS, derived
 from fencelock._runtime.clock import now
@@ -204,14 +211,16 @@ async def test_every_body_hears_of_a_loss(world):
 
 
 async def test_a_body_hears_of_its_loss_though_the_candidate_leads_again(world):
-    ann = world.client().election("e", candidate="ann", ttl=0.4)
+    told = []
+    ann = world.client().election("e", candidate="ann", ttl=0.4, on_lost=told.append)
     with pytest.raises(LeaseLost) as lost:  # noqa: PT012 - the end of the block raises
         async with ann as lease:
             world.server.command("DEL", world.key("e"))
             await world.until(lambda: not ann.is_leader, "the loss")
             await world.start(again(ann)).result()
             assert ann.is_leader
-    assert lost.value.fence == lease.fence
+    await world.until(lambda: told, "on_lost")
+    assert [each.fence for each in told] == [lost.value.fence] == [lease.fence]
     assert ann.is_leader
     await ann.resign()
 
@@ -324,6 +333,17 @@ async def test_only_a_leader_hands_over(world):
         assert not ann.is_leader
 
 
+@pytest.mark.one_server
+async def test_a_hand_over_ends_with_the_lease(world):
+    server = world.alone()
+    ann = world.client(server_timeout=600).election("e", candidate="ann", ttl=1)
+    assert await ann.campaign()
+    server.pause()
+    with pytest.raises(FencelockError):
+        await ann.hand_over("bob")
+    server.resume()
+
+
 async def test_the_end_of_a_with_whose_leadership_was_handed_over_is_quiet(world):
     ann = world.client().election("e", candidate="ann")
     async with ann:
@@ -335,18 +355,6 @@ async def test_the_end_of_a_with_whose_leadership_was_handed_over_is_quiet(world
 
 
 # --- losing it ------------------------------------------------------------------------------------
-
-
-async def test_a_leader_that_is_revoked_knows_and_can_stand_again(world):
-    lost = []
-    ann = await elected(world, ttl=0.4, on_lost=lost.append)
-    world.server.command("DEL", world.key("e"))
-    await world.until(lambda: not ann.is_leader, "the loss")
-    await world.until(lambda: lost, "on_lost")
-    assert await ann.campaign()
-    assert ann.is_leader
-    assert len(lost) == 1
-    await ann.resign()
 
 
 async def test_callbacks_tell_of_the_election_and_not_of_a_resignation(world):
@@ -462,16 +470,6 @@ async def test_a_key_of_another_kind_is_told(world):
 async def test_an_option_that_cannot_work_is_refused(world, options, error, complaint):
     with pytest.raises(error, match=complaint):
         world.client().election("e", **options)
-
-
-async def test_a_lost_leadership_can_cancel_the_body(world):
-    if world.blocking:
-        return
-    election = world.client().election("e", ttl=0.3, on_lost="cancel")
-    with pytest.raises(LeaseLost):  # noqa: PT012 - the end of the block raises
-        async with election:
-            world.server.command("DEL", world.key("e"))
-            await asyncio.get_running_loop().create_future()
 
 
 async def test_a_cancelled_campaign_leaves_no_place_in_line(world):

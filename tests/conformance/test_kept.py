@@ -207,6 +207,7 @@ async def test_another_handle_of_this_client_recalls_it(world):
     await other.release()
 
 
+@pytest.mark.usefixtures("a_try_is_patient")  # but its holder's client answers at once
 async def test_a_try_fails_while_the_lease_is_in_use(world):
     lock, _ = await kept(world, world.client())
     async with lock:

@@ -109,7 +109,7 @@ def test_a_lease_with_a_timeout_ends_by_it_and_one_without_is_renewed(face, serv
         assert fixed.acquire()
         while server.command("EXISTS", "fixed"):
             pass
-    assert len([*fixed.lock._handle.__shared__()[1].all()]) == 1, "what was lost before is forgotten"
+    assert len([*fixed.lock._handle.__shared__()[1].all()]) == 1, "what is lost is forgotten"
     assert [each.lease.terms.options.renew for each in (fixed, renewed)] == [False, True]
     with pytest.raises(redis.exceptions.LockNotOwnedError) as lost:
         fixed.release()
