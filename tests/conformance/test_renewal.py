@@ -171,10 +171,13 @@ async def test_a_fixed_lease_is_looked_at_once_its_client_listens(world):
 
 
 @BOTH_FORMS
-async def test_a_fixed_lease_is_never_renewed(world, form):
-    """``renew=False`` ends when it said, and says so in time."""
+@pytest.mark.parametrize(
+    "ttl", [0.3, pytest.param(2.5, marks=[pytest.mark.slow, pytest.mark.no_quorum])]
+)
+async def test_a_fixed_lease_is_never_renewed(world, form, ttl):
+    """``renew=False`` ends when it said, and says so in time; also once its client listens."""
     told = []
-    lock = world.client().lock("a", ttl=0.3, renew=False, on_lost=told.append, **form)
+    lock = world.client().lock("a", ttl=ttl, renew=False, on_lost=told.append, **form)
     await lock.acquire()
     lease, end = lock.lease, lock.lease.deadline
     await world.until(lambda: told, "on_lost")
@@ -407,18 +410,6 @@ async def test_a_coroutine_callback_is_awaited(world):
     assert told == [fence]
     with pytest.raises(LeaseLost):
         await lock.release()
-
-
-@pytest.mark.slow
-@pytest.mark.no_quorum  # its deadline moves with each node; see tests/quorum
-async def test_a_client_that_begins_to_listen_prolongs_no_lease_against_its_option(world):
-    """It looks whether one was revoked before. As found, in a Cluster it renewed them."""
-    told = []
-    lock = world.client().lock("a", ttl=2.5, renew=False, on_lost=told.append)
-    await lock.acquire()
-    lease, deadline = lock.lease, lock.lease.deadline
-    await world.until(lambda: told)
-    assert lease.deadline == deadline
 
 
 @DROPS
