@@ -36,7 +36,7 @@ def test_a_silent_server_stops_the_command_before_the_lease_ends(
     own_server, own_shell, how, handles
 ):
     words, report = own_shell.reporter(handles=handles)
-    options = ("--ttl", "2s", "--grace", "1s", "--json")
+    options = ("--ttl", "2s", "--grace", "0.5s", "--json")
     process = own_shell.start("run", "x", *options, "--", *words)
     pid = report.up()
     deadline = deadline_after_renewal(own_server, 2.0)
