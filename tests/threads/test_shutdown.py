@@ -162,7 +162,8 @@ def test_a_loop_that_stands_still_does_not_hold_it_up(server, prefix):
     ready, goes_on = threading.Event(), threading.Event()
 
     async def main():
-        async with fencelock.AsyncClient(server.url, key_prefix=prefix) as aio, aio.lock("a"):
+        async with fencelock.AsyncClient(server.url, key_prefix=prefix) as aio:
+            await aio.lock("a").locked()
             ready.set()
             goes_on.wait()
 
