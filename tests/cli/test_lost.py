@@ -110,17 +110,21 @@ def test_a_revoked_lease_stops_the_command_at_once_and_tells_why(server, shell):
     assert "revoked: host is going down" in process.err
 
 
-@pytest.mark.parametrize("options", [("--grace", "0.4s"), ("--on-lost", "kill")], ids=" ".join)
-def test_a_command_that_does_not_obey_is_killed(server, shell, options):
+@pytest.mark.parametrize("how", ["term", "kill"])
+def test_a_command_that_does_not_obey_is_killed(server, shell, how):
     words, report = shell.reporter(handles="TERM")
+    options = ("--grace", "0.4s", "--on-lost", how, "--ttl", "30s" if how == "term" else "3s")
     process = shell.start("run", "x", *options, "--", *words)
     report.up()
     listens(server)
-    shell("revoke", "x", "--reason", "r", "--yes")
-    assert process.end() == 76
-    if "kill" in options:
+    if how == "kill":
+        server.command("DEL", "fencelock:x")
+        assert process.end() == 76
+        assert "lost (expired" in process.err
         assert "SIGTERM" not in report.words()
     else:
+        shell("revoke", "x", "--reason", "r", "--yes")
+        assert process.end() == 76
         assert 0.3 < report.last_sign() - report.at("SIGTERM") < 0.4 + machine_seconds()
 
 

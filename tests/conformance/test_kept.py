@@ -105,7 +105,9 @@ async def test_taking_a_kept_lease_again_costs_no_command(world):
                     assert lease.holder == holder
                     assert lease.unchanged
                     fences.append(lease.fence)
+                    last = port_of(lock).now()
         assert sent.scripts == 0
+        assert port_of(lock).lines.holders[holder.encode()].kept_until >= last + LONG
         assert fences == list(range(fences[0], fences[0] + 5))
 
     await while_kept(world, taken_again)
@@ -200,6 +202,7 @@ async def test_a_try_of_this_client_takes_it(world):
     await while_kept(world, tried)
 
 
+@pytest.mark.usefixtures("a_try_is_patient")  # but its holder's client answers at once
 async def test_a_try_fails_while_the_lease_is_in_use(world):
     lock, _ = await kept(world, world.client())
     async with lock:

@@ -6,28 +6,24 @@ import time
 import pytest
 
 from fencelock import LeaseLost, NotHeld
+from tests.kinds import MADE
 
 BEFORE = 0.02  # of a lease's end: from there on its holder asks again and again
-KINDS = ["lock", "rlock", "semaphore", "read", "write", "multi", "election"]
-NOT_OVER_QUORUMS = {"semaphore", "read", "write", "multi", "election"}
+KINDS = MADE | {"election": lambda client, **options: client.election("a", **options)}
 ALL_KINDS = pytest.mark.parametrize(
     "kind",
     [
-        pytest.param(kind, marks=pytest.mark.no_quorum if kind in NOT_OVER_QUORUMS else ())
+        pytest.param(kind, marks=() if kind in {"lock", "rlock"} else pytest.mark.no_quorum)
         for kind in KINDS
+        if kind != "permits"  # which are only entered
     ],
 )
 
 
 def made(client, kind, *, ttl=60.0, **options):
     """Return a handle of a kind, over the name ``a``."""
-    if kind == "semaphore":
-        return client.semaphore("a", 2, ttl=ttl, **options)
-    if kind == "multi":
-        return client.multi(["a", "b"], ttl=ttl, **options)
-    if kind in {"read", "write"}:
-        return getattr(client.rwlock("a", read_ttl=ttl, write_ttl=ttl, **options), kind)
-    return getattr(client, kind)("a", ttl=ttl, **options)
+    ttls = ("read_ttl", "write_ttl") if kind in {"read", "write"} else ("ttl",)
+    return KINDS[kind](client, **dict.fromkeys(ttls, ttl), **options)
 
 
 def taking(handle, kind):
@@ -50,8 +46,9 @@ async def test_a_release_that_finds_the_loss_notifies_too(world, caplog, kind):
     assert await acquire()
     lease = handle.lease
     world.server.command("DEL", world.key("a"))
-    with pytest.raises(LeaseLost):
+    with pytest.raises(LeaseLost) as lost:
         await release()
+    assert (lost.value.name, lost.value.reason) == ("a", "expired")  # nobody took it
     await world.until(lambda: told, "on_lost")
     assert lease.lost
     assert [each.lost for each in told] == [True]

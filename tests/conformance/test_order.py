@@ -84,6 +84,9 @@ async def test_what_was_released_or_lost_is_not_held(world, checker):
         pass
     async with b:
         pass
+    lost = world.client().lock("a:9", template=A, ttl=0.1, renew=False)
+    assert await lost.acquire()
+    await world.until(lambda: not checker._held, "the loss")
     async with b, a:
         pass
     assert checker.reports == ()

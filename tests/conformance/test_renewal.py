@@ -7,10 +7,12 @@ import pytest
 
 from fencelock import LeaseLost, NotHeld, Poll
 from fencelock._runtime.clock import now
+from tests.conformance.leftovers import ports_of
 from tests.threads.state import lease_threads
 from tests.waiting import machine_seconds
 
-WAITS = [{}, pytest.param({"wait": Poll()}, marks=pytest.mark.no_quorum)]
+POLL = {"wait": Poll()}
+WAITS = [{}, pytest.param(POLL, marks=pytest.mark.no_quorum)]
 BOTH_FORMS = pytest.mark.parametrize("form", WAITS, ids=["queue", "poll"])
 
 DROPS = pytest.mark.filterwarnings("ignore:a handle of 'a' was dropped:ResourceWarning")
@@ -66,10 +68,11 @@ async def test_one_command_and_one_thread_renew_them_all(world):
 async def test_leases_of_unlike_lengths_are_each_renewed_for_their_own(world):
     """Whatever shares a batch: none is relied on for longer than the server keeps it (I2)."""
     client = world.client()
-    lengths = {"a": 1.5, "b": 2.0, "c": 3.0, "d": 40.0}
+    lengths = {"d": 40.0, "a": 1.5, "b": 2.0, "c": 3.0}
     locks = {name: client.lock(name, ttl=ttl) for name, ttl in lengths.items()}
     for lock in locks.values():
         assert await lock.acquire()
+        await world.until(lambda: ports_of(client)[0].hears, "it rests until a lease is due")
     for _ in range(2):
         for name in "abc":
             await renewed(world, locks[name].lease)
@@ -85,36 +88,26 @@ async def test_leases_of_unlike_lengths_are_each_renewed_for_their_own(world):
         await lock.release()
 
 
-@BOTH_FORMS
-async def test_renewal_asks_with_its_own_id(world, form):
-    """What another holds is not renewed; the lease is lost, and its holder is notified once."""
+@pytest.mark.parametrize(
+    ("form", "other"),
+    [({}, "another"), ({}, None), pytest.param(POLL, "another", marks=pytest.mark.no_quorum)],
+    ids=["queue", "queue, gone", "poll"],
+)
+async def test_renewal_asks_with_its_own_id(world, form, other):
+    """What it has not is not renewed; the lease is lost, and its holder is notified once."""
     told = []
     lock = world.client().lock("a", ttl=1.5, on_lost=told.append, **form)
     await lock.acquire()
-    world.server.command("SET", world.key("a"), "another", "PX", 60_000)
+    words = ("SET", world.key("a"), other, "PX", 60_000) if other else ("DEL", world.key("a"))
+    world.server.command(*words)
     lease = lock.lease
     await world.until(lambda: told, "on_lost")
     assert lease.lost
-    assert world.holder("a") == "another"
+    assert world.holder("a") == other
     assert world.pttl("a") <= 60_000
-    with pytest.raises(LeaseLost, match="taken"):
+    with pytest.raises(LeaseLost, match="taken" if other else "expired"):
         await lock.release()
     assert [one.fence for one in told] == [lease.fence]
-
-
-async def test_a_lease_that_is_gone_is_told_at_the_next_renewal(world):
-    """Refused is lost, not tried again; the reason says how."""
-    told = []
-    lock = world.client().lock("a", ttl=0.3, on_lost=told.append)
-    await lock.acquire()
-    world.server.command("DEL", world.key("a"))
-    await world.until(lambda: told, "on_lost")
-    with pytest.raises(LeaseLost) as lost:
-        lock.lease.check()
-    assert lost.value.reason == "expired"
-    assert told[0].lost
-    with pytest.raises(LeaseLost):
-        await lock.release()
 
 
 async def test_renewal_stops_at_release(world):
@@ -175,6 +168,24 @@ async def test_a_fixed_lease_is_looked_at_once_its_client_listens(world):
     await world.until(lambda: told, "on_lost")
     with pytest.raises(LeaseLost, match="revoked: maintenance"):
         lock.lease.check()
+
+
+@BOTH_FORMS
+@pytest.mark.parametrize(
+    "ttl", [0.3, pytest.param(2.5, marks=[pytest.mark.slow, pytest.mark.no_quorum])]
+)
+async def test_a_fixed_lease_is_never_renewed(world, form, ttl):
+    """``renew=False`` ends when it said, and says so in time; also once its client listens."""
+    told = []
+    lock = world.client().lock("a", ttl=ttl, renew=False, on_lost=told.append, **form)
+    await lock.acquire()
+    lease, end = lock.lease, lock.lease.deadline
+    await world.until(lambda: told, "on_lost")
+    assert lease.deadline == end
+    with pytest.raises(LeaseLost) as lost:
+        await lock.release()
+    assert (lost.value.reason, lost.value.since) == ("expired", end)
+    await world.until(lambda: world.holder("a") is None)
 
 
 @pytest.mark.no_quorum  # each node's port has its own book
@@ -399,18 +410,6 @@ async def test_a_coroutine_callback_is_awaited(world):
     assert told == [fence]
     with pytest.raises(LeaseLost):
         await lock.release()
-
-
-@pytest.mark.slow
-@pytest.mark.no_quorum  # its deadline moves with each node; see tests/quorum
-async def test_a_client_that_begins_to_listen_prolongs_no_lease_against_its_option(world):
-    """It looks whether one was revoked before. As found, in a Cluster it renewed them."""
-    told = []
-    lock = world.client().lock("a", ttl=2.5, renew=False, on_lost=told.append)
-    await lock.acquire()
-    lease, deadline = lock.lease, lock.lease.deadline
-    await world.until(lambda: told)
-    assert lease.deadline == deadline
 
 
 @DROPS

@@ -3,9 +3,10 @@
 import pytest
 
 import fencelock
-from fencelock import QuorumNotReached
+from fencelock import LeaseLost, QuorumNotReached
 from fencelock._core.look.show import Looker
 from fencelock._io.threads import run_blocking
+from fencelock.scripts import BREAK
 
 pytestmark = pytest.mark.quorum
 
@@ -33,6 +34,19 @@ async def test_who_waits_is_shown_at_whichever_node_that_is(world):
         await one.release()
         assert await wait.result()
         await another.release()
+
+
+@pytest.mark.parametrize("ends", ["renew", "release"])
+async def test_an_operator_s_word_says_more_than_what_else_ended_the_lease(world, ends):
+    lock = world.client().lock("a", ttl=60, renew=False)
+    await lock.acquire()
+    keys, nodes, lease = world.keys("a").all, world.server.nodes, lock.lease
+    for node in nodes[:2]:
+        node.command("EVAL", BREAK.source, len(keys), *keys, "enough", 60_000, "1")
+    await world.until(lambda: sum(part.loss is not None for part in lease.parts) == 2)
+    nodes[2].command("SET", keys[0], "another", "PX", 60_000)
+    with pytest.raises(LeaseLost, match="revoked: enough"):
+        await (lease.renew() if ends == "renew" else lock.release())
 
 
 @pytest.mark.slow

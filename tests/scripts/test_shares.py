@@ -48,12 +48,23 @@ def test_each_holder_has_a_lease_of_its_own_and_the_keys_stay_as_long_as_the_las
         assert taken(space) == (fence, LIMIT, number + 1)
 
 
+def test_keys_stay_as_long_as_the_longest_of_those_that_are_granted_together(space):
+    for who, permits, ttl in ((b"h", LIMIT, 1000), (b"x", 1, 9000), (b"y", 1, 2000)):
+        acquire(space, who, permits, ttl=ttl)
+    space.wait(1.001)
+    acquire(space, b"x")
+    assert holders(space) == [b"y", b"x"]
+    assert space.ttls(LOCK, LAST, HOLDS) == [9000, RECORD + 9000, 9000]
+
+
 def test_permits_that_are_released_later_end_then_whatever_renews_them(space):
     fences = [acquire(space, who, ttl=5000) for who in (b"x", b"y")]
+    acquire(space, b"z", LIMIT)
     for _ in range(2):
         assert space.run(scripts.SHARES_LEAVE, A, b"x", 7000) == 1
     assert space.run(scripts.SHARES_RENEW, [LOCK, LAST, HOLDS], 3, b"x", 60_000) == [1, b"expired"]
     assert release(space, b"x") == [-1, None]
+    assert space.heard == [(b"c-z", b"again z")]
     assert taken(space)[2] == 2
     assert space.command(b"HGET", HOLDS, b"x~left") == b"1 %s %s" % (fences[0], options(ttl=5000))
     space.wait(7)

@@ -214,6 +214,9 @@ def test_each_party_learns_what_became_of_its_own_generation(space, why):
         [b"passed", gens[0], b"1"],
         [b"broken", b"0", b"lost"],
     ]
+    change(space, b"reset", b"r3")
+    later = look(space, *((each, b"") for each in (b"b1", b"w1")))
+    assert later == [[b"broken", gens[1], why.encode()], [b"broken", gens[2], b"reset"]]
 
 
 def test_parties_that_wait_are_told_when_the_barrier_is_deleted(space):

@@ -133,6 +133,18 @@ with client.lock("held", ttl=20):
 assert errors == [], errors
 """
 
+CLOSED = """
+client = fencelock.Client(url, key_prefix=prefix, history=fencelock.History(threshold=0))
+lock = client.lock("a")
+lock.acquire()
+in_child(client.close)
+with client.lock("b"):
+    pass
+assert lock.owned()
+lock.release()
+client.close()
+"""
+
 GRANDCHILD = """
 with client.lock("a"):
     def child():
@@ -422,8 +434,9 @@ STORIES = {
     "a child leaves its parent's acquire": IN_A_HANDLER,
     "a child of a candidate campaigns": CAMPAIGNS,
     "a child holds no permits and no side of its parent": SHARES,
-    "a child enters no rlock of its parent": RLOCK,
     "a child closes its parent's descriptors": SHARES_NO_PIPE,
+    "a child that closes its client leaves the parent's": CLOSED,
+    "a child enters no rlock of its parent": RLOCK,
     "other threads are at work": BUSY_THREADS,
     "a child of a child": GRANDCHILD,
 }
@@ -452,6 +465,7 @@ def test_fork(server, prefix, story, kind):
     assert running.returncode == 0, out + err
     left = [key for key in server.command("KEYS", f"{prefix}*") if "~" not in key]
     assert left == []
+    assert server.command("XLEN", f"{prefix}~history") == (2 if story is CLOSED else 0)
 
 
 # Two of these are one snapshot of a process that is restored twice, which no program can tell: what

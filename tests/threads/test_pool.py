@@ -12,12 +12,14 @@ WITHIN_SECONDS = 5.0
 def test_a_connection_with_an_unread_answer_is_not_kept(client):
     """It would give the next call the answer to the last one."""
     pool = client._port.pool
-    connection = pool.take(now() + WITHIN_SECONDS)
+    idle, connection = (pool.take(now() + WITHIN_SECONDS) for _ in range(2))
+    pool.give(idle)
     connection.send(pack((b"ECHO", b"for the last call")) * 2, 2)
     assert connection.sound
     assert connection.answer(now() + WITHIN_SECONDS) == b"for the last call"
     pool.give(connection)
     assert connection._sock.fileno() < 0, "it is closed"
+    assert idle._sock.fileno() < 0, "and those that may be as dead, too"
     with client.lock("a") as lease:
         lease.check()
 

@@ -158,6 +158,22 @@ def test_the_last_entries_of_the_history_are_sent(server, prefix):
     assert outcomes.count("timed_out") == 2
 
 
+def test_a_loop_that_stands_still_does_not_hold_it_up(server, prefix):
+    ready, goes_on = threading.Event(), threading.Event()
+
+    async def main():
+        async with fencelock.AsyncClient(server.url, key_prefix=prefix) as aio:
+            await aio.lock("a").locked()
+            ready.set()
+            goes_on.wait()
+
+    loop = thread(lambda: asyncio.run(main()))
+    assert ready.wait(SOON)
+    assert fencelock.shutdown(timeout=0.1) is False
+    goes_on.set()
+    ended(loop)
+
+
 def test_a_process_without_clients_has_nothing_to_give_back():
     assert fencelock.shutdown()
     assert threading.current_thread() is threading.main_thread()
