@@ -15,7 +15,6 @@ import os
 import re
 import subprocess
 import sys
-import tarfile
 import tempfile
 import tomllib
 import zipfile
@@ -184,8 +183,7 @@ class Release:
 
     def passes_from_the_sdist(self) -> None:
         """The source distribution has all its tests, and the quickest pass there."""
-        with tarfile.open(self.sdist) as packed:
-            packed.extractall(self.folder, filter="data")
+        self.run("tar", "-xf", self.sdist, "-C", self.folder)  # tarfile filters from 3.11.4 on
         there = self.folder / self.sdist.name.removesuffix(".tar.gz")
         self.run(sys.executable, "dev.py", "test", "--collect-only", "-q", "tests", cwd=there)
         self.run(sys.executable, "dev.py", "fast", cwd=there)

@@ -7,13 +7,13 @@ import json
 import re
 import subprocess
 import sys
-import tarfile
 import threading
 from contextlib import ExitStack, contextmanager
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
+from zipfile import ZipFile
 
 import pytest
 
@@ -107,12 +107,12 @@ def first(tmp_path_factory):
 
 
 def build(commit, folder):
-    asked = ("git", "-C", str(ROOT), "archive", commit)
+    asked = ("git", "-C", str(ROOT), "archive", "--format=zip", commit)
     packed = subprocess.run(asked, check=False, capture_output=True)
     if packed.returncode:
         pytest.skip(f"{commit} is not in the history of this checkout")
-    with tarfile.open(fileobj=BytesIO(packed.stdout)) as archive:
-        archive.extractall(folder / "source", filter="data")
+    with ZipFile(BytesIO(packed.stdout)) as archive:
+        archive.extractall(folder / "source")
     if commit == SAME:
         return Build(sys.executable, folder / "source" / "src")
     python = folder / "venv" / "bin" / "python"

@@ -105,7 +105,7 @@ SOWN = (
     Sown(
         "a refused renewal is not reported",
         Fault("keeper.notify_refused", nothing),
-        "tests/conformance/test_renewal.py::test_a_lease_that_is_gone_is_told_at_the_next_renewal",
+        "tests/conformance/test_renewal.py::test_renewal_asks_with_its_own_id",
         "I8",
         daily="lock",
     ),
