@@ -88,11 +88,8 @@ async def test_leases_of_unlike_lengths_are_each_renewed_for_their_own(world):
         await lock.release()
 
 
-@pytest.mark.parametrize(
-    ("form", "other"),
-    [({}, "another"), ({}, None), pytest.param(POLL, "another", marks=pytest.mark.no_quorum)],
-    ids=["queue", "queue, gone", "poll"],
-)
+@BOTH_FORMS
+@pytest.mark.parametrize("other", ["another", None], ids=["taken", "gone"])
 async def test_renewal_asks_with_its_own_id(world, form, other):
     """What it has not is not renewed; the lease is lost, and its holder is notified once."""
     told = []

@@ -544,7 +544,7 @@ def packed_renewal(holds: RenewalBatch, ttls: Sequence[float]) -> bytes:
 def refusals(holds: Sequence[Hold], reply: Reply) -> Mapping[int, str]:
     """Return which holds are refused, by their index, and how."""
     if holds[0].terms.plain:
-        return {} if reply else {0: "taken"}
+        return {} if reply > 0 else {0: "expired" if reply else "taken"}
     return {reply[at] - 1: reply[at + 1].decode() for at in range(0, len(reply), 2)}
 
 

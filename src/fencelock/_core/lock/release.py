@@ -158,7 +158,7 @@ async def release_for_owner(port: Engine, one: Attempt) -> int | None:
 def verdict_of(reply: Reply) -> tuple[int, Reply]:
     """Return the verdict of ``release.lua`` or ``poll_release.lua``, and what goes with it."""
     if isinstance(reply, int):
-        return (reply, 0) if reply else (-1, b"")
+        return (reply, 0) if reply > 0 else (-1, None if reply else b"")
     verdict, extra = reply
     return verdict, extra
 
