@@ -111,7 +111,7 @@ async def test_max_hold_limits_the_first_lease(world, kind):
 
 @of(*LOCKS, polled, *SHARES, multi)
 async def test_without_renewal_it_ends_by_itself(world, kind):
-    """When it said, and its holder is told in time."""
+    """The lease ends at the deadline that it gave, and its holder is notified in time."""
     told = []
     with pytest.raises(LeaseLost) as lost:  # noqa: PT012 - the end of the block raises
         async with kind(world.client(), ttl=0.4, renew=False, on_lost=told.append) as lease:

@@ -115,7 +115,7 @@ async def test_a_waiter_survives_a_restart_that_forgets(world):
 
 
 async def test_a_waiter_that_was_frozen_goes_on(world):
-    """In another process, which is told of nothing meanwhile."""
+    """A waiter in another process, which hears no message while it is frozen."""
     with world.process(WAITER) as process:
         assert process.stdout.readline() == b"waits\n"
         await listed(world, 1)

@@ -116,7 +116,7 @@ class Hold(Attempt):
     noticed: bool = False  # all was done about its loss
     joint: Any = None  # of a multi, once all are granted: the lease of them all
     majority: Majority | None = None  # that it is a part of: the leases of a quorum's nodes
-    # Of no part. Called at once with each new deadline, in the thread that moves it.
+    # Called at once with each new deadline, in the thread that moves it; never of a quorum's part.
     on_deadline: Callable[[float], None] | None = None
     end: str = "expired"  # the reason, when the deadline comes
     body: Any = None  # that a loss cancels
