@@ -145,7 +145,7 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
         connection = None if pool is None else pool.idle(at)
         if connection is None:
             return None
-        attempt.connection = attempt.origin = connection
+        attempt.connection = attempt.origin = connection  # as ``sit``, without its call
         connection.waiter = attempt
         heard = connection.channels and self._hears(attempt, connection)
         if key in self.lines.by_key and not heard:
